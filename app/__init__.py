@@ -15,7 +15,7 @@ def __getattr__(name: str) -> Any:
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            from app.worker import app_from_environment
+            from app.worker.assembly import app_from_environment
 
             return app_from_environment()
         finally:

@@ -11,10 +11,10 @@ import argparse
 import os
 import sys
 
-from app.commands.groups import GROUPS, UNGROUPED, Command, command, ungrouped_command
-from app.commands.parser import CommandParser
-from app.service.library_logs import escape_values, quiet_libraries
+from app.operator.commands.groups import GROUPS, UNGROUPED, Command, command, ungrouped_command
+from app.operator.commands.parser import CommandParser
 from app.version import __version__
+from app.worker.process.library_logs import escape_values, quiet_libraries
 from connectors.errors import AqueductError, SettingsError, UsageError
 
 INTERRUPTED = 130

@@ -35,14 +35,14 @@ from connectors.mysql.ddl.definition import (
 )
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
-from tables.cursor import Cursor
-from tables.journal import state as journal
-from tables.journal.checkpoint import MemoryCheckpoint
+from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.position import HistoryPosition
+from tables.history.record import SchemaRecord
 from tables.journal_format import Entry
-from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.schema_history.codec.journal_records import checkpoint_records, history_records
-from tables.schema_history.position import HistoryPosition
-from tables.schema_history.record import SchemaRecord
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
+from tables.state.journal.checkpoint import MemoryCheckpoint
 
 TABLES = 10_000
 DDLS = 100_000

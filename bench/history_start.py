@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app import worker
-from app.destination.takeover.journal_verification import Verification
-from app.destination.takeover.recovery import recover
+from app.worker import assembly as worker
+from app.worker.destination.takeover.journal_verification import Verification
+from app.worker.destination.takeover.recovery import recover
 from connectors.mysql.ddl.definition import Session
-from tables.journal.checkpoint import MemoryCheckpoint, Row
-from tables.journal.partition import JournalPartition
+from tables.state.journal.checkpoint import MemoryCheckpoint, Row
+from tables.state.journal.partition import JournalPartition
 from tests.unit.tables.made import at
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)

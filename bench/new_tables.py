@@ -25,7 +25,7 @@ from bench.large import Worker, connected
 from devstack import Stack, topics
 from devstack.mysql import Mysql
 from devstack.ports import free_port
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 
 FOLDER = session.FOLDER / "new_tables"
 TABLES = (1, 1_000, 3_000)

@@ -44,7 +44,7 @@ from bench.sink_run import (
 from devstack import Stack
 from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
-from spark_sink.settings import Settings, read
+from spark_sink.settings.model import Settings, read
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session as spark_session
 from spark_sink.warehouse.delta import current

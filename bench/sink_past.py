@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.apply import Applier
-from spark_sink.required_conf import COMMIT_MARK
+from spark_sink.settings.required_conf import COMMIT_MARK
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.ledger import TableLedger

@@ -26,7 +26,7 @@ import pymysql
 from aiokafka import AIOKafkaConsumer
 
 from devstack import Stack
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.pair import SESSION, Pair, pair_settings
 
 _EACH_SECONDS = 0.04

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.destination.takeover.journal_verification import Verification
-from app.destination.takeover.recovery import recover
+from app.worker.destination.takeover.journal_verification import Verification
+from app.worker.destination.takeover.recovery import recover
 from bench import session
 from bench.errors import BenchError
 from bench.history import SERVER, UTF8, UUID, position_of, table_of
@@ -29,15 +29,15 @@ from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
-from tables.cursor import Cursor
-from tables.journal import state as journal
-from tables.journal.checkpoint import MemoryCheckpoint
-from tables.journal.installation import installation_key
-from tables.journal.partition import JournalPartition
+from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.history import SchemaHistory
+from tables.history.position import HistoryPosition
 from tables.journal_format import Entry
-from tables.schema_history.codec.journal_records import checkpoint_records, history_records
-from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPosition
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
+from tables.state.journal.checkpoint import MemoryCheckpoint
+from tables.state.journal.installation import installation_key
+from tables.state.journal.partition import JournalPartition
 
 FOLDER = session.FOLDER / "takeover_age"
 DESTINATIONS, COMMITS, TABLES = 20, 5, 100

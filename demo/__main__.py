@@ -30,7 +30,7 @@ from demo.warehouse import Answer, Request
 from devstack import Stack
 from devstack.errors import DevstackError
 from devstack.ports import free_port
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 
 PROJECT = Path(__file__).resolve().parent.parent
 RUN = Path(".run/demo")

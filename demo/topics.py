@@ -10,7 +10,7 @@ from aiokafka.structs import ConsumerRecord
 from connectors.wire import ddl_topic
 from demo.checks import Record
 from devstack import topics as consumed
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 
 Offsets = dict[tuple[str, int], int]
 

@@ -64,7 +64,7 @@ def answer(path: Path) -> Answer | None:
 
 def main(request_path: Path, answer_path: Path, sink_config: Path) -> None:
     """Start Spark, wait for the request, answer it."""
-    from spark_sink import settings
+    from spark_sink.settings import model as settings
     from spark_sink.spark import session
 
     sink = settings.read(sink_config)
@@ -93,7 +93,7 @@ def _write(path: Path, document: object) -> None:
 
 def _compare(spark: "SparkSession", request: Request, warehouse: str, table: str) -> Compared:
     from spark_sink.errors import UnknownTable
-    from spark_sink.recent.reading import fresh
+    from spark_sink.views.recent.reading import fresh
 
     types, key, source = _source(request, table)
     try:

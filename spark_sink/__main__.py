@@ -28,10 +28,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink import __version__
-from spark_sink.background.maintain import ask, check, outcome_lines
-from spark_sink.background.presence import has_ended, is_running
-from spark_sink.cuts.reading import ConsistentCut, as_of
-from spark_sink.cuts.report import cut_lines
 from spark_sink.errors import (
     BadSettings,
     ComparisonIncomplete,
@@ -39,20 +35,23 @@ from spark_sink.errors import (
     MetastoreIncomplete,
     SinkError,
 )
-from spark_sink.lag.command import lag
-from spark_sink.load.command import load, validate
-from spark_sink.log import configure
-from spark_sink.metastore.opening import registrar
-from spark_sink.metastore.registration import metastore_lines, metastore_status
+from spark_sink.jobs.lag.command import lag
+from spark_sink.jobs.load.command import load, validate
+from spark_sink.jobs.maintain import ask, check, outcome_lines
+from spark_sink.jobs.metastore.opening import registrar
+from spark_sink.jobs.metastore.registration import metastore_lines, metastore_status
+from spark_sink.jobs.presence import has_ended, is_running
+from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
-from spark_sink.recent.reading import fresh
-from spark_sink.settings import Settings, read
-from spark_sink.snapshots.writing import SnapshotWriter, root_of, snapshot_lines
+from spark_sink.settings.model import Settings, read
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
-from spark_sink.stream import Sink
-from spark_sink.text.printable import printed
+from spark_sink.spark.log import configure
+from spark_sink.views.cuts.reading import ConsistentCut, as_of
+from spark_sink.views.cuts.report import cut_lines
+from spark_sink.views.export.writing import SnapshotWriter, root_of, snapshot_lines
+from spark_sink.views.recent.reading import fresh
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
@@ -60,6 +59,7 @@ from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_list import listed_tables, table_lines
 from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
+from spark_sink.wire.printable import printed
 
 _log = logging.getLogger("spark_sink")
 _AGAIN = "_AQUEDUCT_SINK_AGAIN"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from spark_sink.settings import TABLES_WITH_METRICS
+from spark_sink.settings.model import TABLES_WITH_METRICS
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place
 

@@ -20,14 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.batch.apply import Applier
 from spark_sink.errors import KafkaUnreachable
 from spark_sink.metrics import Metrics
-from spark_sink.pace import MANY
-from spark_sink.recent.follower import stored
-from spark_sink.recent.reading import fresh
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
+from spark_sink.spark.pace import MANY
+from spark_sink.views.recent.follower import stored
+from spark_sink.views.recent.reading import fresh
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.sql.recent import joined, texts

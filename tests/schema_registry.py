@@ -16,7 +16,7 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import unquote
 
-from connectors.schema_registry.registry import MemoryRegistry
+from connectors.store.registry import MemoryRegistry
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 

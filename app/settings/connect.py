@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from app.pipeline.connect_form import ConnectForm, Modes
+from app.settings.connect_form import ConnectForm, Modes
 
 
 class ConnectSettings(BaseModel):

@@ -23,7 +23,6 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentFault
 
-from app.pipeline.statement_filter import StatementTypes, shadow_rules
 from app.settings.connect import ConnectSettings
 from app.settings.environment import refuse_unknown
 from app.settings.errors import faults
@@ -34,13 +33,14 @@ from app.settings.row_topics import RowTopicSettings
 from app.settings.snapshot import SnapshotSettings
 from app.settings.sources import Accept, FailoverSettings, SourceSettings
 from app.settings.start import Start
+from app.settings.statement_filter import StatementTypes, shadow_rules
 from app.settings.undeliverable import RecordSettings
 from app.settings.zookeeper import ZooKeeperSettings
 from connectors.errors import Faults, SettingsError
 from connectors.mysql.charset.connection_charsets import connection_charset
 from connectors.secret import FileSecret
-from tables.mapping.rules import AVRO
-from tables.table_filter import TableFilter, expressions
+from tables.rules.mapping.rules import AVRO
+from tables.rules.table_filter import TableFilter, expressions
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"

@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tables.routes.topic_names import TopicRename, TopicRule
-from tables.table_filter import expressions
+from tables.rules.routes.topic_names import TopicRename, TopicRule
+from tables.rules.table_filter import expressions
 
 
 class RenameSettings(BaseModel):

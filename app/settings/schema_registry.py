@@ -7,8 +7,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from connectors.schema_registry.registry import RegistryAccess
 from connectors.secret import FileSecret
+from connectors.store.registry import RegistryAccess
 
 
 class SchemaRegistrySettings(BaseModel):

@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from connectors.mysql.snapshot.spool import DEFAULT_BYTES
+from connectors.mysql.select.spool import DEFAULT_BYTES
 
 
 class SnapshotSettings(BaseModel):

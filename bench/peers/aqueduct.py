@@ -13,7 +13,7 @@ from bench.servers import PASSWORD, USER
 from bench.workloads import DATABASE
 from devstack.ports import free_port
 from devstack.programs import WORKER, environment
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 
 
 class Aqueduct:

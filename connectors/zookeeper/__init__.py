@@ -1,1 +1,1 @@
-"""ZooKeeper: sessions and nodes; ``app/coordination`` decides which worker leads."""
+"""ZooKeeper: sessions and nodes; ``app/worker/coordination`` decides which worker leads."""

@@ -19,9 +19,9 @@ Rows = dict[tuple[str, ...], Image]
 
 def main(config: Path, answer: Path) -> None:
     """Read all logical tables."""
-    from spark_sink import settings
-    from spark_sink.recent.reading import fresh_tables
+    from spark_sink.settings import model as settings
     from spark_sink.spark import session
+    from spark_sink.views.recent.reading import fresh_tables
 
     sink = settings.read(config)
     spark = session.start(sink)

@@ -30,6 +30,7 @@ from spark_sink.batch.contents import (
     versions_of,
     without,
 )
+from spark_sink.batch.ddl.following import Ddl
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.descriptions import describe
 from spark_sink.batch.floors import Truncates, floors_of
@@ -48,7 +49,6 @@ from spark_sink.batch.report import (
 from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
 from spark_sink.batch.table_sizes import TableSizes
-from spark_sink.ddl.following import Ddl
 from spark_sink.errors import (
     MalformedRecord,
     RowsPublishedAgain,
@@ -56,11 +56,10 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
 )
 from spark_sink.metrics import Metrics
-from spark_sink.pace import Pace
 from spark_sink.source.claims import redeemed
-from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.spark.pace import Pace
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
@@ -69,6 +68,7 @@ from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
+from spark_sink.wire.envelope import of_table
 
 _log = logging.getLogger(__name__)
 THREADS = 4

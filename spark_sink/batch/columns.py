@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from spark_sink.errors import ValuesChanged
-from spark_sink.names import quoted
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.warehouse.column_notes import note
 from spark_sink.warehouse.columns import (
@@ -29,6 +28,7 @@ from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, Notes, Tables
 from spark_sink.warehouse.shape import Shape
+from spark_sink.wire.names import quoted
 
 _log = logging.getLogger(__name__)
 

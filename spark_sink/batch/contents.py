@@ -26,9 +26,14 @@ from spark_sink.errors import (
     UnsupportedType,
     UnsupportedWire,
 )
-from spark_sink.names import argument
 from spark_sink.source.claims import Claim
-from spark_sink.source.envelope import (
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Place, Progress, total
+from spark_sink.source.schemas import SchemaBook, TableVersion, VersionKey
+from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.milestones import Position, later, timed
+from spark_sink.warehouse.protocol import Name
+from spark_sink.wire.envelope import (
     ENVELOPE,
     EXISTED,
     FIELDS,
@@ -39,12 +44,7 @@ from spark_sink.source.envelope import (
     of_table,
     place,
 )
-from spark_sink.source.offsets import Offsets
-from spark_sink.source.progress import Place, Progress, total
-from spark_sink.source.schemas import SchemaBook, TableVersion, VersionKey
-from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.warehouse.milestones import Position, later, timed
-from spark_sink.warehouse.protocol import Name
+from spark_sink.wire.names import argument
 
 _GROUP: Final = (
     "topic",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spark_sink.batch.contents import TablePart
-from spark_sink.pace import LARGE, MANY
+from spark_sink.spark.pace import LARGE, MANY
 from spark_sink.warehouse.protocol import Facts, Name
 from spark_sink.warehouse.table_faults import FAILURES
 

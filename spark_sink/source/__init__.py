@@ -1,1 +1,1 @@
-"""Input of the sink: topics read from Kafka, the envelope, table versions, types, claim checks."""
+"""Input of the sink: topics read from Kafka, table versions, types, claim checks."""

@@ -10,9 +10,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from spark_sink.java import java_class, matching, texts
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.source.client import client_properties, unreachable
+from spark_sink.spark.java import java_class, matching, texts
 
 _ID = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+), ")
 _NO_ID = "A" * 22

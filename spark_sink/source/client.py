@@ -7,8 +7,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.java import java_class
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
+from spark_sink.spark.java import java_class
 
 _METADATA_MAX_AGE_MS = 1000
 _FETCH_MAX_WAIT_MS = 5

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spark_sink.errors import ForeignTopic, KafkaUnreachable
-from spark_sink.names import literal, schemas_topic
 from spark_sink.source.kafka import KafkaTopics
+from spark_sink.wire.names import literal, schemas_topic
 
 _PAUSE: Final = 0.1
 _SECONDS: Final = 90.0

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.errors import NoTopics
-from spark_sink.java import java_class
-from spark_sink.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
-from spark_sink.pace import MANY, for_many_rows
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.source.admin import Admin, admin, opened
 from spark_sink.source.client import options, range_options, read_ahead, unreachable
 from spark_sink.source.offsets import Offsets
+from spark_sink.spark.java import java_class
+from spark_sink.spark.pace import MANY, for_many_rows
+from spark_sink.wire.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
 
 _ENOUGH_TO_MERGE = 20_000
 _WINDOW = 100

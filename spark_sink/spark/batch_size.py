@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_sink.java import java_class
-from spark_sink.settings import Settings, limit_for
+from spark_sink.settings.model import Settings, limit_for
+from spark_sink.spark.java import java_class
 from spark_sink.spark.session import submitted
 
 _MEMORY = "1g"

@@ -15,7 +15,7 @@ from spark_sink.errors import (
     SparkFailed,
     WarehouseUnusable,
 )
-from spark_sink.source.envelope import refused_record
+from spark_sink.wire.envelope import refused_record
 
 _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
     (

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from pyspark.sql import SparkSession
 
-from spark_sink.java import java_class
+from spark_sink.spark.java import java_class
 
 _RENAMED: Final = frozenset({"file", "hdfs"})
 """The file systems in which a file that is being written is seen, and a rename is one step."""

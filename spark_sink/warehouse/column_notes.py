@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from spark_sink.names import COLUMNS, argument, folder, quoted
 from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, Notes, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES
+from spark_sink.wire.names import COLUMNS, argument, folder, quoted
 
 
 def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:

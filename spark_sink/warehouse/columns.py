@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import ValuesChanged
-from spark_sink.names import argument, literal, quoted
 from spark_sink.source.altered_kinds import NEVER, NOTHING, Altered
 from spark_sink.source.lineage import (
     Step,
@@ -29,6 +28,7 @@ from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.moves import Name, Place
 from spark_sink.warehouse.shape import Entry, Followed, Shape, shaped
 from spark_sink.warehouse.stays import known_stays, numbered, with_versions
+from spark_sink.wire.names import argument, literal, quoted
 
 _ASIDE = "__unrepresentable"
 _ALL = 2**31 - 1

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from spark_sink.names import literal
 from spark_sink.source.offsets import Offsets
+from spark_sink.wire.names import literal
 
 BATCHES: Final = 50
 """Batches after which what is merged is removed, and files are joined: a reader opens a file for each."""

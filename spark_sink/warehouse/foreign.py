@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from spark_sink.names import CHANGED_ELSEWHERE, argument, folder
-from spark_sink.text.times import utc
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Notes, Warehouse
+from spark_sink.wire.names import CHANGED_ELSEWHERE, argument, folder
+from spark_sink.wire.times import utc
 
 _KEPT: Final = 20
 _NONE: Final = '{"version":1,"commits":[]}'

@@ -15,8 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import ForeignWarehouse
-from spark_sink.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
-from spark_sink.settings import Metastore
+from spark_sink.settings.model import Metastore
 from spark_sink.spark.files import Files
 from spark_sink.spark.store_faults import unusable
 from spark_sink.warehouse.delta.hive import HiveMetastore
@@ -26,6 +25,7 @@ from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS
+from spark_sink.wire.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
 
 Format = Literal["delta", "iceberg"]
 _SIGNS: Final = frozenset({LEDGER, FLOORS, ORIGIN, RECENT, WAITS})

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import KeyChanged, TypeConflict
-from spark_sink.names import action
 from spark_sink.source.mysql_types import widened
 from spark_sink.source.schemas import (
     BOOKKEEPING,
@@ -20,6 +19,7 @@ from spark_sink.source.schemas import (
     SOURCE_COLUMNS,
     TableVersion,
 )
+from spark_sink.wire.names import action
 
 # Parquet takes these names as they are; Delta must map all others.
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")

@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 
 from spark_sink.errors import SinkError
 from spark_sink.spark.error_mapping import named
-from spark_sink.text.times import utc
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import Waits
+from spark_sink.wire.times import utc
 
 _THREADS: Final = 4
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")

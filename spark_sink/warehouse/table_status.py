@@ -12,9 +12,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from spark_sink.names import FOREIGN, UNMAINTAINED, argument, of_sink
-from spark_sink.source.envelope import place
-from spark_sink.text.times import utc
 from spark_sink.warehouse.column_notes import column_lines
 from spark_sink.warehouse.foreign import foreign_lines
 from spark_sink.warehouse.foreign_topics import refused_topics
@@ -23,6 +20,9 @@ from spark_sink.warehouse.letters import HOUR_MS, Letter
 from spark_sink.warehouse.maintenance import faults_of
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
+from spark_sink.wire.envelope import place
+from spark_sink.wire.names import FOREIGN, UNMAINTAINED, argument, of_sink
+from spark_sink.wire.times import utc
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 

@@ -24,23 +24,27 @@ LAYERS: Mapping[str, frozenset[str]] = {
 HOMES: Mapping[str, tuple[str, ...]] = {
     "faust": ("app/", "tables/"),
     "mode": ("app/", "tables/"),
-    "aiohttp": ("app/service/http.py",),
+    "aiohttp": ("app/worker/process/http.py",),
     "yarl": ("app/",),
     "pymysql": ("connectors/mysql/",),
     "pymysqlreplication": ("connectors/mysql/",),
-    "sqlglot": ("connectors/mysql/ddl", "tables/mapping/filters/"),
+    "sqlglot": ("connectors/mysql/ddl", "tables/rules/mapping/filters/"),
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/", "aqueduct_client/election.py"),
     "aiokafka": ("connectors/kafka/", "aqueduct_client/kafka"),
-    "cryptography": ("tables/masking/sealing.py", "connectors/mysql/server/parsec.py"),
-    "botocore": ("connectors/claims/s3.py",),
+    "cryptography": ("tables/rules/masking/sealing.py", "connectors/mysql/server/parsec.py"),
+    "botocore": ("connectors/store/s3.py",),
     "pyspark": ("spark_sink/",),
     "py4j": ("spark_sink/",),
     "prometheus_client": ("app/metrics.py", "spark_sink/metrics.py"),
-    "pydantic": ("app/settings/", "spark_sink/settings.py"),
-    "pydantic_settings": ("app/settings/", "spark_sink/settings.py"),
-    "yaml": ("app/settings/file.py", "tables/mapping/yaml_form.py", "spark_sink/settings.py"),
-    "fastavro": ("app/pipeline/formats/avro/",),
+    "pydantic": ("app/settings/", "spark_sink/settings/model.py"),
+    "pydantic_settings": ("app/settings/", "spark_sink/settings/model.py"),
+    "yaml": (
+        "app/settings/file.py",
+        "tables/rules/mapping/yaml_form.py",
+        "spark_sink/settings/model.py",
+    ),
+    "fastavro": ("app/worker/pipeline/formats/avro/",),
     "orjson": ("app/", "tables/", "connectors/"),
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""
@@ -75,7 +79,11 @@ FORMATS = ("spark_sink/warehouse/delta/", "spark_sink/warehouse/iceberg/")
 _SHARED = "spark_sink/warehouse/sql/"
 """SQL that the formats have in common."""
 _NAMED = frozenset(
-    {"spark_sink/required_conf.py", "spark_sink/settings.py", "spark_sink/spark/session.py"}
+    {
+        "spark_sink/settings/required_conf.py",
+        "spark_sink/settings/model.py",
+        "spark_sink/spark/session.py",
+    }
 )
 """Besides the choice, modules that may compare the setting of the format."""
 _CHOICE = "spark_sink/warehouse/opening.py"

@@ -10,26 +10,26 @@ from collections.abc import Iterable, Iterator
 
 from tests.architecture.tree import Module
 
-OPERATIONS = "app/operations/"
-COMMANDS = "app/commands/"
-EVENT_LOOP = "app/commands/event_loop.py"
+OPERATIONS = "app/operator/operations/"
+COMMANDS = "app/operator/commands/"
+EVENT_LOOP = "app/operator/commands/event_loop.py"
 """The only file that runs an event loop for commands."""
 PACKAGES = ("app/", "connectors/", "tables/")
-OTHER_LOOPS = frozenset({"app/worker.py", "app/destination/emptied_tables.py"})
+OTHER_LOOPS = frozenset({"app/worker/assembly.py", "app/worker/destination/emptied_tables.py"})
 """Threads with one of their own: that which fills the central store, and the binlog's reader for a topic."""
 
-SHELL_MODULES = ("app.commands", "app.__main__", "argparse", "sys")
+SHELL_MODULES = ("app.operator.commands", "app.__main__", "argparse", "sys")
 """Modules of a shell: its arguments, its streams, its end."""
 SHELL_CALLS = {"print", "input", "exit", "quit", "SystemExit", "os._exit", "os.getenv"}
 SHELL_NAMES = {"os.environ", "sys.argv", "sys.stdout", "sys.stderr", "sys.stdin"}
 LOOP_CALLS = {"run", "Runner", "run_until_complete", "new_event_loop"}
 
 WORKING = (
-    "app.auditing",
-    "app.coordination",
-    "app.destination",
-    "app.schemas",
-    "app.wiring",
+    "app.audit",
+    "app.worker.coordination",
+    "app.worker.destination",
+    "app.worker.schemas",
+    "app.worker.wiring",
     "connectors.kafka",
     "connectors.mysql.lookup",
     "connectors.mysql.schema",
@@ -38,8 +38,8 @@ WORKING = (
 )
 """Packages whose functions ask servers, or make what does."""
 VALUES = {
-    ("app.auditing.truth.witness", "WitnessName"),
-    ("app.wiring", "central_store"),
+    ("app.audit.truth.witness", "WitnessName"),
+    ("app.worker.wiring", "central_store"),
     ("connectors.kafka.reading.open_transactions", "OpenTransaction"),
     ("connectors.mysql.lookup.position_by_time", "utc_text"),
     ("connectors.mysql.lookup.start", "FIRST_EVENT"),

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from app import metrics
-from app.service.faust_app import EXIT_CONFIGURATION
 from app.settings.model import load
-from spark_sink import settings as sink_settings
+from app.worker.process.faust_app import EXIT_CONFIGURATION
 from spark_sink.metrics import Metrics
+from spark_sink.settings import model as sink_settings
 from tests.architecture.deployed import stage_faults, stages, uncopied, unknown_metrics
 from tests.architecture.test_operating_page import described
 from tests.architecture.tree import PROJECT, File, files

@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from app.settings.model import load
-from spark_sink import settings as sink_settings
-from spark_sink.settings import Settings
+from spark_sink.settings import model as sink_settings
+from spark_sink.settings.model import Settings
 from tests.architecture.documents import (
     broken_anchors,
     broken_links,
@@ -180,7 +180,7 @@ def test_a_broken_link_is_found() -> None:
 def test_a_path_that_is_not_there_is_found() -> None:
     planted = File(
         "x.md",
-        "`app/gone.py`, `app/destination/retry_policy.py`, `devstack/*.lock`, `other/gone.py`",
+        "`app/gone.py`, `app/worker/destination/retry_policy.py`, `devstack/*.lock`, `other/gone.py`",
     )
     assert list(missing_paths([planted], exists, {"app", "devstack"})) == ["x.md names app/gone.py"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tests.architecture.tree import Module, module_from, modules
 
-FORMATS = "app.pipeline.formats."
+FORMATS = "app.worker.pipeline.formats."
 KNOWN = (f"{FORMATS}protocol", f"{FORMATS}registry")
 
 
@@ -26,9 +26,11 @@ def test_no_step_is_bound_to_a_format() -> None:
 
 def test_a_step_that_imports_a_format_is_found() -> None:
     planted = [
-        module_from("app/pipeline/encode/a.py", f"from {FORMATS}debezium.format import Debezium\n"),
-        module_from("app/pipeline/encode/b.py", f"from {FORMATS}protocol import Records\n"),
+        module_from(
+            "app/worker/pipeline/encode/a.py", f"from {FORMATS}debezium.format import Debezium\n"
+        ),
+        module_from("app/worker/pipeline/encode/b.py", f"from {FORMATS}protocol import Records\n"),
     ]
     assert list(bound_to_a_format(planted)) == [
-        f"app/pipeline/encode/a.py imports {FORMATS}debezium.format"
+        f"app/worker/pipeline/encode/a.py imports {FORMATS}debezium.format"
     ]

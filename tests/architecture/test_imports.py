@@ -12,7 +12,7 @@ from tests.architecture.imports import (
 )
 from tests.architecture.tree import Module, module_from, modules
 
-PACKAGE_FINDS_ITS_APP = "app.worker"
+PACKAGE_FINDS_ITS_APP = "app.worker.assembly"
 """`app.__getattr__` imports it when Faust asks for the app (PEP 562), never while modules load."""
 
 
@@ -30,15 +30,23 @@ def test_no_folders_import_each_other() -> None:
 
 def test_folders_that_import_each_other_are_found() -> None:
     planted = [
-        module_from("app/commands/a.py", "from app.operations.cursor import b\n"),
-        module_from("app/operations/cursor/b.py", "from app.operations import c\n"),
-        module_from("app/operations/c.py", "from app.commands import d\n"),
-        module_from("app/commands/d.py", ""),
+        module_from("app/operator/commands/a.py", "from app.operator.operations.cursor import b\n"),
+        module_from(
+            "app/operator/operations/cursor/b.py", "from app.operator.operations import c\n"
+        ),
+        module_from("app/operator/operations/c.py", "from app.operator.commands import d\n"),
+        module_from("app/operator/commands/d.py", ""),
     ]
     assert list(folder_cycles(planted)) == ["app: commands <-> operations"]
-    planted.append(module_from("app/operations/journal/e.py", "from app.operations import c\n"))
-    planted[2] = module_from("app/operations/c.py", "from app.operations.journal import e\n")
-    assert list(folder_cycles(planted)) == ["app/operations: c <-> journal"]
+    planted.append(
+        module_from(
+            "app/operator/operations/journal/e.py", "from app.operator.operations import c\n"
+        )
+    )
+    planted[2] = module_from(
+        "app/operator/operations/c.py", "from app.operator.operations.journal import e\n"
+    )
+    assert list(folder_cycles(planted)) == ["app/operator/operations: c <-> journal"]
 
 
 def test_each_library_is_imported_in_its_home_only() -> None:
@@ -56,7 +64,7 @@ def test_temporary_views_are_named_in_one_place() -> None:
         one.name for one in modules() if one.name.startswith("spark_sink.") and naming & one.names()
     }
     # The latter are views that a reader asks for, by names of the reader's.
-    assert found == {"spark_sink.spark.views", "spark_sink.cuts.views"}
+    assert found == {"spark_sink.spark.views", "spark_sink.views.cuts.views"}
 
 
 def test_a_batch_that_knows_a_table_format_is_found() -> None:
@@ -64,8 +72,8 @@ def test_a_batch_that_knows_a_table_format_is_found() -> None:
         module_from("spark_sink/batch/a.py", "from delta.tables import DeltaTable\n"),
         module_from("spark_sink/batch/b.py", "from spark_sink.warehouse.delta import current\n"),
         module_from("spark_sink/batch/c.py", 'spark.sql(f"DELETE FROM {table} WHERE x")\n'),
-        module_from("spark_sink/lag/d.py", 'spark.read.format("delta").load(path)\n'),
-        module_from("spark_sink/lag/e.py", 'files.names(f"{path}/_delta_log")\n'),
+        module_from("spark_sink/jobs/lag/d.py", 'spark.read.format("delta").load(path)\n'),
+        module_from("spark_sink/jobs/lag/e.py", 'files.names(f"{path}/_delta_log")\n'),
         module_from("spark_sink/warehouse/delta/f.py", 'sql("OPTIMIZE delta.`x`")\n'),
     ]
     found = {line.split()[0].rpartition("/")[2] for line in format_breaches(planted)}
@@ -85,7 +93,7 @@ def test_the_client_that_imports_the_worker_or_the_sink_is_found(package: str) -
 
 def test_an_import_within_a_function_is_found_too() -> None:
     planted = module_from(
-        "tables/wrong.py", "def f() -> None:\n    import app.destination.retry_policy\n"
+        "tables/wrong.py", "def f() -> None:\n    import app.worker.destination.retry_policy\n"
     )
     assert list(layer_breaches([planted])) == ["tables/wrong.py imports app"]
 
@@ -112,7 +120,9 @@ def test_a_relative_import_is_followed() -> None:
 
 def test_demo_devstack_and_tests_may_import_all() -> None:
     planted = [
-        module_from("demo/fine.py", "import app.destination.retry_policy, spark_sink, pyspark\n"),
+        module_from(
+            "demo/fine.py", "import app.worker.destination.retry_policy, spark_sink, pyspark\n"
+        ),
         module_from("tests/fine.py", "import connectors.wire, kazoo\n"),
     ]
     assert [*layer_breaches(planted), *homeless(planted)] == []

@@ -7,7 +7,7 @@ from typing import Any, cast
 from prometheus_client import REGISTRY, CollectorRegistry, Counter
 
 from app import metrics
-from app.service.status import State
+from app.worker.status import State
 from connectors import errors
 from spark_sink import errors as sink_errors
 from spark_sink.metrics import Metrics

@@ -32,14 +32,17 @@ def test_what_operations_return_is_frozen() -> None:
 
 
 def test_each_value_that_commands_may_import_is_imported() -> None:
-    commands = [module for module in modules() if module.name.startswith("app.commands.")]
+    commands = [module for module in modules() if module.name.startswith("app.operator.commands.")]
     assert {each for module in commands for each in module.imports()} >= VALUES
 
 
 @pytest.mark.parametrize(
     ("text", "breach"),
     [
-        ("from app.commands.output import answer\n", "imports app.commands.output"),
+        (
+            "from app.operator.commands.output import answer\n",
+            "imports app.operator.commands.output",
+        ),
         ("from app import commands\n", "imports app"),
         ("def f():\n    import argparse\n", "imports argparse"),
         ("import sys\n", "imports sys"),
@@ -49,11 +52,15 @@ def test_each_value_that_commands_may_import_is_imported() -> None:
     ],
 )
 def test_an_operation_that_knows_a_shell_is_found(text: str, breach: str) -> None:
-    planted = module_from("app/operations/cursor/wrong.py", text)
-    assert list(shell_in_operations([planted])) == [f"app/operations/cursor/wrong.py {breach}"]
+    planted = module_from("app/operator/operations/cursor/wrong.py", text)
+    assert list(shell_in_operations([planted])) == [
+        f"app/operator/operations/cursor/wrong.py {breach}"
+    ]
 
 
-@pytest.mark.parametrize("folder", ["app/operations", "app/commands/cursor", "connectors/kafka"])
+@pytest.mark.parametrize(
+    "folder", ["app/operator/operations", "app/operator/commands/cursor", "connectors/kafka"]
+)
 @pytest.mark.parametrize(
     ("text", "breach"),
     [
@@ -72,13 +79,13 @@ def test_a_second_event_loop_is_found(folder: str, text: str, breach: str) -> No
     [
         ("connectors.kafka.reading.partition_reader", "read_each"),
         ("connectors.mysql.server.facts", "read_facts"),
-        ("app.destination.takeover.recovery", "recover"),
+        ("app.worker.destination.takeover.recovery", "recover"),
     ],
 )
 def test_a_command_that_asks_a_server_itself_is_found(source: str, name: str) -> None:
-    planted = module_from("app/commands/wrong.py", f"from {source} import {name}\n")
+    planted = module_from("app/operator/commands/wrong.py", f"from {source} import {name}\n")
     assert list(work_in_commands([planted])) == [
-        f"app/commands/wrong.py imports {name} of {source}"
+        f"app/operator/commands/wrong.py imports {name} of {source}"
     ]
 
 
@@ -86,5 +93,7 @@ def test_a_result_that_may_change_is_found() -> None:
     text = (
         "@dataclass(slots=True)\nclass Found:\n    x: int\n\n@dataclass\nclass _Own:\n    y: int\n"
     )
-    planted = module_from("app/operations/wrong.py", text)
-    assert list(mutable_results([planted])) == ["app/operations/wrong.py: Found is not frozen"]
+    planted = module_from("app/operator/operations/wrong.py", text)
+    assert list(mutable_results([planted])) == [
+        "app/operator/operations/wrong.py: Found is not frozen"
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from tests.architecture.tree import Module, module_from, modules
 
 MAKER = "row_topic"
-HOME = "tables.routes.routes"
+HOME = "tables.rules.routes.routes"
 TESTS = (
     "tests.unit.connectors.test_wire",
     "tests.properties.connectors.test_wire",

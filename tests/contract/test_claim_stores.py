@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.claims.s3 import S3Access, S3Store
-from connectors.claims.store import ClaimStore, FolderStore, MemoryStore, name_of
 from connectors.errors import (
     AqueductError,
     ClaimBucketGone,
@@ -20,6 +18,8 @@ from connectors.errors import (
     ClaimStoreRefused,
     Retry,
 )
+from connectors.store.claims import ClaimStore, FolderStore, MemoryStore, name_of
+from connectors.store.s3 import S3Access, S3Store
 from tests.s3 import CREDENTIALS, Line, S3Server, line_to, s3_server
 
 NAME = f"aq.shop.orders/2026-11-21/{'a' * 64}.json"
@@ -215,7 +215,7 @@ def test_what_the_server_does_not_take_at_all_waits_for_an_operator(
 
 def test_without_a_bucket_the_library_is_not_imported() -> None:
     program = (
-        "import sys, app.pipeline.encode.oversize, connectors.claims.s3 as s3\n"
+        "import sys, app.worker.pipeline.encode.oversize, connectors.store.s3 as s3\n"
         "s3.S3Store('s3://bucket', s3.S3Access())\n"
         "print('botocore' in sys.modules)"
     )

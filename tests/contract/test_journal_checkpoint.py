@@ -12,28 +12,24 @@ from uuid import uuid4
 
 import pytest
 
-from app.destination.takeover.journal_verification import Verification
-from app.destination.takeover.recovery import recover
-from app.pipeline.publish.publisher import TopicPlans
-from app.service import journal_agent
-from app.service.faust_app import AqueductApp
-from app.service.http import HttpServer
+from app.worker.destination.takeover.journal_verification import Verification
+from app.worker.destination.takeover.recovery import recover
+from app.worker.pipeline.publish.publisher import TopicPlans
+from app.worker.process import journal_agent
+from app.worker.process.faust_app import AqueductApp
+from app.worker.process.http import HttpServer
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import read_in_pieces, read_to_end
 from connectors.kafka.topics.topics import Topics
 from devstack import Stack
-from tables.cursor import Cursor
-from tables.journal import state as journal
-from tables.journal.checkpoint import MemoryCheckpoint, Row
-from tables.journal.faust_checkpoint import FaustCheckpoint
-from tables.journal.partition import JournalPartition
+from tables.history.codec.journal_records import checkpoint_records, history_records, tombstones
+from tables.history.history import SchemaHistory
 from tables.journal_format import Entry
-from tables.schema_history.codec.journal_records import (
-    checkpoint_records,
-    history_records,
-    tombstones,
-)
-from tables.schema_history.history import SchemaHistory
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
+from tables.state.journal.checkpoint import MemoryCheckpoint, Row
+from tables.state.journal.faust_checkpoint import FaustCheckpoint
+from tables.state.journal.partition import JournalPartition
 from tests.harness.wait import until_async, until_in_loop
 from tests.unit.tables.made import ORDERS, SERVER, applied, between, names_of, offset, table
 

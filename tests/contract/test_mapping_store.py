@@ -9,15 +9,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from app.mapping_versions.store import MappingStore
+from app.worker.mapping_versions.store import MappingStore
 from connectors.errors import MappingConflict, MappingError
 from connectors.zookeeper.kazoo_session import ZooKeeperClient
 from connectors.zookeeper.kazoo_session import opens as kazoo_opens
 from connectors.zookeeper.memory import MemoryServer
 from connectors.zookeeper.protocol import Session
 from devstack import Stack
-from tables.mapping.stored_version import StoredVersion
-from tables.mapping.yaml_form import from_yaml
+from tables.rules.mapping.stored_version import StoredVersion
+from tables.rules.mapping.yaml_form import from_yaml
 from tests.harness.wait import TIMEOUT
 
 Opens = Callable[[Callable[[], None]], AbstractAsyncContextManager[Session]]

@@ -10,8 +10,8 @@ import pytest
 from devstack import java
 from devstack.hive_metastore import HiveMetastore
 from devstack.processes import Children
-from spark_sink.metastore.memory import MemoryMetastore
-from spark_sink.metastore.registration import Metastore
+from spark_sink.jobs.metastore.memory import MemoryMetastore
+from spark_sink.jobs.metastore.registration import Metastore
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 Made = Callable[[str], str]
@@ -28,8 +28,8 @@ def metastore(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
     if request.param == "memory":
         yield MemoryMetastore(), lambda name: f"{tmp_path}/{name}"
         return
-    from spark_sink.settings import Metastore as MetastoreSettings
-    from spark_sink.settings import Settings
+    from spark_sink.settings.model import Metastore as MetastoreSettings
+    from spark_sink.settings.model import Settings
     from spark_sink.spark import session
     from spark_sink.warehouse.opening import open_metastore
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from app.auditing.audit import Scope, audit
-from app.auditing.topics.topics import KafkaTopics
-from app.auditing.truth.mysqlbinlog import BinlogFiles
-from app.auditing.verdict import Verdict
-from app.operations.audit import run_beside_kafka
+from app.audit.audit import Scope, audit
+from app.audit.topics.topics import KafkaTopics
+from app.audit.truth.mysqlbinlog import BinlogFiles
+from app.audit.verdict import Verdict
+from app.operator.operations.audit import run_beside_kafka
 from tests.crash.scene import DESTINATION, Scene
 from tests.crash.verdict import Findings
 

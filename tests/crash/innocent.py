@@ -19,16 +19,16 @@ from typing import Any
 
 import pytest
 
-from app.auditing.audit import Scope, audit
-from app.auditing.topics.topics import RecordedTopics
-from app.auditing.truth.mysql_replication import ReplicationBinlog
-from app.auditing.truth.mysqlbinlog import BinlogFiles, ServerBinlog
-from app.auditing.truth.witness import Witness
-from app.auditing.verdict import Kind
-from app.commands.audit import INCOMPLETE
+from app.audit.audit import Scope, audit
+from app.audit.topics.topics import RecordedTopics
+from app.audit.truth.mysql_replication import ReplicationBinlog
+from app.audit.truth.mysqlbinlog import BinlogFiles, ServerBinlog
+from app.audit.truth.witness import Witness
+from app.audit.verdict import Kind
+from app.operator.commands.audit import INCOMPLETE
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.servers import own_mysql, own_server
 from tests.harness.sql import connected
 from tests.harness.worker import running, settings

@@ -30,12 +30,12 @@ packets, transactions = (
     _of("connectors.mysql.transaction_reader"),
 )
 leading, publishing = (
-    _of("app.destination.takeover.takeover"),
-    _of("app.pipeline.publish.publisher"),
+    _of("app.worker.destination.takeover.takeover"),
+    _of("app.worker.pipeline.publish.publisher"),
 )
-answers = _of("app.destination.takeover.source_answers")
+answers = _of("app.worker.destination.takeover.source_answers")
 Publisher: Any = publishing.Publisher
-Numbers: Any = _of("app.pipeline.number.numbers").Numbers
+Numbers: Any = _of("app.worker.pipeline.number.numbers").Numbers
 _EARLY = 6
 """Pieces after which a mutant that does wrong once does it."""
 
@@ -87,7 +87,7 @@ def cursor_after_rows() -> None:
 
 def _published_unasked() -> None:
     """Disables the journal check against the topics, which would stop the broken worker with its own error."""
-    _of("app.destination.takeover.published_check").Published.check = _nothing
+    _of("app.worker.destination.takeover.published_check").Published.check = _nothing
 
 
 def read_uncommitted() -> None:
@@ -107,9 +107,9 @@ def fencing_off() -> None:
 
     leading.TransactionalProducer = producer
     answers.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
-    _of("app.destination.plan").Signals.check = lambda _self: None
-    _of("app.destination.supervisor").Destination.observe = lambda _self, _cursor: None
-    _of("app.destination.takeover.other_workers").OtherWorkers.check = _leads_all_the_same
+    _of("app.worker.destination.plan").Signals.check = lambda _self: None
+    _of("app.worker.destination.supervisor").Destination.observe = lambda _self, _cursor: None
+    _of("app.worker.destination.takeover.other_workers").OtherWorkers.check = _leads_all_the_same
     # The other's rows may be in the topics before its cursor is read.
     _published_unasked()
 
@@ -131,7 +131,7 @@ def epoch_kept() -> None:
 def lease_off() -> None:
     """The expiry of the lease is ignored, and each worker has its own transactional id."""
     fencing_off()
-    lease = _of("app.coordination.lease").ZNodeLease
+    lease = _of("app.worker.coordination.lease").ZNodeLease
     lease.check = lambda _self: None
     lease.end = lambda _self, _why: None
     lease.believe = lambda _self, _node: None
@@ -141,7 +141,7 @@ def lease_off() -> None:
     async def ended(_tasks: Any) -> None:
         """Leave all that is led as it is."""
 
-    _of("app.coordination.led_destinations").ended = ended
+    _of("app.worker.coordination.led_destinations").ended = ended
 
 
 async def _nothing(*_given: Any) -> None:
@@ -150,7 +150,7 @@ async def _nothing(*_given: Any) -> None:
 
 def standby_leads() -> None:
     """A standby leads without holding the node."""
-    shared = _of("app.coordination.zookeeper_leadership").ZooKeeperLeadership
+    shared = _of("app.worker.coordination.zookeeper_leadership").ZooKeeperLeadership
     real = shared._act
 
     async def act(self: Any, session: Any) -> None:

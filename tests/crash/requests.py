@@ -19,10 +19,10 @@ import orjson
 import pytest
 
 from app.__main__ import main
-from app.commands.groups import GROUPS
+from app.operator.commands.groups import GROUPS
 from devstack import Stack
 from devstack.zookeeper import ZooKeeper
-from tables.journal.state import partition_of
+from tables.state.journal.state import partition_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import ask, run
 from tests.harness.wait import until

@@ -27,8 +27,8 @@ from demo.truth import Truth
 from devstack.mysql import Mysql
 from devstack.ports import HOST, free_port
 from devstack.programs import WORKER
-from tables.journal.state import partition_of
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
+from tables.state.journal.state import partition_of
 from tests.crash import load as loads
 from tests.crash.counted import counted, is_at, position_of
 from tests.crash.keeper import Keeper

@@ -24,8 +24,8 @@ from app.__main__ import main
 from connectors.kafka.producer import TransactionalProducer
 from connectors.wire import journal_topic
 from devstack import Stack
-from tables.journal.state import cursor_key, partition_of
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
+from tables.state.journal.state import cursor_key, partition_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.integration.process.test_shared import Rows, judge

@@ -15,9 +15,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 from devstack import Stack
+from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
-from spark_sink.settings import Settings
-from spark_sink.stream import Sink
+from spark_sink.settings.model import Settings
 from tests.crash.sink_scene import TIMEOUT, SinkScene, sinking
 from tests.crash.sink_steps import STEPS, most
 from tests.harness import wait

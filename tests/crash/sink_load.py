@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from spark_sink.source.envelope import NEW_KEY, OLD_KEY
-from tests.unit.spark_sink.ddl.statements import record, renames, table
+from spark_sink.wire.envelope import NEW_KEY, OLD_KEY
+from tests.unit.spark_sink.batch.ddl.statements import record, renames, table
 from tests.unit.spark_sink.history import Change, Image, schema
 
 PARTITIONS: Final = 2

@@ -25,10 +25,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import UnknownTable
+from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
-from spark_sink.recent.reading import current
-from spark_sink.settings import Settings
-from spark_sink.stream import Sink
+from spark_sink.settings.model import Settings
+from spark_sink.views.recent.reading import current
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.crash.sink_load import NAMES, PARTITIONS, TOPICS, Record, Source, ordered

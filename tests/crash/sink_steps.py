@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from spark_sink.names import MOVED, MOVING, RELOAD
-from spark_sink.stream import Sink
+from spark_sink.jobs.stream import Sink
 from spark_sink.warehouse.coverage import Coverage
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
@@ -28,6 +27,7 @@ from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
+from spark_sink.wire.names import MOVED, MOVING, RELOAD
 from tests.unit.spark_sink.conftest import FORMAT
 
 Come = Callable[[], None]
@@ -124,7 +124,7 @@ def most(step: str) -> int:
 
 def install(step: str, come: Come) -> None:
     """Calls `come` at a step, for as long as the process lives."""
-    follower: Any = sys.modules["spark_sink.recent.follower"]
+    follower: Any = sys.modules["spark_sink.views.recent.follower"]
     follower.Coverage = functools.partial(Coverage, batches=BATCHES_BETWEEN_REWRITES)
     _patch(step, come, setattr)
 

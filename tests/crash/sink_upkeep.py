@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from devstack import Stack
-from spark_sink.recent.reading import current
+from spark_sink.views.recent.reading import current
 from spark_sink.warehouse.opening import open_warehouse
 from tests.crash.sink_killed import STEPS
 from tests.crash.sink_scene import sinking

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from devstack.ports import HOST
 from spark_sink.errors import SinkError, UnknownTable
+from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.spark import session
-from spark_sink.stream import Sink
 from spark_sink.warehouse.delta import current
 from tests.crash.sinks import KEY_VARIABLE, Done, Order
 

@@ -41,7 +41,7 @@ def test_faults_one_after_the_other_lose_and_repeat_nothing(
     assert outcomes[-1].changes > 100
 
 
-@pytest.mark.long("unit/tables/journal has the check, make crash each forgery")
+@pytest.mark.long("unit/tables/state/journal has the check, make crash each forgery")
 def test_a_cursor_written_by_hand_is_refused(
     running: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

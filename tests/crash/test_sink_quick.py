@@ -40,7 +40,7 @@ def killed() -> None:
         pytest.param(
             STEPS,
             marks=pytest.mark.long(
-                "a merge; unit/spark_sink/ddl/test_following.py ends DDL's steps"
+                "a merge; unit/spark_sink/batch/ddl/test_following.py ends DDL's steps"
             ),
         ),
     ],

@@ -12,7 +12,7 @@ import pytest
 
 from demo.checks import Record
 from demo.truth import Truth
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.crash.fencing import fencing_faults
 from tests.crash.gtids import GtidRanges
 from tests.crash.report import summary

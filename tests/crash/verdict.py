@@ -19,7 +19,7 @@ from demo import checks
 from demo.checks import Record
 from demo.truth import Truth
 from devstack import topics as consumed
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.crash.fencing import claims_faults, fencing_faults
 from tests.crash.gtids import GtidRanges, plain
 

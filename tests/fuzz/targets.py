@@ -14,10 +14,10 @@ from typing import Any
 
 import orjson
 
-from app.pipeline.number.numbers import Numbers
-from app.pipeline.portions.captured_chunk import CapturedChunk
-from app.pipeline.rules import Rules
-from app.pipeline.stage import StageSpec
+from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.portions.captured_chunk import CapturedChunk
+from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.binlog import mariadb_events as mariadb
 from connectors.mysql.binlog.events import EventType
@@ -32,7 +32,7 @@ from connectors.mysql.rows.decoder import ABSENT, ROWS_EVENTS, RowChange, RowDec
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.transaction_reader import TransactionReader
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.fuzz.corpus_of import SERVERS, Corpus, corpus_of
 from tests.fuzz.demands import KIN, Fault, demand
 from tests.fuzz.mutations import body_of, changed, mutated, spliced

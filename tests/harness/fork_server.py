@@ -21,9 +21,9 @@ from typing import Any
 import faust.cli.faust
 import faust.cli.worker
 
-import app.worker  # noqa: F401
+import app.worker.assembly  # noqa: F401
 from app.__main__ import main as run_command
-from app.commands.groups import GROUPS, UNGROUPED, command, ungrouped_command
+from app.operator.commands.groups import GROUPS, UNGROUPED, command, ungrouped_command
 from devstack.programs import ARGUMENTS, WORKER
 
 LONGEST_REQUEST = 1 << 17

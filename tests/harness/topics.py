@@ -14,7 +14,7 @@ from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.wire import ddl_topic
 from devstack import Stack
 from devstack import topics as consumed
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 
 
 @dataclass(frozen=True, slots=True)

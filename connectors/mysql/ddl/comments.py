@@ -6,8 +6,8 @@ Invariant: a comment is read from the definition that is kept of it; what is not
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Column, Table
-from connectors.mysql.ddl.effect.columns import attributes_in
-from connectors.mysql.ddl.effect.options import option
+from connectors.mysql.ddl.resolve.columns import attributes_in
+from connectors.mysql.ddl.resolve.options import option
 
 
 def column_comment(column: Column) -> str | None:

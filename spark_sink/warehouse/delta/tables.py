@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import UnknownTable
-from spark_sink.names import CUT, table_path, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files, side_by_side
 from spark_sink.spark.views import temporary_view
@@ -53,6 +52,7 @@ from spark_sink.warehouse.sql.statements import (
     truncate_sql,
     without_foreign,
 )
+from spark_sink.wire.names import CUT, table_path, unfolder
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from spark_sink.names import table_path
-from spark_sink.pace import LARGE, copied, for_many_rows
 from spark_sink.spark.files import Files
+from spark_sink.spark.pace import LARGE, copied, for_many_rows
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.statements import cluster_sql, delta
@@ -19,6 +18,7 @@ from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql
 from spark_sink.warehouse.sql.time_limit import limited
+from spark_sink.wire.names import table_path
 
 _log = logging.getLogger(__name__)
 _STEP: Final = str(64 * 1024 * 1024)

@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import BadSettings, ForeignTable, JarMissing, UnsupportedName
-from spark_sink.java import java_class
-from spark_sink.names import argument, literal, quoted
-from spark_sink.required_conf import COMMIT_MARK, ICEBERG_MARK
+from spark_sink.settings.required_conf import COMMIT_MARK, ICEBERG_MARK
+from spark_sink.spark.java import java_class
+from spark_sink.wire.names import argument, literal, quoted
 
 HADOOP: Final = "hadoop"
 NAME: Final = "name"

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_sink.errors import ColumnClash
-from spark_sink.names import argument, literal, quoted
 from spark_sink.source.schemas import SOURCE_COLUMNS
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import (
@@ -29,6 +28,7 @@ from spark_sink.warehouse.sql.statements import (
     shape_properties,
     table_comment_sql,
 )
+from spark_sink.wire.names import argument, literal, quoted
 
 PROPERTIES: Final = {
     "format-version": "2",

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import ForeignTable, UnknownTable
-from spark_sink.names import CUT, folder, unfolder
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.spark.views import temporary_view
@@ -62,6 +61,7 @@ from spark_sink.warehouse.sql.statements import (
     without_foreign,
 )
 from spark_sink.warehouse.sql.versions import gone_by_name
+from spark_sink.wire.names import CUT, folder, unfolder
 
 _log = logging.getLogger(__name__)
 _OF_A_TABLE: Final = frozenset({"metadata", "data"})

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.names import FORMAT, WAITS
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.iceberg.catalog import HADOOP, NAME, Catalog, digest, kind, registered
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
@@ -24,6 +23,7 @@ from spark_sink.warehouse.protocol import Space
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import SEARCHED, TableLetters
+from spark_sink.wire.names import FORMAT, WAITS
 
 _OWN = "__aqueduct"
 

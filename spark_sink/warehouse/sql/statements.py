@@ -13,12 +13,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_sink.names import literal, quoted
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import HISTORY_COLUMNS, OWN_COLUMNS, SOURCE_COLUMNS
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Entry, Shape
+from spark_sink.wire.names import literal, quoted
 
 KEY_PROPERTY: Final = "aqueduct.primary_key"
 NAME_PROPERTY: Final = "aqueduct.table"

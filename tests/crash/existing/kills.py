@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.auditing.verdict import Verdict
+from app.audit.verdict import Verdict
 from app.failpoints import VARIABLE
 from devstack import Stack
 from devstack.mysql import Mysql

@@ -25,8 +25,8 @@ from tests.harness.servers import own_mysql
 from tests.harness.worker import running
 
 _CHUNKS = "tests/integration/snapshot/test_chunks.py"
-_ROWS = "tests/unit/app/pipeline/portions/test_selected_rows.py"
-_READING = "tests/unit/app/destination/snapshot/test_table_reading.py"
+_ROWS = "tests/unit/app/worker/pipeline/portions/test_selected_rows.py"
+_READING = "tests/unit/app/worker/destination/snapshot/test_table_reading.py"
 _FAILED = 1
 """pytest's exit code if tests were run, and some failed."""
 

@@ -21,12 +21,15 @@ Patch = Callable[[], None]
 
 # Modules of the product, to be changed: what they are said to hold does not count here.
 _of: Callable[[str], Any] = importlib.import_module
-reading = _of("connectors.mysql.snapshot.chunk_reader")
-query = _of("connectors.mysql.snapshot.chunk_query")
-entries = _of("app.destination.snapshot.entries")
-keys = _of("app.pipeline.number.changed_keys")
-gather, selected = _of("app.pipeline.gather.gather"), _of("app.pipeline.gather.selected")
-shares, share = _of("app.pipeline.entered_share"), _of("app.pipeline.decoded_share")
+reading = _of("connectors.mysql.select.chunk_reader")
+query = _of("connectors.mysql.select.chunk_query")
+entries = _of("app.worker.destination.snapshot.entries")
+keys = _of("app.worker.pipeline.number.changed_keys")
+gather, selected = (
+    _of("app.worker.pipeline.gather.gather"),
+    _of("app.worker.pipeline.gather.selected"),
+)
+shares, share = _of("app.worker.pipeline.entered_share"), _of("app.worker.pipeline.decoded_share")
 SMALL, MOST = 10, 30
 """Rows of the first chunk, and of the largest one."""
 _AGAIN_AT = 3
@@ -40,7 +43,7 @@ def small_chunks() -> None:
 
 def slow_decoding() -> None:
     """More changes come between a SELECT and its rows, as on a machine with much to do."""
-    stage = _of("app.pipeline.stage").ChunkStage
+    stage = _of("app.worker.pipeline.stage").ChunkStage
     real = stage._selected
 
     def decode(self: Any, portion: Any) -> Any:

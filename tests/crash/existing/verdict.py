@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from app.auditing.audit import Scope, audit
-from app.auditing.topics.topics import KafkaTopics
-from app.auditing.truth.mysqlbinlog import BinlogFiles
-from app.auditing.verdict import Verdict
-from app.operations.audit import run_beside_kafka
+from app.audit.audit import Scope, audit
+from app.audit.topics.topics import KafkaTopics
+from app.audit.truth.mysqlbinlog import BinlogFiles
+from app.audit.verdict import Verdict
+from app.operator.operations.audit import run_beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.crash.existing.storm import KEYED
 from tests.crash.verdict import Findings
 from tests.harness.sql import ask, connected

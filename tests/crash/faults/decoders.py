@@ -19,7 +19,10 @@ from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, TIMEOUT, Scene
 from tests.harness.wait import until
 
-_DECODER, _FORK_SERVER = "app.pipeline.decoders.child", "app.pipeline.decoders.fork_server"
+_DECODER, _FORK_SERVER = (
+    "app.worker.pipeline.decoders.child",
+    "app.worker.pipeline.decoders.fork_server",
+)
 _ALERT = "AqueductDecoderTrouble"
 
 

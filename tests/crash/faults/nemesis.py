@@ -30,7 +30,7 @@ def freeze_worker(at: Scene) -> None:
 
 
 def kill_decoder(at: Scene) -> None:
-    kill_all(children_of(at.worker.pid, "app.pipeline.decoders.child")[:1])
+    kill_all(children_of(at.worker.pid, "app.worker.pipeline.decoders.child")[:1])
 
 
 def reset_mysql(at: Scene) -> None:

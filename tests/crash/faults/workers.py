@@ -68,7 +68,7 @@ def kill_decoder(at: Scene) -> str:
 
     at.decoders = 2
     at.begin()
-    killed = kill_all(children_of(at.worker.pid, "app.pipeline.decoders.child")[:1])
+    killed = kill_all(children_of(at.worker.pid, "app.worker.pipeline.decoders.child")[:1])
     assert killed == 1
     error = at.wait_state("RETRYING", "RUNNING")
     return f"{error or 'a new run'}; recovered in {at.wait_recovered():.1f} s"

@@ -19,7 +19,7 @@ from typing import Any
 from demo.load import Server
 from demo.truth import Truth
 from devstack.ports import free_port
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.crash import load as loads
 from tests.crash.keeper import Keeper
 from tests.crash.load import Load

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from app.auditing.audit import Scope, audit
-from app.auditing.topics.topics import KafkaTopics, RecordedTopics
-from app.auditing.truth.mysql_replication import ReplicationBinlog
-from app.auditing.truth.mysqlbinlog import BinlogFiles
-from app.auditing.truth.printed_events import Event, FileBegins
-from app.auditing.truth.witness import Witness, WitnessName
-from app.auditing.verdict import Verdict
-from app.operations.audit import run_beside_kafka
+from app.audit.audit import Scope, audit
+from app.audit.topics.topics import KafkaTopics, RecordedTopics
+from app.audit.truth.mysql_replication import ReplicationBinlog
+from app.audit.truth.mysqlbinlog import BinlogFiles
+from app.audit.truth.printed_events import Event, FileBegins
+from app.audit.truth.witness import Witness, WitnessName
+from app.audit.verdict import Verdict
+from app.operator.operations.audit import run_beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.worker import Worker, running, settings
 from tests.integration.auditing.story import COMPRESSED, FIRST, SECOND, TABLES, play
 from tests.integration.worker.source import address_of, end_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from app.auditing.topics.topics import Partition, RecordedTopics
+from app.audit.topics.topics import Partition, RecordedTopics
 from connectors.kafka.reading.partition_reader import StoredRecord
 
 Wanted = Callable[[dict[str, Any]], bool]

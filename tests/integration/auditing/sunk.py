@@ -11,14 +11,14 @@ import sys
 import threading
 from pathlib import Path
 
+from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
-from spark_sink.names import table_path
-from spark_sink.settings import read
+from spark_sink.settings.model import read
 from spark_sink.spark import session
-from spark_sink.stream import Sink
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.wire.names import table_path
 
 
 def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> None:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 
-from app.auditing.topics.topics import RecordedTopics
+from app.audit.topics.topics import RecordedTopics
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.worker import running

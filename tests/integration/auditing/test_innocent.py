@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from app.auditing.change_store import Change
-from app.auditing.character_sets import decoder_of
-from app.auditing.topics.record_comparison import Comparer
-from app.auditing.topics.topics import Described
-from app.auditing.truth import printed_events as printed
-from app.auditing.truth.mysql_replication import ReplicationBinlog
-from app.auditing.truth.mysqlbinlog import BinlogFiles
-from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.audit.change_store import Change
+from app.audit.character_sets import decoder_of
+from app.audit.topics.record_comparison import Comparer
+from app.audit.topics.topics import Described
+from app.audit.truth import printed_events as printed
+from app.audit.truth.mysql_replication import ReplicationBinlog
+from app.audit.truth.mysqlbinlog import BinlogFiles
+from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.sql import run
 from tests.hostile import NAMES, quoted
 from tests.integration.ddl_tools.source import recording_metadata, server_of, table_of

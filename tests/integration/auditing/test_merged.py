@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.auditing.topics.topics import RecordedTopics
+from app.audit.topics.topics import RecordedTopics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

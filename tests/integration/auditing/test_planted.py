@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from app.auditing.audit import audit
-from app.auditing.errors import NotAuditable
-from app.auditing.truth.witness import WitnessName
-from app.auditing.verdict import Verdict
+from app.audit.audit import audit
+from app.audit.errors import NotAuditable
+from app.audit.truth.witness import WitnessName
+from app.audit.verdict import Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates

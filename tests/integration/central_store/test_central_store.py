@@ -10,18 +10,18 @@ from typing import NoReturn
 
 import pytest
 
-from app.schemas.store_mirror import CentralStore
+from app.worker.schemas.store_mirror import CentralStore
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.schema_store.tables import HISTORY
 from devstack.mysql import Mysql
-from tables.schema_history.history import SchemaHistory
-from tables.schema_store.rows import history_of
+from tables.history.history import SchemaHistory
+from tables.history.schema_store.rows import history_of
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.integration.central_store.conftest import store
+from tests.unit.tables.history.schema_store.test_rows import same
 from tests.unit.tables.made import ORDERS, applied, at, begun, between, names_of, offset, table
-from tests.unit.tables.schema_store.test_rows import same
 
 
 @pytest.fixture

@@ -14,12 +14,18 @@ from connectors.mysql.schema_store.rows import HistoryRow
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation
 from devstack.mysql import Mysql
-from tables.schema_history.history import SchemaHistory
-from tables.schema_store.rows import history_of, key_of, record_rows, snapshot_key, snapshot_rows
+from tables.history.history import SchemaHistory
+from tables.history.schema_store.rows import (
+    history_of,
+    key_of,
+    record_rows,
+    snapshot_key,
+    snapshot_rows,
+)
 from tests.harness.sql import ask
 from tests.integration.central_store.conftest import store
+from tests.unit.tables.history.schema_store.test_rows import mixed, same
 from tests.unit.tables.made import applied, begun, between
-from tests.unit.tables.schema_store.test_rows import mixed, same
 
 CANAL_COLUMNS = {
     HISTORY: "id gmt_create gmt_modified destination binlog_file binlog_offest binlog_master_id "

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from app.commands.schema.replay import value_of
-from app.operations.schema.replay import replay
+from app.operator.commands.schema.replay import value_of
+from app.operator.operations.schema.replay import replay
 from tests.integration.ddl.difference import differences
 from tests.integration.ddl.player import Played
 from tests.integration.ddl.truth import Seen, SeenColumn, SeenTable

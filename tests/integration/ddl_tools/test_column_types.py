@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.statement.type_spec import TypeSpec
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
-from tables.table_version import Column
+from tables.rules.routes.routes import Routes
+from tables.rules.table_version import Column
 from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
 from tests.integration.ddl import type_cases

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.mysql.binlog.execution import execution_of
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Server
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
 from tests.integration.ddl_tools.source import server_of, steps

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.destination.failover.relocation import RelocatedCursor, Relocation
-from app.destination.plan import Failover
-from app.destination.takeover.cursor_verification import CursorVerification
+from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
+from app.worker.destination.plan import Failover
+from app.worker.destination.takeover.cursor_verification import CursorVerification
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import landmark_in
@@ -19,11 +19,11 @@ from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
-from tables.cursor import Cursor
-from tables.cursor_proof import CursorProof
+from tables.state.cursor import Cursor
+from tables.state.cursor_proof import CursorProof
 from tests.integration.worker.source import address_of, facts_of
 from tests.integration.worker.streams import at, opened
-from tests.unit.app.pipeline.runs import RULES
+from tests.unit.app.worker.pipeline.runs import RULES
 
 
 def published(mysql: Mysql) -> Cursor:

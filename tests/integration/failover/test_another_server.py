@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from app.destination.failover.relocation import RelocatedCursor, Relocation
-from app.destination.plan import Failover
+from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
+from app.worker.destination.plan import Failover
 from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import scan
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.cursor import Cursor
-from tables.fingerprints import Fingerprints
+from tables.state.cursor import Cursor
+from tables.state.fingerprints import Fingerprints
 from tests.crash.links import proxy
 from tests.harness.forked import run_command
 from tests.harness.sql import ask
@@ -28,7 +28,7 @@ from tests.harness.worker import running, settings
 from tests.integration.failover.servers import Pair, changed, follow, insert, notes, pair, promote
 from tests.integration.failover.setting import has_rows, shows
 from tests.integration.worker.source import address_of, end_of, facts_of
-from tests.unit.app.pipeline.runs import RULES
+from tests.unit.app.worker.pipeline.runs import RULES
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.destination.takeover.cursor_verification import CursorVerification
+from app.worker.destination.takeover.cursor_verification import CursorVerification
 from connectors.errors import (
     PositionPurged,
     SourceDiverged,
@@ -22,8 +22,8 @@ from connectors.mysql.server.facts import connection_to, read_facts
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.cursor import Cursor
-from tables.cursor_proof import CursorProof
+from tables.state.cursor import Cursor
+from tables.state.cursor_proof import CursorProof
 from tests.crash.links import proxy
 from tests.harness.sql import ask
 from tests.harness.wait import until

@@ -10,16 +10,16 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.auditing.audit import Scope, audit
-from app.auditing.errors import TruthUnreadable
-from app.auditing.topics.topics import RecordedTopics
-from app.auditing.truth.mysql_replication import ReplicationBinlog
-from app.auditing.truth.mysqlbinlog import ServerBinlog
-from app.auditing.verdict import Kind
+from app.audit.audit import Scope, audit
+from app.audit.errors import TruthUnreadable
+from app.audit.topics.topics import RecordedTopics
+from app.audit.truth.mysql_replication import ReplicationBinlog
+from app.audit.truth.mysqlbinlog import ServerBinlog
+from app.audit.verdict import Kind
 from connectors.mysql.gtid import GtidSet
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask
 from tests.harness.wait import until

@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 import uuid
 
-from app.destination.takeover.earlier_requests import earlier_requests, reads_journal
-from app.service.journal_tail import journal_tail
+from app.worker.destination.takeover.earlier_requests import earlier_requests, reads_journal
+from app.worker.process.journal_tail import journal_tail
 from connectors.kafka.append import append
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
-from tables.journal.checkpoint import MemoryCheckpoint
 from tables.journal_kind import Addressed
-from tables.operator.control import Control, DesiredState, note_of
+from tables.state.journal.checkpoint import MemoryCheckpoint
+from tables.state.operator.control import Control, DesiredState, note_of
 from tests.harness.wait import TIMEOUT
 
 

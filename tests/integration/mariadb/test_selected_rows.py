@@ -6,7 +6,7 @@ import pytest
 
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.snapshot.chunk_reader import ChunkReader
+from connectors.mysql.select.chunk_reader import ChunkReader
 from devstack.mysql import Mysql
 from tests.harness.sql import run
 from tests.integration.mariadb.families import FAMILIES

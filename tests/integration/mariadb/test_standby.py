@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from app.destination.failover.relocation import RelocatedCursor, Relocation
-from app.destination.plan import Failover
+from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
+from app.worker.destination.plan import Failover
 from connectors.errors import SourceDiverged, SourceRefused
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.processes import Children
-from tables.cursor import Cursor
-from tables.fingerprints import Fingerprints
+from tables.state.cursor import Cursor
+from tables.state.fingerprints import Fingerprints
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.harness.worker import running, settings
@@ -24,7 +24,7 @@ from tests.integration.failover.setting import has_rows, reads, shows, two_sourc
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.source import end_of, position_of
 from tests.integration.worker.source import address_of, facts_of
-from tests.unit.app.pipeline.runs import RULES
+from tests.unit.app.worker.pipeline.runs import RULES
 
 
 @pytest.fixture(params=SERIES)

@@ -18,7 +18,7 @@ from connectors.mysql.position import Coordinates
 from devstack.mysql import Mysql
 from devstack.mysql_software import MysqlSoftware, find_or_fetch
 from devstack.processes import Children
-from tables.cursor import Cursor
+from tables.state.cursor import Cursor
 from tests.harness.sql import ask
 from tests.integration.failover.prove import at_home, published
 from tests.integration.failover.servers import insert

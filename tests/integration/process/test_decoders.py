@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.app.pipeline.decoders.runs import DEADLINE, is_alive, wait_until
+from tests.unit.app.worker.pipeline.decoders.runs import DEADLINE, is_alive, wait_until
 
 PROJECT = Path(__file__).parents[3]
 COUNT = 3
 
 PARENT = """
 import sys, time
-from app.pipeline.decoders.factory import start
-from tests.unit.app.pipeline.decoders.stages import Counting, ordered
+from app.worker.pipeline.decoders.factory import start
+from tests.unit.app.worker.pipeline.decoders.stages import Counting, ordered
 
 def fail(error):
     print("failed:", error, flush=True)

@@ -16,7 +16,9 @@ from tests.harness.worker import running, settings
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("unit/app/destination/commit/test_entered_tables.py has the statements"),
+    pytest.mark.long(
+        "unit/app/worker/destination/commit/test_entered_tables.py has the statements"
+    ),
 ]
 
 

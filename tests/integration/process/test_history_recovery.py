@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from app.operations.journal_access import Journal
+from app.operator.operations.journal_access import Journal
 from app.settings.model import load
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.mysql.position import SourceOffset
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.journal.state import cursor_key, encoded
 from tables.journal_format import Entry, tombstone
+from tables.state.journal.state import cursor_key, encoded
 from tests.harness.servers import WITHOUT_GTIDS, own_server
 from tests.harness.sql import run
 from tests.harness.topics import rows, statements

@@ -24,7 +24,7 @@ from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.wire import quarantine_topic
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.servers import own_mysql
 from tests.harness.sql import connected
 from tests.harness.worker import Worker, running, settings

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from app.__main__ import main
-from app.pipeline.publish.publisher import TopicPlans
+from app.worker.pipeline.publish.publisher import TopicPlans
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics

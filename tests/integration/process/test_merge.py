@@ -23,8 +23,8 @@ from connectors.kafka.topics.plan import TopicPlan
 from connectors.wire import journal_topic
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.journal.state import partition_of
-from tables.merge_cursor import MergeCursor, note_of
+from tables.state.journal.state import partition_of
+from tables.state.merge_cursor import MergeCursor, note_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.harness.topics import names, on_kafka
@@ -226,7 +226,7 @@ def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
 
 
 @pytest.mark.long(
-    "test_topics.py has a destination's topics, unit/app/merge/test_run.py the run's end"
+    "test_topics.py has a destination's topics, unit/app/worker/merge/test_run.py the run's end"
 )
 def test_a_merged_topic_that_was_made_again_waits_until_that_is_accepted(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -420,7 +420,7 @@ async def delete_all_records(stack: Stack, topic: str) -> None:
 
 
 @pytest.mark.remedy("RecordsGone")
-@pytest.mark.long("unit/app/merge/test_shares.py has the error, and that it can be accepted")
+@pytest.mark.long("unit/app/worker/merge/test_shares.py has the error, and that it can be accepted")
 def test_records_that_a_shard_lost_before_they_were_merged_stop_the_merge_until_accepted(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

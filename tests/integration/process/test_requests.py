@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from app.__main__ import main
-from app.commands.groups import GROUPS, command
+from app.operator.commands.groups import GROUPS, command
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.journal.state import partition_of
+from tables.state.journal.state import partition_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.harness.worker import running, settings

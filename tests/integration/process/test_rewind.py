@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.operations.journal_access import Journal
+from app.operator.operations.journal_access import Journal
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.journal.state import cursor_key, encoded
+from tables.state.journal.state import cursor_key, encoded
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.topics import Change, rows

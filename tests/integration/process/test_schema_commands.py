@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.pipeline.publish.publisher import TopicPlans
+from app.worker.pipeline.publish.publisher import TopicPlans
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
@@ -22,12 +22,12 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.schema.baseline import read_baseline
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.cursor import Cursor
-from tables.journal import state as journal
+from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.history import SchemaHistory
+from tables.history.position import HistoryPosition
 from tables.journal_format import Entry
-from tables.schema_history.codec.journal_records import checkpoint_records, history_records
-from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPosition
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run

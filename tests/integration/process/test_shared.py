@@ -22,7 +22,7 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.zookeeper import ZooKeeper
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.pair import SESSION, Pair, pair_settings
 from tests.harness.sql import run
 from tests.harness.wait import until

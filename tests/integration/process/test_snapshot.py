@@ -276,7 +276,9 @@ def test_rows_of_a_table_that_is_emptied_meanwhile_do_not_come_back(
     assert {one.value["after"]["b"] for one in changes[emptied + 1 :]} == {"a"}
 
 
-@pytest.mark.long("unit/app/destination/snapshot/test_table_reading.py shows what cannot be read")
+@pytest.mark.long(
+    "unit/app/worker/destination/snapshot/test_table_reading.py shows what cannot be read"
+)
 def test_a_missing_grant_is_shown_and_the_stream_continues(
     stack: Stack, filled: Mysql, tmp_path: Path
 ) -> None:

@@ -155,7 +155,9 @@ def test_all_rows_enter_together_after_kills_between_their_transactions(
     assert whole == list(range(whole[0], whole[0] + ROWS + 1))
 
 
-@pytest.mark.long("unit/app/destination/snapshot/test_keyless_reading.py reads again what changed")
+@pytest.mark.long(
+    "unit/app/worker/destination/snapshot/test_keyless_reading.py reads again what changed"
+)
 def test_no_row_enters_while_the_table_changes_and_all_do_once_it_does_not(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -185,7 +187,7 @@ def test_no_row_enters_while_the_table_changes_and_all_do_once_it_does_not(
 
 
 @pytest.mark.long(
-    "unit/connectors/mysql/snapshot/test_spool.py has the file, the tests above the rows"
+    "unit/connectors/mysql/select/test_spool.py has the file, the tests above the rows"
 )
 def test_a_kill_while_rows_are_spooled_leaves_no_file_and_the_stream_continues_meanwhile(
     stack: Stack, mysql: Mysql, tmp_path: Path

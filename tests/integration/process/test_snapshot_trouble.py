@@ -30,8 +30,8 @@ from tests.integration.validation.trouble import (
 MANY = 6_000
 TABLES = ("altered", "denied", "killed", "torn")
 _LONG = pytest.mark.long(
-    "unit/app/destination/snapshot/test_table_reading.py shows what cannot be read, "
-    "unit/app/destination/takeover/test_initial_snapshots.py what may not be seen"
+    "unit/app/worker/destination/snapshot/test_table_reading.py shows what cannot be read, "
+    "unit/app/worker/destination/takeover/test_initial_snapshots.py what may not be seen"
 )
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from app.destination.emptied_tables import PART_ROWS
 from app.failpoints import VARIABLE
+from app.worker.destination.emptied_tables import PART_ROWS
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.wire import transactions_topic
 from devstack import Stack

@@ -70,7 +70,7 @@ def mysql(stack: Stack) -> Iterator[Mysql]:
 @pytest.mark.remedy("TopicUnusable", "TopicUnfit", "KafkaDenied", "SchemaRefused")
 @pytest.mark.long(
     "test_topics.py has topics that are unfit, gone and made again; "
-    "unit/app/pipeline/publish/test_publisher.py which tables wait"
+    "unit/app/worker/pipeline/publish/test_publisher.py which tables wait"
 )
 def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_order(
     broker: WithAccounts, mysql: Mysql, tmp_path: Path
@@ -229,7 +229,9 @@ OFFLINE = ("far", "pair")
 """Tables whose topics have a copy on the second broker: the only one, or one of two that must be in sync."""
 
 
-@pytest.mark.long("unit/app/pipeline/publish/test_publisher.py has which tables wait, and when")
+@pytest.mark.long(
+    "unit/app/worker/pipeline/publish/test_publisher.py has which tables wait, and when"
+)
 def test_tables_whose_topics_take_no_records_wait_alone_and_come_back_by_themselves(
     brokers: TwoBrokers, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.programs import WORKER
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.sql import run
 from tests.harness.worker import running, settings
 from tests.integration.mariadb.published import marker_records

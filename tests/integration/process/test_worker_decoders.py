@@ -25,7 +25,7 @@ def decoders_of(worker: Worker) -> list[int]:
     return [
         pid
         for pid in children_of(worker.process.pid)
-        if b"app.pipeline.decoders.child" in command(pid)
+        if b"app.worker.pipeline.decoders.child" in command(pid)
     ]
 
 
@@ -80,7 +80,9 @@ def test_a_decoder_that_is_killed_is_reported_by_name_and_its_work_done_again(
 
 
 @pytest.mark.remedy("DecoderStalled")
-@pytest.mark.long("unit/app/pipeline/decoders/test_faults.py freezes one, the test above kills one")
+@pytest.mark.long(
+    "unit/app/worker/pipeline/decoders/test_faults.py freezes one, the test above kills one"
+)
 def test_a_decoder_that_is_frozen_is_ended_by_name_and_its_work_done_again(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -105,7 +107,9 @@ def test_no_decoder_outlives_a_worker_that_is_killed(
     with running(settings(stack, mysql, tmp_path, decoders=3), tmp_path) as worker:
         worker.wait(lambda status: status["state"] == "RUNNING")
         decoders = all_decoders_of(worker, 3)
-    until(lambda: not any(b"app.pipeline.decoders.child" in command(pid) for pid in decoders))
+    until(
+        lambda: not any(b"app.worker.pipeline.decoders.child" in command(pid) for pid in decoders)
+    )
 
 
 @pytest.mark.parametrize("decoders", [0, pytest.param(1, marks=_ONE), 3])

@@ -16,7 +16,7 @@ from demo import checks, topics
 from demo.topics import Layout
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.forked import run_command
 from tests.harness.servers import GTIDS_OFF, own_mysql
 from tests.harness.sql import run

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
@@ -19,15 +19,15 @@ from connectors.mysql.rows.values.strings import labels_of
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.server_columns import prepare
+from connectors.mysql.select.packets.texts import PacketTexts
+from connectors.mysql.select.prepared_select import PreparedSelect, SelectedPackets
+from connectors.mysql.select.row_encoder import RowEncoder
+from connectors.mysql.select.select_list import SESSION
+from connectors.mysql.select.selected_table import SelectedTable
 from connectors.mysql.server.facts import ServerFacts
-from connectors.mysql.snapshot.packets.texts import PacketTexts
-from connectors.mysql.snapshot.prepared_select import PreparedSelect, SelectedPackets
-from connectors.mysql.snapshot.row_encoder import RowEncoder
-from connectors.mysql.snapshot.select_list import SESSION
-from connectors.mysql.snapshot.selected_table import SelectedTable
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import facts_of, written
 from tests.steps import Rows, Step

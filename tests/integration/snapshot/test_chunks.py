@@ -13,10 +13,10 @@ from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.snapshot import chunk_reader
-from connectors.mysql.snapshot.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
-from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
-from connectors.mysql.snapshot.random_key import random_keys
+from connectors.mysql.select import chunk_reader
+from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+from connectors.mysql.select.load_limits import LoadGate, LoadLimits
+from connectors.mysql.select.random_key import random_keys
 from devstack import Stack
 from tests.harness.sql import ask, run
 from tests.integration.snapshot.both import DATABASE, LAX, definition_of, known_facts
@@ -375,7 +375,7 @@ def test_the_select_waits_for_the_transactions_that_it_is_to_see(
     ((executed,),) = ask(stack.mysql, "SELECT @@GLOBAL.gtid_executed")
     now = GtidSet.parse(executed)
     assert reader.read(None, now) is not None
-    monkeypatch.setattr("connectors.mysql.snapshot.read_views.VISIBLE_SECONDS", 0.1)
+    monkeypatch.setattr("connectors.mysql.select.read_views.VISIBLE_SECONDS", 0.1)
     with pytest.raises(SourceLost, match="it has not shown within"):
         reader.read(None, GtidSet.parse(f"{'0' * 8}-0000-0000-0000-{'0' * 12}:1"))
 

@@ -9,9 +9,9 @@ import pytest
 
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.snapshot.chunk_reader import ChunkReader, ReadChunk
-from connectors.mysql.snapshot.load_limits import LoadGate, LoadLimits
-from connectors.mysql.snapshot.spool import Spools
+from connectors.mysql.select.chunk_reader import ChunkReader, ReadChunk
+from connectors.mysql.select.load_limits import LoadGate, LoadLimits
+from connectors.mysql.select.spool import Spools
 from devstack import Stack
 from tests.harness.sql import run
 from tests.integration.snapshot.both import DATABASE
@@ -42,7 +42,7 @@ def test_a_table_without_a_key_is_read_at_once_in_portions(
         *[fill] * 15,
         database=DATABASE,
     )
-    monkeypatch.setattr("connectors.mysql.snapshot.chunk_reader.TARGET_BYTES", 800_000)
+    monkeypatch.setattr("connectors.mysql.select.chunk_reader.TARGET_BYTES", 800_000)
     with closing(reader_of(stack, "portions")) as reader:
         chunk, found = spooled(reader)
         assert (chunk.rows, sum(found), chunk.is_last, chunk.last) == (32_768, 32_768, True, None)
@@ -50,13 +50,13 @@ def test_a_table_without_a_key_is_read_at_once_in_portions(
         # The connection reads on.
         assert spooled(reader)[1] == found
     # So that it is given up while the server sends more.
-    monkeypatch.setattr("connectors.mysql.snapshot.spooling._PAUSE_BYTES", 10_000)
+    monkeypatch.setattr("connectors.mysql.select.spooling._PAUSE_BYTES", 10_000)
     with closing(reader_of(stack, "portions", is_divided=False)) as reader:
         assert spooled(reader)[1] == [32_768]
-        monkeypatch.setattr("connectors.mysql.snapshot.keyless_reader._UNDIVIDED_BYTES", 200_000)
+        monkeypatch.setattr("connectors.mysql.select.keyless_reader._UNDIVIDED_BYTES", 200_000)
         with pytest.raises(SnapshotUnsupported, match="nothing is published that removes all"):
             spooled(reader)
-        monkeypatch.setattr("connectors.mysql.snapshot.keyless_reader._UNDIVIDED_BYTES", 9_000_000)
+        monkeypatch.setattr("connectors.mysql.select.keyless_reader._UNDIVIDED_BYTES", 9_000_000)
         assert spooled(reader)[1] == [32_768], "after a SELECT that was given up"
 
 

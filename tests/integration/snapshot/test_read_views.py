@@ -14,10 +14,10 @@ import pytest
 from connectors.errors import SourceLost, TableUnreadable
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.snapshot import chunk_reader, read_views
-from connectors.mysql.snapshot.chunk_reader import ChunkReader, ReadChunk
+from connectors.mysql.select import chunk_reader, read_views
+from connectors.mysql.select.chunk_reader import ChunkReader, ReadChunk
 from devstack.mysql import Mysql
-from spark_sink.load.server import owned_gtids
+from spark_sink.jobs.load.server import owned_gtids
 from tests.harness.beside import beside
 from tests.harness.servers import Servers, on_demand
 from tests.harness.sql import ask, connected, run
@@ -240,7 +240,7 @@ def test_a_binlog_that_ends_before_what_was_read_from_it_was_reset(
     reader.close()
 
 
-@pytest.mark.long("unit/spark_sink/load/test_server.py has what a load takes as seen")
+@pytest.mark.long("unit/spark_sink/jobs/load/test_server.py has what a load takes as seen")
 def test_a_row_is_visible_before_its_gtid_is_executed_and_owned_until_then(
     servers: Servers,
 ) -> None:

@@ -8,7 +8,7 @@ from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import FieldType, parse_table_map
 from connectors.mysql.ddl.definition import Database
 from connectors.mysql.schema.definition_from_table_map import adopted
-from connectors.mysql.snapshot.row_encoder import RowEncoder
+from connectors.mysql.select.row_encoder import RowEncoder
 from devstack import Stack
 from tests.harness.sql import run
 from tests.integration.snapshot.both import (

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from devstack.mysql import Mysql
-from spark_sink.names import literal
 from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.altered_values import altered
 from spark_sink.source.mysql_types import reading, widened
 from spark_sink.source.schemas import Column
-from tables.routes.routes import Routes
+from spark_sink.wire.names import literal
+from tables.rules.routes.routes import Routes
 from tests.harness.servers import Servers, on_demand
 from tests.harness.sql import run
 from tests.integration.ddl.conftest import OPTIONS, set_up

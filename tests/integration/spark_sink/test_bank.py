@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from connectors.kafka.reading.partition_reader import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
-from spark_sink.cuts.reading import ConsistentCut, as_of
 from spark_sink.errors import CutGone, CutIncomplete, CutUnknown, TableNotInCut, UnknownTable
+from spark_sink.views.cuts.reading import ConsistentCut, as_of
 from tests.harness import wait
 from tests.harness.sql import connected, run
 from tests.harness.worker import running, settings
@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.long(
-        "unit/spark_sink/cuts has the bank without servers; test_cuts.py a real Kafka"
+        "unit/spark_sink/views/cuts has the bank without servers; test_cuts.py a real Kafka"
     ),
 ]
 KILLS: Final = int(os.environ.get("KILLS") or 3)

@@ -19,7 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from devstack import Stack, java
 from devstack.processes import Children
 from devstack.spark_cluster import SparkCluster, spark_home
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from tests.integration.spark_sink.test_sink import (
     COLUMNS,
     TIMEOUT,

@@ -24,7 +24,9 @@ from tests.unit.spark_sink.conftest import FORMAT
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
-    pytest.mark.long("unit/spark_sink/ddl/test_following.py has the statements, without a server"),
+    pytest.mark.long(
+        "unit/spark_sink/batch/ddl/test_following.py has the statements, without a server"
+    ),
 ]
 
 FIRST = (

@@ -15,14 +15,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from devstack import Stack
-from spark_sink.cuts.reading import as_of
 from spark_sink.errors import TableNotInCut
 from spark_sink.metrics import Metrics
-from spark_sink.recent.follower import Follower
-from spark_sink.recent.reading import current, fresh
-from spark_sink.recent.wholeness import reaches
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
+from spark_sink.views.cuts.reading import as_of
+from spark_sink.views.recent.follower import Follower
+from spark_sink.views.recent.reading import current, fresh
+from spark_sink.views.recent.wholeness import reaches
 from spark_sink.warehouse.opening import open_warehouse
 from tests.harness import wait
 from tests.harness.sql import ask, run

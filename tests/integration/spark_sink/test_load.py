@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from spark_sink.load.command import loader
-from spark_sink.load.plan import read_plans
-from spark_sink.recent.reading import current
-from spark_sink.settings import Settings
+from spark_sink.jobs.load.command import loader
+from spark_sink.jobs.load.plan import read_plans
+from spark_sink.settings.model import Settings
+from spark_sink.views.recent.reading import current
 from spark_sink.warehouse.opening import open_warehouse
 from tests.harness.forked import run_command
 from tests.harness.sql import ask, run
@@ -42,7 +42,7 @@ NAME = ("shop", "many")
 
 
 @pytest.mark.long(
-    "unit/spark_sink/load/test_in_place.py has the stream after it, the last two tests the load"
+    "unit/spark_sink/jobs/load/test_in_place.py has the stream after it, the last two tests the load"
 )
 def test_a_killed_load_continues_while_rows_change(
     stack: Stack, filled: Mysql, spark: SparkSession, tmp_path: Path

@@ -20,15 +20,15 @@ from spark_sink.errors import (
     SourceUnreachable,
     TableUnreadable,
 )
-from spark_sink.load.cursor import SourceCursor
-from spark_sink.load.loader import Loader
-from spark_sink.load.origin import Origin
-from spark_sink.load.plan import SourceTable
-from spark_sink.load.rows import derived_table
-from spark_sink.load.select_list import selected
-from spark_sink.load.server import SourceServer
-from spark_sink.load.state import Loads, LoadState
-from spark_sink.settings import Load
+from spark_sink.jobs.load.cursor import SourceCursor
+from spark_sink.jobs.load.loader import Loader
+from spark_sink.jobs.load.origin import Origin
+from spark_sink.jobs.load.plan import SourceTable
+from spark_sink.jobs.load.rows import derived_table
+from spark_sink.jobs.load.select_list import selected
+from spark_sink.jobs.load.server import SourceServer
+from spark_sink.jobs.load.state import Loads, LoadState
+from spark_sink.settings.model import Load
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.opening import open_warehouse
 from tests.harness.servers import own_server

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from spark_sink.recent.reading import current
+from spark_sink.views.recent.reading import current
 from tests.harness import wait
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, connected, run
@@ -129,7 +129,7 @@ def assert_equal(spark: SparkSession, warehouse: Path, servers: Servers) -> None
     assert Counter(map(tuple, found)) == there
 
 
-@pytest.mark.long("unit/spark_sink/load/test_sources.py has two destinations without servers")
+@pytest.mark.long("unit/spark_sink/jobs/load/test_sources.py has two destinations without servers")
 def test_shards_of_two_destinations_are_loaded_into_one_table(
     stack: Stack, servers: Servers, spark: SparkSession, tmp_path: Path
 ) -> None:

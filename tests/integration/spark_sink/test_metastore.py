@@ -12,11 +12,11 @@ import pytest
 from devstack import Stack, java
 from devstack.hive_metastore import HiveMetastore
 from devstack.processes import Children
-from spark_sink.metastore.registration import Registered
-from spark_sink.names import METASTORE
-from spark_sink.settings import Metastore, read
+from spark_sink.jobs.metastore.registration import Registered
+from spark_sink.settings.model import Metastore, read
 from spark_sink.spark import session
 from spark_sink.warehouse.opening import open_metastore
+from spark_sink.wire.names import METASTORE
 from tests.integration.spark_sink.test_sink import (
     COLUMNS,
     TIMEOUT,
@@ -31,7 +31,9 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.long("unit/spark_sink/metastore has what is registered, in a metastore in memory"),
+    pytest.mark.long(
+        "unit/spark_sink/jobs/metastore has what is registered, in a metastore in memory"
+    ),
     pytest.mark.skipif(
         FORMAT != "delta", reason="metastore.uri is refused, as test_settings.py has it"
     ),

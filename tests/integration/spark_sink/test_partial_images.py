@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from devstack import Stack
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.sql import connected, run
 from tests.harness.topics import changes
 from tests.harness.worker import running, settings

@@ -25,13 +25,13 @@ from pyspark.sql import SparkSession
 from devstack import Stack
 from devstack.ports import free_port
 from spark_sink.errors import ForeignTopic, ForeignWarehouse, TablesWaiting
-from spark_sink.lag.report import lag_lines
+from spark_sink.jobs.lag.report import lag_lines
+from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
-from spark_sink.recent.reading import current
-from spark_sink.settings import read
+from spark_sink.settings.model import read
 from spark_sink.source.installation import installation_in
 from spark_sink.source.kafka import KafkaTopics, read_schemas
-from spark_sink.stream import Sink
+from spark_sink.views.recent.reading import current
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from devstack import Stack
 from spark_sink.warehouse.history import history
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.sql import connected, run
 from tests.harness.topics import changes
 from tests.harness.worker import running, settings

@@ -32,7 +32,7 @@ def tables(at: Installation) -> dict[str, tuple[str, int, int]]:
 
 
 @pytest.mark.remedy("sink.CheckpointShared")
-@pytest.mark.long("unit/spark_sink/background/test_presence.py has the rules without processes")
+@pytest.mark.long("unit/spark_sink/jobs/test_presence.py has the rules without processes")
 async def test_each_sink_applies_its_topics_and_answers_its_requests(
     stack: Stack, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from devstack import Stack
 from devstack.mysql import Mysql
 from spark_sink.errors import LoadStale, SourceUnreachable, TableUnreadable
-from spark_sink.load.loader import Loader
+from spark_sink.jobs.load.loader import Loader
 from tests.harness.servers import own_mysql
 from tests.harness.sql import connected, run
 from tests.harness.worker import running, settings
@@ -104,7 +104,7 @@ def spoil(mysql: Mysql) -> None:
     "sink.WarehouseUnusable",
 )
 @pytest.mark.long(
-    "unit/spark_sink/load/test_validate.py, test_trouble.py, test_uncompared.py have each kind"
+    "unit/spark_sink/jobs/load/test_validate.py, test_trouble.py, test_uncompared.py have each kind"
 )
 def test_the_trouble_of_single_tables_is_stated_and_the_others_are_compared_until_it_is_gone(
     stack: Stack, mysql: Mysql, tmp_path: Path

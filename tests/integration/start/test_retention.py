@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.destination.purge_watch import PurgeWatch
 from app.metrics import REGISTRY
-from app.service.status import DestinationStatus, State
+from app.worker.destination.purge_watch import PurgeWatch
+from app.worker.status import DestinationStatus, State
 from connectors.mysql.position import SourceOffset
 from devstack import mysql_software
 from devstack.mysql import Mysql
 from devstack.paths import PROJECT
 from devstack.processes import Children
-from tables.cursor import Cursor
+from tables.state.cursor import Cursor
 from tests.harness.sql import connected, run
 from tests.harness.wait import until
 from tests.integration.worker.source import address_of, end_of, facts_of

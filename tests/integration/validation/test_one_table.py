@@ -11,14 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from app.operations.validation.validation import Report, Validation, ValidationRequest, validate
+from app.operator.operations.validation.validation import (
+    Report,
+    Validation,
+    ValidationRequest,
+    validate,
+)
+from app.operator.validation.rows import looks
+from app.operator.validation.rows.table_result import Kind, TableResult
 from app.settings.model import load
-from app.validation import looks
-from app.validation.table_result import Kind, TableResult
 from connectors.errors import SourceLost, TableUnreadable
-from connectors.mysql.snapshot import chunk_reader
-from connectors.mysql.snapshot.load_limits import LoadLimits
-from connectors.mysql.snapshot.row_condition import check_readable
+from connectors.mysql.select import chunk_reader
+from connectors.mysql.select.load_limits import LoadLimits
+from connectors.mysql.select.row_condition import check_readable
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

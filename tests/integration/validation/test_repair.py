@@ -16,18 +16,18 @@ from typing import Any
 import pytest
 
 from app.failpoints import VARIABLE
-from app.operations.journal_access import Journal
-from app.operations.snapshot.request import WantedSnapshot, request_snapshots
-from app.operations.source_connection import reachable_source
-from app.operations.validation.definitions import Definitions, definitions_now
+from app.operator.operations.journal_access import Journal
+from app.operator.operations.snapshot.request import WantedSnapshot, request_snapshots
+from app.operator.operations.source_connection import reachable_source
+from app.operator.operations.validation.definitions import Definitions, definitions_now
+from app.operator.validation.rows.repair import conditions
 from app.settings.model import load
-from app.validation.repair import conditions
 from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.select.record_keys import RecordKeys
 from connectors.mysql.server.facts import ServerFacts
-from connectors.mysql.snapshot.record_keys import RecordKeys
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.snapshots.request import SnapshotAction
+from tables.state.snapshots.request import SnapshotAction
 from tests.harness.beside import beside
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.operations.validation.validation import Report, ValidationRequest, validate
+from app.operator.operations.validation.validation import Report, ValidationRequest, validate
+from app.operator.validation.rows.repair import conditions
 from app.settings.model import load
-from app.validation.repair import conditions
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from app.operations.validation.validation import Report, ValidationRequest, validate
+from app.operator.operations.validation.validation import Report, ValidationRequest, validate
 from app.settings.model import load
-from connectors.mysql.snapshot import chunk_reader, read_views
+from connectors.mysql.select import chunk_reader, read_views
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

@@ -7,13 +7,13 @@ from typing import Any
 
 import pymysql
 
-from app.pipeline.gather.captured_tables import CapturedTables
-from app.pipeline.gather.statement_changes import StatementJudge
+from app.worker.pipeline.gather.captured_tables import CapturedTables
+from app.worker.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import StatementBasedChange
 from connectors.mysql.dml.function_calls import FUNCTIONS
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.steps import Change, Step
 
 _NO_SUCH_FUNCTION = {1305, 1630}

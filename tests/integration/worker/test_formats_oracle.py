@@ -12,20 +12,20 @@ from typing import Any
 import orjson
 import pytest
 
-from app.pipeline.formats.canal.message import CANAL
-from app.pipeline.formats.maxwell.row import MAXWELL
-from app.pipeline.formats.shape import Shape
-from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.worker.pipeline.formats.canal.message import CANAL
+from app.worker.pipeline.formats.maxwell.row import MAXWELL
+from app.worker.pipeline.formats.shape import Shape
+from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.baseline import server_of
 from devstack import Stack
-from tables.routes.routes import Routes
-from tables.table_version import TableVersion
+from tables.rules.routes.routes import Routes
+from tables.rules.table_version import TableVersion
 from tests.harness.sql import connected, run
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.source import facts_of, written
 from tests.steps import Rows
-from tests.unit.app.pipeline.formats.envelopes import envelope_of
+from tests.unit.app.worker.pipeline.formats.envelopes import envelope_of
 
 DATABASE = "formats_oracle"
 BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}

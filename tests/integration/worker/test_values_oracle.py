@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import MalformedEvent
 from connectors.mysql.charset.unmapped import ReplacedText
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
@@ -14,7 +14,7 @@ from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.baseline import server_of
 from devstack import Stack
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 from tests.harness.sql import connected, run
 from tests.integration.worker.families import FAMILIES, statements_for
 from tests.integration.worker.oracle import rows_of, same

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.coordination.assignment import DestinationView, leaders
+from app.worker.coordination.assignment import DestinationView, leaders
 
 WORKERS = ("a", "b", "c", "d")
 

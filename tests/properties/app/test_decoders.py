@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from connectors.errors import SourceLost
-from tests.unit.app.pipeline.decoders.runs import run
-from tests.unit.app.pipeline.decoders.stages import ordered
+from tests.unit.app.worker.pipeline.decoders.runs import run
+from tests.unit.app.worker.pipeline.decoders.stages import ordered
 
 PAUSES = some.sampled_from([0, 0, 0, 0.001, 0.01])
 

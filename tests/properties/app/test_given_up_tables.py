@@ -5,11 +5,18 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.properties.examples import examples
-from tests.unit.app.pipeline.actions import Action, RowsOf, cuts, histories
-from tests.unit.app.pipeline.gather.given_up import GIVEN_UP, orders
-from tests.unit.app.pipeline.gather.parked import KNOWN, ORDERS, described, numbers, pieces, spelled
-from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import records_of
+from tests.unit.app.worker.pipeline.actions import Action, RowsOf, cuts, histories
+from tests.unit.app.worker.pipeline.gather.given_up import GIVEN_UP, orders
+from tests.unit.app.worker.pipeline.gather.parked import (
+    KNOWN,
+    ORDERS,
+    described,
+    numbers,
+    pieces,
+    spelled,
+)
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import records_of
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 )
 
 from connectors.errors import AqueductError
-from tables.cursor import Cursor
-from tables.journal import state as journal
-from tables.journal.state import DestinationState
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
+from tables.state.journal.state import DestinationState
 from tests.properties.app.interleaved.broker import Broker
 from tests.properties.app.interleaved.servers import both
 from tests.properties.app.interleaved.worker import (
@@ -35,8 +35,8 @@ from tests.properties.app.interleaved.worker import (
     delivered,
 )
 from tests.properties.examples import examples
-from tests.unit.app.pipeline.actions import Action, RowsOf, cuts, transactions
-from tests.unit.app.pipeline.runs import RULES, WHOLE, Record, read_batches
+from tests.unit.app.worker.pipeline.actions import Action, RowsOf, cuts, transactions
+from tests.unit.app.worker.pipeline.runs import RULES, WHOLE, Record, read_batches
 
 TOPICS = [("aq.shop.orders", 0), ("aq.shop.log", 0), ("aq.__ddl.shop", 0)]
 WHO = st.sampled_from([0, 1])

@@ -10,13 +10,13 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.pipeline.publish.publisher import _after
+from app.worker.pipeline.publish.publisher import _after
 from connectors.kafka.partitioner import partition_of
-from tables.mapping.yaml_form import from_yaml
-from tables.routes.routes import Routes
-from tests.unit.app.pipeline.actions import Action, RowsOf, Truncate, cuts, histories
-from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import (
+from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.routes.routes import Routes
+from tests.unit.app.worker.pipeline.actions import Action, RowsOf, Truncate, cuts, histories
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import (
     MARKERS,
     RULES,
     Record,

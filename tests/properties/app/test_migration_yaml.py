@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.operations.migration.yaml_text import YamlText
+from app.migrate.yaml_text import YamlText
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     ["no", "1", "1e3", "~", "a: b", "# c", "'", "-", "="]

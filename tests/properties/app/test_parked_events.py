@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.pipeline.gather.captured_tables import QuarantinedMarker
+from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
 from connectors.mysql.ddl.definition import Table
-from tables.quarantine import Outcome
+from tables.state.quarantine import Outcome
 from tests.properties.examples import examples
-from tests.unit.app.pipeline.actions import Action, Ddl, RowsOf, Truncate, cuts, histories
-from tests.unit.app.pipeline.gather.parked import (
+from tests.unit.app.worker.pipeline.actions import Action, Ddl, RowsOf, Truncate, cuts, histories
+from tests.unit.app.worker.pipeline.gather.parked import (
     KNOWN,
     ORDERS,
     described,
@@ -21,8 +21,8 @@ from tests.unit.app.pipeline.gather.parked import (
     table,
     waiting_in,
 )
-from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import WHOLE, records_of
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import WHOLE, records_of
 
 
 def as_of_first_rows(history: list[list[Action]]) -> Table:

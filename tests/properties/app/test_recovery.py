@@ -10,24 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.destination.takeover.recovery import folded
+from app.worker.destination.takeover.recovery import folded
 from connectors.errors import HistoryTooShort
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from tables.cursor import Cursor
-from tables.journal import state as journal
-from tables.journal.checkpoint import MemoryCheckpoint
-from tables.journal.state import DestinationState
-from tables.journal_format import Entry
-from tables.schema_history.codec import fold as history_fold
-from tables.schema_history.codec.journal_records import (
+from tables.history.codec import fold as history_fold
+from tables.history.codec.journal_records import (
     checkpoint_records,
     history_records,
     rewound_records,
 )
-from tables.schema_history.history import SchemaHistory
-from tables.schema_history.record import SchemaRecord
-from tables.schema_history.retention import Retention
+from tables.history.history import SchemaHistory
+from tables.history.record import SchemaRecord
+from tables.journal_format import Entry
+from tables.state.cursor import Cursor
+from tables.state.history_retention import Retention
+from tables.state.journal import state as journal
+from tables.state.journal.checkpoint import MemoryCheckpoint
+from tables.state.journal.state import DestinationState
 from tests.properties.examples import examples
 from tests.unit.tables.made import (
     LATIN,

@@ -10,15 +10,15 @@ import orjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.pipeline.publish.publisher import _after
+from app.worker.pipeline.publish.publisher import _after
 from connectors.errors import UnsupportedEvent
-from tables.cursor import Cursor
-from tables.journal.state import DestinationState
-from tables.table_version import TableVersion
+from tables.rules.table_version import TableVersion
+from tables.state.cursor import Cursor
+from tables.state.journal.state import DestinationState
 from tests.properties.examples import examples
-from tests.unit.app.pipeline.actions import TABLES, RowsOf, cuts, histories
-from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import (
+from tests.unit.app.worker.pipeline.actions import TABLES, RowsOf, cuts, histories
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import (
     EVERYWHERE,
     MARKERS,
     NOWHERE,

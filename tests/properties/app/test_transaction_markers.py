@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.examples import examples
-from tests.unit.app.pipeline.actions import cuts, histories
-from tests.unit.app.pipeline.encode.markers import marker_records
-from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import WHOLE, pieces_of, records_of, rows_by_topic
+from tests.unit.app.worker.pipeline.actions import cuts, histories
+from tests.unit.app.worker.pipeline.encode.markers import marker_records
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import WHOLE, pieces_of, records_of, rows_by_topic
 
 SIZES = st.sampled_from([1, 150, 600, WHOLE])
 

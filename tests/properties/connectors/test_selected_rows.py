@@ -18,14 +18,14 @@ from connectors.mysql.ddl.definition import Column
 from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.values.json_binary import document_text
-from connectors.mysql.snapshot.packets.decoder import PacketDecoder
-from connectors.mysql.snapshot.packets.texts import PacketTexts
+from connectors.mysql.select.packets.decoder import PacketDecoder
+from connectors.mysql.select.packets.texts import PacketTexts
 from connectors.mysql.value_text.floats import shortest_float32
 from tests.properties.connectors.test_json_text import VALUES
 from tests.properties.examples import examples
 from tests.unit.connectors.mysql.binary_json import document
-from tests.unit.connectors.mysql.snapshot import tables as made
-from tests.unit.connectors.mysql.snapshot.packets import packets_of
+from tests.unit.connectors.mysql.select import tables as made
+from tests.unit.connectors.mysql.select.packets import packets_of
 
 Selected = tuple[bytes, Any]
 """The text of a value in the text protocol, and what the decoder is to return."""

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tables.journal import state as journal
-from tables.journal.checkpoint import resume_from
+from tables.history.codec.journal_records import checkpoint_records, tombstones
 from tables.journal_format import Entry
-from tables.quarantine import Quarantine, note_of
-from tables.schema_history.codec.journal_records import checkpoint_records, tombstones
-from tests.unit.tables.journal.faust_table import LOOPS, Table, checkpoint_of, kept
-from tests.unit.tables.journal.test_rows import Written
+from tables.state.journal import state as journal
+from tables.state.journal.checkpoint import resume_from
+from tables.state.quarantine import Quarantine, note_of
 from tests.unit.tables.made import ORDERS, between
+from tests.unit.tables.state.journal.faust_table import LOOPS, Table, checkpoint_of, kept
+from tests.unit.tables.state.journal.test_rows import Written
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.journal import state as journal
-from tables.journal.checkpoint import MemoryCheckpoint, resume_from
-from tests.unit.tables.journal.made import cursor, fold_in, version
+from tables.state.journal import state as journal
+from tables.state.journal.checkpoint import MemoryCheckpoint, resume_from
+from tests.unit.tables.state.journal.made import cursor, fold_in, version
 
 DESTINATIONS = ("shop", "shop-2")
 

@@ -23,10 +23,10 @@ from connectors.mysql.ddl.definition import (
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates
-from tables.schema_history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.schema_history.codec.record_json import Reading, head_json, items_json, record_json
-from tables.schema_history.position import HistoryPosition
-from tables.schema_history.record import Given, SchemaRecord, Unresolved
+from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.history.codec.record_json import Reading, head_json, items_json, record_json
+from tables.history.position import HistoryPosition
+from tables.history.record import Given, SchemaRecord, Unresolved
 from tests.unit.tables.made import UUID, table
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)

@@ -14,7 +14,7 @@ from aiokafka.conn import AIOKafkaConnection
 from kazoo.protocol.serialization import Auth
 
 from app.settings.model import KafkaSettings
-from app.worker import _faust_credentials
+from app.worker.assembly import _faust_credentials
 from connectors.kafka.client import KafkaClient
 from connectors.mysql.server.facts import SourceAddress
 from connectors.secret import FileSecret, text_of

@@ -8,7 +8,7 @@ from demo.report import conclusion, table
 from demo.topics import Contents, Layout
 from demo.truth import Truth
 from demo.verdict import Compared, Evidence, Verdict, judge
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 
 _TOPIC = "aq.shop.orders"
 

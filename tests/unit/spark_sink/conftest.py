@@ -19,23 +19,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink import errors
-from spark_sink.background.reload import Reloader
 from spark_sink.batch.apply import Applier
-from spark_sink.ddl.following import Ddl
+from spark_sink.batch.ddl.following import Ddl
+from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
-from spark_sink.recent.follower import stored
-from spark_sink.recent.reading import current, fresh
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
-from spark_sink.text import secrets
+from spark_sink.views.recent.follower import stored
+from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.coverage import Cut, Step
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.table_rules import NO_RULES
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
+from spark_sink.wire import secrets
 from tests.harness.logs import keep_formats, logging_restored
 from tests.unit.spark_sink.history import Change
 

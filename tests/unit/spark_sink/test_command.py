@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from spark_sink import __main__ as command
-from spark_sink.log import configure
-from spark_sink.settings import Log
+from spark_sink.settings.model import Log
 from spark_sink.spark import session
+from spark_sink.spark.log import configure
 
 
 @pytest.mark.parametrize(

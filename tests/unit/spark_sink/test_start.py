@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink import stream
 from spark_sink.errors import (
     CheckpointDamaged,
     CheckpointPastLedger,
@@ -27,9 +26,10 @@ from spark_sink.errors import (
     NoTopics,
     WarehouseUnusable,
 )
+from spark_sink.jobs import stream
+from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
-from spark_sink.settings import Settings
-from spark_sink.stream import Sink
+from spark_sink.settings.model import Settings
 from spark_sink.warehouse.ledger import Entry
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.history import schema

@@ -8,11 +8,11 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import Column, Database, Server, Session, Table, TableName
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
+from tables.history.checkpoint import CheckpointPolicy
+from tables.history.history import SchemaHistory
+from tables.history.position import HistoryPosition
+from tables.history.record import SchemaRecord
 from tables.journal_format import Entry
-from tables.schema_history.checkpoint import CheckpointPolicy
-from tables.schema_history.history import SchemaHistory
-from tables.schema_history.position import HistoryPosition
-from tables.schema_history.record import SchemaRecord
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 OTHER = "4f22fb58-82db-22f2-af44-d91bb0530673"

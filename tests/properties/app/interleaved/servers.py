@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.mysql.position import Coordinates
-from tests.unit.app.pipeline.actions import Action
-from tests.unit.app.pipeline.history import Source
+from tests.unit.app.worker.pipeline.actions import Action
+from tests.unit.app.worker.pipeline.history import Source
 
 
 class Standby(Source):

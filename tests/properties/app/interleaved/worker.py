@@ -12,21 +12,21 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeVar, cast
 
-from app.destination.takeover.recovery import folded
-from app.pipeline.piece import Piece
-from app.pipeline.publish.publisher import Publisher, TopicPlans
-from app.pipeline.rules import Rules
+from app.worker.destination.takeover.recovery import folded
+from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.publish.publisher import Publisher, TopicPlans
+from app.worker.pipeline.rules import Rules
 from connectors.errors import AqueductError, Fenced, JournalDamaged, KafkaLost
 from connectors.kafka.record_batches import Sendable
 from connectors.mysql.gtid import GtidSet
-from tables.cursor import Cursor
-from tables.journal import state as journal
-from tables.journal.checkpoint import MemoryCheckpoint
-from tables.journal.state import DestinationState
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
+from tables.state.journal.checkpoint import MemoryCheckpoint
+from tables.state.journal.state import DestinationState
 from tests.made import SERVER
 from tests.properties.app.interleaved.broker import Broker, Place
-from tests.unit.app.pipeline.history import Source
-from tests.unit.app.pipeline.runs import first_cursor, gtids_to, joined, pickled, run
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import first_cursor, gtids_to, joined, pickled, run
 
 T = TypeVar("T")
 DESTINATION, ID = "shop", "i.shop"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.settings.model import load
-from app.wiring import routes_of
+from app.worker.wiring import routes_of
 from connectors.errors import SettingsError
 from tests.unit.app.settings.test_model import GOOD
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.settings.model import Settings
-from app.wiring import merge_plans, routes_of, topic_plans
+from app.worker.wiring import merge_plans, routes_of, topic_plans
 from connectors.kafka.record_batches import MAX_BATCH_BYTES
 
 SOURCE = {"host": "127.0.0.1", "port": 3306, "user": "u", "password": "p"}

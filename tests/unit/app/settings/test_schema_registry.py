@@ -12,7 +12,7 @@ from app.settings.mapping import MappingSettings
 from app.settings.schema_registry import SchemaRegistrySettings
 from connectors.errors import MappingError
 from connectors.secret import FileSecret
-from tables.mapping.yaml_form import from_yaml
+from tables.rules.mapping.yaml_form import from_yaml
 
 AVRO = from_yaml("{tables: {a: {format: avro}}}")
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.settings.model import Settings
-from app.wiring import destination_plan, topic_plans
+from app.worker.wiring import destination_plan, topic_plans
 from connectors.mysql.lookup.start import Earliest, Latest
 
 ONE = {"host": "db-1", "user": "u"}

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.errors import ForeignTable, SparkFailed
-from spark_sink.settings import Maintenance as Plan
-from spark_sink.settings import TableRule
+from spark_sink.settings.model import Maintenance as Plan
+from spark_sink.settings.model import TableRule
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.protocol import CommitConflict

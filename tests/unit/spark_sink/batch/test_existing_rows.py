@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.batch.contents import contents, envelopes
-from spark_sink.settings import TableRule
+from spark_sink.settings.model import TableRule
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.history import history
 from spark_sink.warehouse.milestones import Milestone, Position

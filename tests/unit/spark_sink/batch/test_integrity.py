@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import ColumnsChanged, KeyChanged, SinkError, TableFailed, TableReplaced
-from spark_sink.java import java_class
-from spark_sink.required_conf import MARKS
-from spark_sink.settings import TableRule
+from spark_sink.settings.model import TableRule
+from spark_sink.settings.required_conf import MARKS
+from spark_sink.spark.java import java_class
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.iceberg.commits import IcebergCommits

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.batch.partial_images import roots
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import UnsupportedPartialImage
-from spark_sink.settings import TableRule
-from spark_sink.source.envelope import NEW_KEY, OLD_KEY
+from spark_sink.settings.model import TableRule
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.opening import Format
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
+from spark_sink.wire.envelope import NEW_KEY, OLD_KEY
 from tests.unit.spark_sink.conftest import FORMATS, FORMATS_LONG, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
 

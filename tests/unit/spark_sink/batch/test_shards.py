@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import KeyChanged
-from spark_sink.settings import Maintenance as Plan
+from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.warehouse.delta.statements import create_sql
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.opening import open_warehouse

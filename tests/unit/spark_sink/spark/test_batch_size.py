@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.source.client import read_ahead
 from spark_sink.spark import batch_size
 from spark_sink.spark.batch_size import batch_limit, memory

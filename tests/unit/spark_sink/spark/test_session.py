@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import spark_sink
 from spark_sink.errors import BadSettings
-from spark_sink.required_conf import required
+from spark_sink.settings.required_conf import required
 from spark_sink.spark import session
 
 

@@ -18,9 +18,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, UnsupportedName
-from spark_sink.recent.reading import current, fresh
-from spark_sink.settings import Settings
+from spark_sink.settings.model import Settings
 from spark_sink.spark.files import Files
+from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.iceberg import upkeep as iceberg_upkeep
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
@@ -528,7 +528,7 @@ _READER = """
 import sys
 from pyspark.sql import SparkSession
 from spark_sink.errors import JarMissing
-from spark_sink.recent.reading import current
+from spark_sink.views.recent.reading import current
 spark = SparkSession.builder.master("local[1]").config("spark.jars", sys.argv[2]).getOrCreate()
 try:
     print([row.asDict() for row in current(spark, sys.argv[1], "shop", "t").collect()])

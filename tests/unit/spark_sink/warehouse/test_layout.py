@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.errors import ForeignTable, PartitionUnfit
-from spark_sink.settings import TableRule
+from spark_sink.settings.model import TableRule
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.partitions import unfit_sql
 from spark_sink.warehouse.opening import open_warehouse

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from bench import sink_age
-from spark_sink.settings import Maintenance as Plan
+from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.warehouse.delta import upkeep as delta_upkeep
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source

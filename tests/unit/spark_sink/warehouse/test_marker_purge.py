@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from spark_sink.settings import Maintenance as Plan
+from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.memory import MemoryUpkeep, MemoryWarehouse
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime

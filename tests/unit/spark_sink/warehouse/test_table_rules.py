@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from spark_sink.settings import TableRule
+from spark_sink.settings.model import TableRule
 from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 

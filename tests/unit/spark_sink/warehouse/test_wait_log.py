@@ -9,13 +9,8 @@ from typing import Any
 
 import pytest
 
-from spark_sink.background.maintain import (
-    MaintenanceRequest,
-    answer_row,
-    open_requests,
-    request_row,
-)
 from spark_sink.errors import MalformedRecord
+from spark_sink.jobs.maintain import MaintenanceRequest, answer_row, open_requests, request_row
 from spark_sink.warehouse import waiting_tables
 from spark_sink.warehouse.memory import MemoryWaits
 from spark_sink.warehouse.waiting_tables import Request, Waits, folded

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from spark_sink.background.rebuild import Rebuild
 from spark_sink.errors import (
     KeyChanged,
     MalformedRecord,
@@ -18,6 +17,7 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
     ValuesChanged,
 )
+from spark_sink.jobs.rebuild import Rebuild
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_status import status_lines

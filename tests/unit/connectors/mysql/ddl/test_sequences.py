@@ -3,9 +3,9 @@
 import pytest
 
 from connectors.mysql.ddl.definition import Server, TableChange
-from connectors.mysql.ddl.effect.options import is_sequence
-from tables.impact.impact import impact
-from tables.routes.routes import Routes
+from connectors.mysql.ddl.resolve.options import is_sequence
+from tables.history.impact.impact import impact
+from tables.rules.routes.routes import Routes
 from tests.unit.connectors.mysql.ddl.catalogs import Play
 
 MARIADB = Server(version=(11, 8, 0), mariadb=True)

@@ -10,7 +10,7 @@ from connectors.mysql.server.database_filters import (
     ReplicationFilter,
     concerning,
 )
-from tables.routes.routes import Routes
+from tables.rules.routes.routes import Routes
 
 TABLES = frozenset({("shop", "t"), ("shop", "u"), ("other", "x")})
 

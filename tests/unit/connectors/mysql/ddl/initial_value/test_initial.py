@@ -12,7 +12,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Column, Execution, Server, Session
 from connectors.mysql.ddl.hidden_literals import table_without_literals
 from connectors.mysql.ddl.parsed_statement import parse_statement
-from tables.schema_history.definition_json import Definitions, table_json
+from tables.history.definition_json import Definitions, table_json
 
 SERVER = Server(version=(9, 7, 0), system_time_zone="UTC")
 STARTED_US = 1_795_234_567_123_456

@@ -1,0 +1,298 @@
+"""The totals of an examination after all records: losses, numbers, epochs, the cursor.
+
+Invariant: a change without a record is lost unless a named reason accounts for it, and then it is
+counted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from app.audit.change_store import ORDINAL_BITS, Change
+from app.audit.table_shape import Shape
+from app.audit.topics.record_check import (
+    DEAD,
+    NEW_HALF,
+    OLD_HALF,
+    PARKED,
+    WHOLE,
+    RecordCheck,
+    Span,
+    rows_after,
+)
+from app.audit.topics.topics import CursorRecord, Journal
+from app.audit.verdict import Finding, Kind
+from tables.rules.routes.routes import Route
+
+_OPERATION = {"c": "insert", "u": "update", "d": "delete", "t": "delete"}
+_DONE = {WHOLE, OLD_HALF | NEW_HALF}
+
+Shadows = Callable[[str, str], bool]
+
+
+def tombstones(done: RecordCheck) -> None:
+    """Deletes without their tombstone."""
+    for held in done.held.values():
+        for finding in held.tombstones.values():
+            done.verdict.add(finding)
+
+
+def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compacted: bool) -> None:
+    """Changes without their records."""
+    if all(value & 7 in _DONE for value in set(done.seen)):
+        return
+    verdict, store = done.verdict, done.truth.store
+    for position, n, shape in store.positions():
+        seen = done.seen[n] & 7
+        if seen in _DONE:
+            continue
+        name = ".".join(shape.name)
+        rank = position >> ORDINAL_BITS
+        ordinal = position & ((1 << ORDINAL_BITS) - 1)
+        blurred = done.truth.blurred.get(rank)
+        if blurred is not None and ordinal >= blurred[0]:
+            verdict.unjudged[rows_after(blurred[1])] += 1
+        elif done.seen[n] & PARKED and journal.quarantined.get(shape.name):
+            verdict.quarantined[name] += 1
+        elif done.seen[n] & DEAD:
+            verdict.unjudged[f"{name}: dead letters"] += 1
+        elif not (routes := _routes_of(done, n, shape, rank)):
+            verdict.filtered[name] += 1
+        elif not seen and (why := _left_out(done, routes, rank, ordinal)):
+            verdict.unjudged[f"{name}: {why}"] += 1
+        elif shadows(*shape.name):
+            verdict.shadows[name] += 1
+        elif compacted or _is_expired(done, routes[0].topic, position):
+            verdict.expired[routes[0].topic] += 1
+        else:
+            change = store.change(rank, ordinal)
+            transaction = store.ranked(rank)
+            half = {OLD_HALF: "/1", NEW_HALF: "/0"}.get(seen, "")
+            verdict.add(
+                Finding(
+                    kind=Kind.LOST,
+                    what=f"no record has this change of {name}",
+                    change_id=f"{transaction.id}#{ordinal}{half}",
+                    source=f"{transaction.file}:{change.pos if change else transaction.pos}",
+                )
+            )
+
+
+def _routes_of(done: RecordCheck, n: int, shape: Shape, rank: int) -> list[Route]:
+    """The routes by which a change may have been published: by that in force at its transaction, or, if it
+    waited in the quarantine, by a later one; none if no version captures its table."""
+    routes, store = done.subject.routes, done.truth.store
+    waited = done.seen[n] & PARKED
+    found = routes.since(store, rank) if waited else [routes.of_transaction(store, rank)]
+    return [route for one in found if (route := one.of(shape.name)) is not None]
+
+
+def _left_out(done: RecordCheck, routes: list[Route], rank: int, ordinal: int) -> str | None:
+    """Why rules may leave a change out; None if all publish all of its table's."""
+    change = done.truth.store.change(rank, ordinal)
+    reasons = (_rule_that_omits(route, change) for route in routes)
+    return next(filter(None, reasons), None)
+
+
+def _rule_that_omits(route: Route, change: Change | None) -> str | None:
+    if change is not None and change.kind == "t" and not route.records_truncates:
+        return f"TRUNCATEs without a record (truncates: {route.truncates})"
+    if route.mapped is None:
+        return None
+    rules = route.mapped.rules
+    if rules.row_filter and (change is None or change.kind != "t"):
+        return "without a record, as the row filter of the mapping may have it"
+    if rules.operations and change is not None and _OPERATION[change.kind] not in rules.operations:
+        return f"{_OPERATION[change.kind]}s, which the mapping leaves out"
+    return None
+
+
+def _is_expired(done: RecordCheck, topic: str, position: int) -> bool:
+    """Whether the topic may have had it, or, before a merge, the topic that it is now merged into."""
+    home = done.subject.shares.home(topic)
+    return _is_cut_before(done, topic, position) or (
+        home != topic
+        and not _has_begun(done, topic, position)
+        and _is_cut_before(done, home, position)
+    )
+
+
+def _has_begun(done: RecordCheck, topic: str, position: int) -> bool:
+    """Whether a topic has a record of this position or an earlier one."""
+    return any(
+        held.first_position is not None and held.first_position <= position * 2 + 1
+        for (name, _), held in done.held.items()
+        if name == topic
+    )
+
+
+def _is_cut_before(done: RecordCheck, topic: str, position: int) -> bool:
+    """Whether the topic may have had it: a partition that does not begin at 0 lacks what is older."""
+    for number in range(done.subject.partitions.get(topic, 0)):
+        if done.subject.beginnings.get((topic, number), 0) > 0:
+            held = done.held.get((topic, number))
+            if held is None or held.first_position is None or position * 2 < held.first_position:
+                return True
+    return False
+
+
+def lost_statements(
+    done: RecordCheck, *, publishes: Callable[[str], bool], shadows: Callable[[str], bool]
+) -> None:
+    """Statements without their records."""
+    for rank, text, pos in done.truth.store.statements():
+        if not publishes(text):
+            continue
+        done.verdict.statements += 1
+        if rank in done.statements:
+            continue
+        transaction = done.truth.store.ranked(rank)
+        topic = done.subject.ddl_topic
+        if shadows(text):
+            done.verdict.shadows["statements on shadow tables"] += 1
+        elif done.subject.beginnings.get((topic, 0), 0) > 0 and _is_before_ddl(done, rank):
+            done.verdict.expired[topic] += 1
+        else:
+            done.verdict.add(
+                Finding(
+                    kind=Kind.LOST,
+                    what="no record has this statement",
+                    change_id=f"{transaction.id}#ddl",
+                    source=f"{transaction.file}:{pos}",
+                )
+            )
+
+
+def _is_before_ddl(done: RecordCheck, rank: int) -> bool:
+    return not done.statements or rank < min(done.statements)
+
+
+def numbers(done: RecordCheck, *, compacted: bool) -> None:
+    """Numbers up to the cursor's that no record has; and whether the last ones are present."""
+    subject, verdict = done.subject, done.verdict
+    first = _first_number(done)
+    if compacted or first is None:
+        verdict.unjudged["seq, as the topics do not keep all records"] += 1
+        return
+    if first > 1:
+        verdict.unjudged[f"seq below {first}, which the topics do not keep"] += 1
+    for begin, end in _gaps(done.numbers, first, subject.seq):
+        what = f"seq {begin} is missing" if begin == end else f"seq {begin} to {end} are missing"
+        verdict.add(Finding(kind=Kind.SEQ_GAPS, what=what), times=end - begin + 1)
+        if end == subject.seq:
+            verdict.add(
+                Finding(
+                    kind=Kind.CURSOR,
+                    what=f"the cursor has seq {subject.seq}, and the topics end at {begin - 1}",
+                )
+            )
+
+
+def _first_number(done: RecordCheck) -> int | None:
+    """The number from which on none may be missing; None if it cannot be determined from any partition."""
+    first = 1
+    for partition, beginning in done.subject.beginnings.items():
+        if beginning > 0:
+            held = done.held.get(partition)
+            if held is None or held.first_seq is None:
+                return None
+            first = max(first, held.first_seq)
+    return first
+
+
+def _gaps(bits: bytearray, first: int, last: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for index, byte in enumerate(bits):
+        if byte == 0xFF:
+            continue
+        for seq in range(index * 8, index * 8 + 8):
+            if first <= seq <= last and not byte & 1 << (seq & 7):
+                if found and found[-1][1] == seq - 1:
+                    found[-1] = (found[-1][0], seq)
+                else:
+                    found.append((seq, seq))
+    return found
+
+
+def epochs(done: RecordCheck, journal: Journal) -> None:
+    """Whether each leader's numbers precede those of the next, in the topics and in the journal."""
+    spans: Mapping[int, Span] = done.epochs
+    ordered = sorted(spans)
+    for older, newer in pairwise(ordered):
+        if spans[older].last > spans[newer].first:
+            finding = spans[older].finding
+            _after_fencing(
+                done, finding, f"epoch {older} has seq {spans[older].last}, epoch {newer} began at "
+                f"{spans[newer].first}",
+            )  # fmt: skip
+    for cursor in journal.cursors:
+        for epoch, span in spans.items():
+            if epoch < cursor.epoch and span.last > cursor.seq:
+                what = f"epoch {epoch} has seq {span.last}, epoch {cursor.epoch} a cursor at {cursor.seq}"
+                _after_fencing(done, span.finding, what)
+            elif epoch > cursor.epoch and span.first <= cursor.seq:
+                what = f"epoch {epoch} has seq {span.first}, which a cursor of epoch {cursor.epoch} has too"
+                _after_fencing(done, span.finding, what)
+    for before, after in journal.regressions:
+        if after.epoch < before.epoch:
+            what = (
+                f"the journal has a cursor of epoch {after.epoch} after one of epoch {before.epoch}"
+            )
+            done.verdict.add(
+                Finding(
+                    kind=Kind.AFTER_FENCING,
+                    what=what,
+                    topic="journal",
+                    partition=0,
+                    offset=after.offset,
+                )
+            )
+        else:
+            what = f"the journal's cursor goes back from seq {before.seq} to {after.seq}"
+            done.verdict.add(
+                Finding(
+                    kind=Kind.CURSOR, what=what, topic="journal", partition=0, offset=after.offset
+                )
+            )
+
+
+def _after_fencing(done: RecordCheck, at: Finding, what: str) -> None:
+    done.verdict.add(
+        Finding(
+            kind=Kind.AFTER_FENCING,
+            what=what,
+            change_id=at.change_id,
+            source=at.source,
+            topic=at.topic,
+            partition=at.partition,
+            offset=at.offset,
+        )
+    )
+
+
+def cursor(done: RecordCheck, latest: CursorRecord) -> None:
+    """Whether the cursor that was read last includes all that was delivered."""
+    if done.greatest > latest.seq:
+        what = f"records go up to seq {done.greatest}, the cursor to {latest.seq}"
+        done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
+    gtids = done.subject.end.gtids
+    if gtids is not None:
+        held = done.truth.before.copy()
+        held.merge(done.truth.within)
+        held.merge(done.truth.after)
+        if not gtids.issubset(held):
+            what = f"the cursor contains {gtids}, the source's binlog only {held}"
+            done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
+
+
+def values_of(done: RecordCheck, rank: int) -> dict[str, int]:
+    """Records with a value of a transaction, by the topic that subscribers read."""
+    found: dict[str, int] = {}
+    routes = done.subject.routes.of_transaction(done.truth.store, rank)
+    for n, shape in done.truth.store.of(rank):
+        count, route = (done.seen[n] & 7).bit_count(), routes.of(shape.name)
+        if count and route is not None:
+            topic = done.subject.shares.home(route.topic)
+            found[topic] = found.get(topic, 0) + count
+    return found

@@ -1,0 +1,383 @@
+"""The warehouse against the topics, whose records the same audit compares with the source.
+
+Invariant: each table is judged at the position that the sink itself reports, partition by
+partition; later records are counted as not yet applied. Of each key only the last applied change is
+valid, and a row that another destination has replaced is excused by its key alone. Values are never
+shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from app.audit.routes_in_force import RoutesInForce
+from app.audit.table_verdict import TableVerdict
+from app.audit.topics.shares import Shares
+from app.audit.topics.topics import Described, Versions
+from app.audit.warehouse.applied import NEVER, Applied, NumberPosition
+from app.audit.warehouse.keys import of_record, of_row
+from app.audit.warehouse.moved_tables import MovedTables
+from app.audit.warehouse.present_columns import Followed, Present, PresentColumns
+from app.audit.warehouse.store import ExpectedRow, WarehouseRow, WarehouseStore
+from app.audit.warehouse.values import different
+from connectors.kafka.reading.partition_reader import StoredRecord
+
+_LONGEST_PAIRING = 10_000
+"""Rows of a table that are held in memory to classify them; beyond, they are only counted."""
+_EMPTYING = "rows of a table that is being truncated"
+_UNKNOWN = (
+    "records of shares whose merged records are gone, so that it is not known which are applied"
+)
+
+
+@dataclass(slots=True)
+class _Table:
+    """The facts of a table while records are read."""
+
+    t: int
+    name: tuple[str, str]
+    columns: tuple[str, ...] = ()
+    """In lower case, as the key's are."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Spark's types."""
+    key: tuple[str, ...] = ()
+    followed: Followed = field(default_factory=Followed)
+    emptied: dict[tuple[str, str] | None, NumberPosition] = field(default_factory=dict)
+    """The last truncate that is applied, by real table; None: of a table that is not mapped."""
+    may_be_emptied: NumberPosition = NEVER
+    """One that the sink was about to apply."""
+    not_applied: int = 0
+    unknown: int = 0
+    """Records of which it is not known whether they are applied."""
+    topics: set[str] = field(default_factory=set)
+
+    def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
+        """The key of a row of the warehouse's dump."""
+        named = dict(zip(self.columns, values, strict=True))
+        return of_row(self.key, named, self.kinds, _lower(unrepresentable))
+
+
+class Warehouse:
+    """Takes the whole dump of the sink, then record after record, and then judges."""
+
+    def __init__(
+        self,
+        store: WarehouseStore,
+        parts: Iterable[dict[str, Any]],
+        destination: str,
+        *,
+        versions: Versions,
+        routes: RoutesInForce,
+        shares: Shares | None = None,
+    ) -> None:
+        self._store = store
+        self._routes = routes
+        self._destination = destination
+        self._versions = versions
+        self._shares = shares or Shares()
+        self.applied = Applied({}, self._shares)
+        self._tables: dict[tuple[str, str], _Table] = {}
+        self._floors: dict[tuple[str, str], NumberPosition] = {}
+        """Truncates that the sink had begun once its tables were read: they may have been applied."""
+        self._dropped: dict[tuple[str, str], NumberPosition] = {}
+        """The positions at which the source's own tables were last dropped or renamed, and the sink did not
+        follow."""
+        self._moved = MovedTables()
+        self._present = PresentColumns(versions)
+        self._read(parts)
+
+    def _read(self, parts: Iterable[dict[str, Any]]) -> None:
+        table = _Table(0, ("", ""))
+        for part in parts:
+            if "values" in part:
+                self._hold(table, part)
+            elif "columns" in part:
+                table = self._table((part["database"], part["table"]))
+                table.columns = tuple(name.lower() for name in part["columns"])
+                table.kinds = dict(zip(table.columns, part["types"], strict=True))
+                table.key = tuple(name.lower() for name in part["key"])
+                table.followed = Followed.of(part, self._destination)
+            elif "format" in part:
+                until = {(topic, number): until for topic, number, until in part["applied"]}
+                self.applied = Applied(until, self._shares)
+                self._moved = MovedTables.of(part.get("moved", ()), self._destination)
+            else:
+                self._floors = {
+                    (database, name): (epoch, seq)
+                    for database, name, owner, epoch, seq in part["floors"]
+                    if owner == self._destination
+                }
+        self._store.flush()
+
+    def _hold(self, table: _Table, part: dict[str, Any]) -> None:
+        values = list(part["values"].values())
+        if part["destination"] == self._destination:
+            body = [values, part["unrepresentable"], part["version"]]
+            row = (part["seq"], part["delta"], part["epoch"], 0 if part["deleted"] else 1)
+            self._store.hold(WarehouseRow(table.t, *row, orjson.dumps(body)))
+        elif table.key:
+            # In a log no row replaces another.
+            self._store.leave(table.t, table.key_of(values, part["unrepresentable"]))
+
+    def _table(self, name: tuple[str, str]) -> _Table:
+        if name not in self._tables:
+            self._tables[name] = _Table(len(self._tables), name)
+        return self._tables[name]
+
+    def take(self, topic: str, partition: int, record: StoredRecord, value: dict[str, Any]) -> None:
+        """Add a record of a row topic, with its images, or of the DDL topic."""
+        if "ddl" in value:
+            self._note_dropped(value)
+            return
+        source = value["source"]
+        name = (source["db"], source["table"])
+        routes = self._routes.of_number(int(source["seq"]))
+        route = routes.of(name)
+        is_mapped = route is not None and route.mapped is not None
+        position = (int(source["epoch"]), int(source["seq"]))
+        # A table that is captured no longer has no rows where it once had them.
+        logical = name if route is None else route.logical
+        held = logical if is_mapped else self._moved.place(logical, position)
+        if held is None:
+            # The table was dropped, and a row that is still there is one too many.
+            return
+        table = self._table(held)
+        table.topics.add(topic)
+        at = topic, partition
+        is_applied = self.applied.has(at, record.offset, position)
+        if not is_applied and self.applied.is_unknown(at):
+            table.unknown += 1
+        elif not is_applied:
+            table.not_applied += 1
+        if value["op"] == "t":
+            if is_applied:
+                of = name if is_mapped else None
+                table.emptied[of] = max(table.emptied.get(of, NEVER), position)
+            elif position <= self._floors.get(table.name, NEVER):
+                table.may_be_emptied = max(table.may_be_emptied, position)
+            return
+        # A running sink may have merged what its ledger does not have yet.
+        if is_applied or self._store.holds(table.t, position[1]):
+            self._want(table, (partition, record.offset), record.key, value)
+
+    def _want(
+        self, table: _Table, at: tuple[int, int], key: bytes | None, value: dict[str, Any]
+    ) -> None:
+        source, op = value["source"], value["op"]
+        before, after = value["before"], value["after"]
+        # A row is wanted though its images are not available; the operation determines which exist.
+        images = (
+            [(0, after or before, op != "d")]
+            if key
+            else [
+                (d, i, True)
+                for d, i in ((-1, before), (1, after))
+                if op == "u" or (d < 0) == (op == "d")
+            ]
+        )
+        for delta, image, is_alive in images:
+            wanted = ExpectedRow(
+                t=table.t,
+                key=self._key(table, key, image, source)
+                if key
+                else b"%d/%d" % (source["seq"], delta),
+                seq=source["seq"],
+                delta=delta,
+                epoch=source["epoch"],
+                alive=is_alive,
+                version=source["schema"],
+                partition=at[0],
+                offset=at[1],
+                image=orjson.dumps([source["db"], source["table"], image, value.get("absent", [])]),
+            )
+            self._store.want(wanted)
+
+    def _key(
+        self, table: _Table, key: bytes, image: Mapping[str, Any] | None, source: dict[str, Any]
+    ) -> bytes:
+        version = (source["db"], source["table"], source["schema"])
+        present = self._present.of(version, table.name, table.followed)
+        described = self._present.versions.get(version)
+        if described is None or not table.key or image is None:
+            return of_record(key, present)
+        # A statement may have given the table a key of other columns, by which its rows are distinguished now.
+        own = {present.name(name) for name in described.primary_key}
+        now = {name: value for name, value in present.image(image).items() if name in table.key}
+        if own == set(table.key) or len(now) < len(table.key) or not _has_key(key, described):
+            return of_record(key, present)
+        return of_record(orjson.dumps(now), Present({}, {}, present.types))
+
+    def _note_dropped(self, value: dict[str, Any]) -> None:
+        """Record the position at which a name lost its table, unless the sink has followed."""
+        position = (int(value["source"]["epoch"]), int(value["source"]["seq"]))
+        for one in value.get("tables", ()):
+            name = one["database"], one["table"]
+            is_gone = one["change"] == "dropped" or one["renamed_to"] is not None
+            if is_gone and not self._moved.follows(name, position):
+                self._dropped[name] = position
+        for one in value.get("online", ()):
+            # A tool replaced it by its copy, with the same rows.
+            self._dropped.pop((one["database"], one["table"]), None)
+
+    def judge(self, seen: Callable[[int], bool], *, cut: Collection[str]) -> list[TableVerdict]:
+        """Return the verdict of each table.
+
+        ``seen`` returns which numbers have a record in Kafka, ``cut`` names the topics that do not
+        have all of theirs.
+        """
+        found = []
+        for _, table in sorted(self._tables.items()):
+            is_whole = bool(table.topics) and table.topics.isdisjoint(cut)
+            found.append(self._judged(table, seen, is_whole=is_whole))
+        return found
+
+    def _judged(
+        self, table: _Table, seen: Callable[[int], bool], *, is_whole: bool
+    ) -> TableVerdict:
+        verdict = TableVerdict(".".join(table.name), behind=table.not_applied)
+        if table.unknown:
+            verdict.unjudged[_UNKNOWN] += table.unknown
+            verdict.is_complete = False
+        for source, position in table.emptied.items():
+            self._store.empty(table.t, position, source)
+        floor = self._floors.get(table.name, NEVER)
+        if not is_whole and floor > max(table.emptied.values(), default=NEVER):
+            # The topic may have older rows in one partition, while the truncate's partition no
+            # longer has it.
+            table.may_be_emptied = max(table.may_be_emptied, floor)
+        missing: list[ExpectedRow] = []
+        for wanted, content in self._store.wanted(table.t):
+            database, name, image, absent = orjson.loads(wanted.image)
+            position = (wanted.epoch, wanted.seq)
+            if position < self._dropped.get((database, name), NEVER):
+                verdict.unjudged["rows from before their table was dropped or renamed"] += 1
+            elif content is not None:
+                present = self._present.of(
+                    (database, name, wanted.version), table.name, table.followed
+                )
+                # Versions are counted for each name of a source table; an earlier sink kept the number.
+                is_own = table.followed.is_apart or (database, name) == table.name
+                _compare(
+                    table,
+                    wanted,
+                    content,
+                    verdict,
+                    image=image,
+                    present=present,
+                    absent=absent,
+                    may_be_0=not is_own,
+                )
+            elif position < table.may_be_emptied:
+                verdict.unjudged[_EMPTYING] += 1
+            elif self._store.is_of_another(table.t, wanted.key):
+                verdict.unjudged["rows whose key another destination has taken over"] += 1
+            else:
+                verdict.rows += 1
+                if len(missing) < _LONGEST_PAIRING:
+                    missing.append(wanted)
+                else:
+                    verdict.missing += 1
+        for held in self._store.repeated(table.t):
+            what = f"seq {held.seq}: this row exists {held.n} times"
+            verdict.add("extra", what, times=held.n - 1)
+        extra: list[WarehouseRow] = []
+        for held in self._store.unwanted(table.t):
+            if (held.epoch, held.seq) < table.may_be_emptied:
+                verdict.unjudged[_EMPTYING] += 1
+            elif not is_whole and not seen(held.seq):
+                verdict.unjudged["rows whose records the topic no longer has"] += 1
+            elif len(extra) < _LONGEST_PAIRING:
+                extra.append(held)
+            else:
+                verdict.extra += 1
+        _stale(table, missing, extra, verdict)
+        return verdict
+
+
+def _compare(
+    table: _Table,
+    wanted: ExpectedRow,
+    content: bytes,
+    verdict: TableVerdict,
+    *,
+    image: dict[str, Any] | None,
+    present: Present,
+    absent: Collection[str],
+    may_be_0: bool,
+) -> None:
+    if image is None:
+        verdict.unjudged["rows whose images are not available"] += 1
+        return
+    verdict.rows += 1
+    values, unrepresentable, version = orjson.loads(content)
+    held = dict(zip(table.columns, values, strict=True))
+    for name in absent:
+        # They have the values of an earlier change.
+        held.pop(present.name(name), None)
+        verdict.unjudged["columns that the last change of their row does not contain"] += 1
+    expected = present.image(image)
+    # Of a log without a key a dropped column may never have been made: no row needs it.
+    for name in present.altered if not table.key else present.altered & held.keys():
+        # MySQL publishes no row when it converts values.
+        held.pop(name, None)
+        expected.pop(name, None)
+        verdict.unjudged["columns that a later ALTER TABLE has changed"] += 1
+    for name in present.values.keys() - held.keys():
+        expected.pop(name, None)
+    column = different(expected, present.types, held, _lower(unrepresentable))
+    if column is not None:
+        verdict.add("different", f"{_position_text(wanted)}: {column} has another value")
+    elif version != wanted.version and not (may_be_0 and version == 0):
+        verdict.add(
+            "different", f"{_position_text(wanted)}: it has version {version} of its columns"
+        )
+
+
+def _has_key(key: bytes, described: Described) -> bool:
+    """Whether a record's key has the columns of its version's, and no shard beside them."""
+    try:
+        fields = orjson.loads(key)
+    except orjson.JSONDecodeError:
+        return False
+    names = {name.lower() for name in described.primary_key}
+    return isinstance(fields, dict) and {name.lower() for name in fields} == names
+
+
+def _lower(unrepresentable: Mapping[str, str] | None) -> dict[str, str]:
+    return {name.lower(): text for name, text in (unrepresentable or {}).items()}
+
+
+def _position_text(wanted: ExpectedRow) -> str:
+    return f"seq {wanted.seq} [{wanted.partition}]@{wanted.offset}"
+
+
+def _stale(
+    table: _Table,
+    missing: list[ExpectedRow],
+    extra: list[WarehouseRow],
+    verdict: TableVerdict,
+) -> None:
+    """Among missing and surplus rows, find those that have older values."""
+    older: dict[bytes, WarehouseRow] = {}
+    if table.key:
+        for held in extra:
+            values, unrepresentable, _ = orjson.loads(held.content)
+            older[table.key_of(values, unrepresentable)] = held
+    paired = set()
+    for wanted in missing:
+        found = older.get(wanted.key)
+        if found is None:
+            verdict.add(
+                "missing", f"{_position_text(wanted)}: the row of this change does not exist"
+            )
+        else:
+            paired.add(found.seq)
+            what = f"the row is in the state of seq {found.seq}, older than this change"
+            verdict.add("different", f"{_position_text(wanted)}: {what}")
+    for held in extra:
+        if held.seq not in paired:
+            verdict.add("extra", f"seq {held.seq}: this row no longer exists at the source")

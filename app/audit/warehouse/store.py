@@ -1,0 +1,154 @@
+"""The warehouse's rows and the required rows, together in an SQLite file.
+
+Invariant: a row of the warehouse is found by the unique number of the change that made it, so no
+key has to be compared to find it. Keys are in the form of `warehouse_keys`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
+
+import orjson
+
+from app.audit.sqlite import scratch
+
+_BATCH = 5000
+_TABLES = """
+CREATE TABLE held (t INTEGER, seq INTEGER, delta INTEGER, epoch INTEGER, n INTEGER, digest BLOB,
+  PRIMARY KEY (t, seq, delta)) WITHOUT ROWID;
+CREATE TABLE wanted (t INTEGER, key BLOB, seq INTEGER, delta INTEGER, epoch INTEGER, alive INTEGER,
+  version INTEGER, partition INTEGER, offset INTEGER, image BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
+CREATE TABLE others (t INTEGER, key BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
+"""
+# A truncate gives all rows of a table its own number; they are deleted, and never looked up singly.
+_HOLD = """
+INSERT INTO held VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (t, seq, delta) DO UPDATE SET
+  digest = iif(n = 0, excluded.digest, digest), n = n + excluded.n
+"""
+_WANT = """
+INSERT INTO wanted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (t, key) DO UPDATE SET
+  seq = excluded.seq, delta = excluded.delta, epoch = excluded.epoch, alive = excluded.alive,
+  version = excluded.version, partition = excluded.partition, offset = excluded.offset,
+  image = excluded.image
+  WHERE (excluded.epoch, excluded.seq) > (wanted.epoch, wanted.seq)
+"""
+_OTHERS = "INSERT OR IGNORE INTO others VALUES (?, ?)"
+
+
+class WarehouseRow(NamedTuple):
+    """A row, or a log's image, of the warehouse."""
+
+    t: int
+    seq: int
+    delta: int
+    """+1 or -1 for an image of a log; 0 for a row of a table with a key."""
+    epoch: int
+    n: int
+    """The number of such rows that are not deleted."""
+    content: bytes
+
+
+class ExpectedRow(NamedTuple):
+    """The row after the last applied change of a key; of a log, one image."""
+
+    t: int
+    key: bytes
+    seq: int
+    delta: int
+    epoch: int
+    alive: bool
+    version: int
+    partition: int
+    offset: int
+    image: bytes
+
+
+class WarehouseStore:
+    """Filled with the warehouse first, then with the required rows."""
+
+    def __init__(self) -> None:
+        self._db = scratch(_TABLES)
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {_HOLD: [], _WANT: [], _OTHERS: []}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def hold(self, row: WarehouseRow) -> None:
+        """Add a row of the warehouse."""
+        self._note(_HOLD, row)
+
+    def leave(self, t: int, key: bytes) -> None:
+        """Add a key whose row, deleted or not, is of another destination."""
+        self._note(_OTHERS, (t, key))
+
+    def is_of_another(self, t: int, key: bytes) -> bool:
+        """Whether the row of a key is of another destination; requires flush."""
+        found = self._db.execute("SELECT 1 FROM others WHERE t = ? AND key = ?", (t, key))
+        return found.fetchone() is not None
+
+    def want(self, row: ExpectedRow) -> None:
+        """Add a required row, replacing that of an older change of the same key."""
+        self._note(_WANT, row)
+
+    def holds(self, t: int, seq: int) -> bool:
+        """Whether some row was made by a change."""
+        found = self._db.execute("SELECT 1 FROM held WHERE t = ? AND seq = ?", (t, seq))
+        return found.fetchone() is not None
+
+    def wanted(self, t: int) -> Iterator[tuple[ExpectedRow, bytes | None]]:
+        """The required rows of a table, each with the actual one; deleted rows are none."""
+        self.flush()
+        rows = self._db.execute(
+            "SELECT w.*, h.digest FROM wanted w LEFT JOIN held h ON h.t = w.t AND h.seq = w.seq AND "
+            "h.delta = w.delta AND h.epoch = w.epoch AND h.n > 0 WHERE w.t = ? AND w.alive",
+            (t,),
+        )
+        for row in rows:
+            yield ExpectedRow(*row[:-1]), row[-1]
+
+    def unwanted(self, t: int) -> Iterator[WarehouseRow]:
+        """The surplus rows of a table."""
+        self.flush()
+        self._db.execute("CREATE INDEX IF NOT EXISTS by_number ON wanted (t, seq, delta)")
+        rows = self._db.execute(
+            "SELECT h.* FROM held h WHERE h.t = ? AND h.n > 0 AND NOT EXISTS (SELECT 1 FROM wanted w "
+            "WHERE w.t = h.t AND w.seq = h.seq AND w.delta = h.delta AND w.epoch = h.epoch AND w.alive)",
+            (t,),
+        )
+        for row in rows:
+            yield WarehouseRow(*row)
+
+    def repeated(self, t: int) -> Iterator[WarehouseRow]:
+        """The repeated rows of a table."""
+        for row in self._db.execute("SELECT * FROM held WHERE t = ? AND n > 1", (t,)):
+            yield WarehouseRow(*row)
+
+    def empty(self, t: int, floor: tuple[int, int], source: tuple[str, str] | None) -> None:
+        """Remove required rows from before a truncate; ``source``: of this real table alone."""
+        self.flush()
+        # An image begins with the real database and table.
+        begin = b"[" if source is None else orjson.dumps(source)[:-1] + b","
+        self._db.execute(
+            "UPDATE wanted SET alive = 0 WHERE t = ? AND (epoch, seq) < (?, ?) "
+            "AND substr(image, 1, ?) = ?",
+            (t, *floor, len(begin), begin),
+        )
+
+    def flush(self) -> None:
+        """Write buffered rows."""
+        for statement, rows in self._waiting.items():
+            if rows:
+                self._db.execute("BEGIN")
+                self._db.executemany(statement, rows)
+                self._db.execute("COMMIT")
+                rows.clear()
+
+    def _note(self, statement: str, row: tuple[Any, ...]) -> None:
+        waiting = self._waiting[statement]
+        waiting.append(row)
+        if len(waiting) >= _BATCH:
+            self.flush()

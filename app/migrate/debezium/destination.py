@@ -1,0 +1,181 @@
+"""A connector as a destination: server, account, start."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path as File
+
+from app.migrate.account import TLS_MODES
+from app.migrate.debezium.connector import Connector
+from app.migrate.debezium.offsets import Offset
+from app.migrate.draft import Draft, dotted
+from app.migrate.findings import Entry
+from app.migrate.names import password_file, server_id
+from app.migrate.yaml_text import Path
+
+_TIME_ZONE = re.compile(r"UTC|GMT|[+-]\d{2}:\d{2}|\w+/[\w/+-]+")
+_ONLY_NEW = ("no_data", "schema_only")
+_WITH_ROWS = {
+    "initial": "initial", "initial_only": "initial_only", "when_needed": "when_needed", "always": "initial",
+}  # fmt: skip
+"""``snapshot.mode`` of a destination, by that of connectors which begin with existing rows."""
+_RECOVERS = ("recovery", "schema_only_recovery")
+_STOP_FIRST = "stop the connector first: two replicas with one server id interrupt each other"
+_OTHER_SERVERS = (
+    "an offset's GTID set may lack other servers' transactions, which are then published"
+)
+_SKIPPING = ("warn", "skip", "ignore")
+
+
+def convert_destination(draft: Draft, path: Path, connector: Connector) -> None:
+    """Put the server, the account and the server id."""
+    _server(draft, (*path, "source"), connector)
+    _password(draft, (*path, "source"), connector)
+    number = connector.get("database.server.id")
+    if number and number.value.isdecimal():
+        draft.take(number, (*path, "server_id"), int(number.value))
+        draft.by_hand(number, _STOP_FIRST)
+    reason = "made of the destination's name; no other replica of the server may have it"
+    draft.choose((*path, "server_id"), server_id(str(path[1])), reason)
+    zone = connector.get("database.connectionTimeZone", "database.serverTimezone")
+    if zone and _TIME_ZONE.fullmatch(zone.value):
+        draft.take(zone, (*path, "time_zone"), zone.value)
+    for entry in connector.beginning("gtid.source."):
+        draft.by_hand(entry, _OTHER_SERVERS)
+    _undecodable(draft, path, connector)
+    _truncates(draft, path, connector)
+
+
+def _server(draft: Draft, path: Path, connector: Connector) -> None:
+    if host := connector.get("database.hostname"):
+        draft.take(host, (*path, "host"), host.value)
+    port = connector.get("database.port")
+    if port and port.value.isdecimal():
+        draft.take(port, (*path, "port"), int(port.value))
+    if user := connector.get("database.user"):
+        draft.take(user, (*path, "user"), user.value)
+    for name in ("host", "user"):
+        draft.choose((*path, name), f"the-{name}", f"write the {name} of the source")
+    mode = connector.get("database.ssl.mode")
+    if mode and mode.value.lower() in TLS_MODES:
+        draft.take(mode, (*path, "tls"), mode.value.lower())
+    for entry in connector.beginning("database.ssl.truststore"):
+        draft.by_hand(entry, "export the CA as PEM and name it in the source's tls_ca")
+    for entry in connector.beginning("database.ssl.keystore"):
+        draft.by_hand(
+            entry, "client certificates are not supported; use an account with a password"
+        )
+
+
+def _password(draft: Draft, path: Path, connector: Connector) -> None:
+    file = password_file(str(path[1]))
+    given = [entry for entry in connector.entries if entry.key == "database.password"]
+    draft.settings.put((*path, "password_file"), file, given[0].origin if given else "")
+    for entry in given:
+        draft.by_hand(entry, f"write the password into {file}; it is not copied")
+    if not given:
+        draft.note(dotted(path), f"write the password into {file}")
+
+
+def _undecodable(draft: Draft, path: Path, connector: Connector) -> None:
+    names = (
+        "event.processing.failure.handling.mode",
+        "event.deserialization.failure.handling.mode",
+    )
+    mode = connector.get(*names)
+    if mode and mode.value.lower() in _SKIPPING:
+        draft.take(mode, (*path, "poison"), "dead_letter")
+
+
+def _truncates(draft: Draft, path: Path, connector: Connector) -> None:
+    """Put whether a TRUNCATE has a record; since Debezium 2.0 it has none unless the connector says so."""
+    skipped, setting = connector.get("skipped.operations"), (*path, "truncates")
+    if skipped:
+        omits = "t" in skipped.value.replace(" ", "").split(",")
+        draft.take(skipped, setting, "omit" if omits else "record")
+    elif connector.get("topic.prefix") or not connector.get("database.server.name"):
+        reason = "the default of skipped.operations is t since Debezium 2.0; record publishes each TRUNCATE"
+        draft.choose(setting, "omit", reason)
+
+
+def convert_offset(draft: Draft, path: Path, offset: Offset, file: File) -> None:
+    """Put the position of an offset; the whole file where it is within a transaction without GTIDs."""
+    entry = Entry(key="offset", value="", file=file.name)
+    start = (*path, "start")
+    if offset.gtid_set:
+        draft.take(entry, (*start, "gtid_set"), offset.gtid_set)
+    else:
+        draft.take(entry, (*start, "file"), offset.file)
+        if not offset.within:
+            draft.take(entry, (*start, "pos"), offset.position)
+    draft.by_hand(entry, "stop the connector before its offset is read")
+    if (
+        offset.within
+        and offset.gtid_set
+        and "-" in offset.gtid_set.partition(":")[0]
+        and offset.events
+    ):
+        draft.take(entry, (*start, "within", "events"), offset.events)
+        draft.take(entry, (*start, "within", "rows"), offset.rows)
+    elif offset.within:
+        begin = "that transaction" if offset.gtid_set else f"all of {offset.file}"
+        text = f"a part of a transaction is published already; {begin} is published again"
+        draft.by_hand(entry, text)
+    if offset.in_snapshot:
+        name = path[-1]
+        draft.by_hand(
+            entry,
+            f"the snapshot had not ended: run `python -m app snapshot start {name} --all` once the worker runs",
+        )
+
+
+def convert_snapshots(draft: Draft, path: Path, connector: Connector, *, resumes: bool) -> None:
+    """Put which existing rows are read; ``resumes``: whether an offset says where changes continue."""
+    signals = connector.get("signal.data.collection")
+    if signals:
+        # The name of the database comes first, and at some versions that of the server before it.
+        table = ".".join(signals.value.split(".")[-2:])
+        draft.take(signals, (*path, "snapshot", "signal_table"), table)
+        draft.by_hand(signals, f"{table} has to be a captured table; its rows are published too")
+    mode = connector.get("snapshot.mode")
+    value = mode.value.lower() if mode else "initial"
+    if mode and value in _RECOVERS:
+        _recover(draft, path, mode, resumes=resumes)
+    elif not resumes:
+        _begin(draft, path, mode, value)
+    elif mode and value == "when_needed":
+        # With an offset the first start reads no rows.
+        text = "set snapshot.mode to when_needed, and leave out start, once the worker has run"
+        draft.by_hand(mode, text)
+
+
+def _recover(draft: Draft, path: Path, mode: Entry, *, resumes: bool) -> None:
+    """Put that the schema history begins at the offset; ``resumes``: whether there is one."""
+    draft.take(mode, (*path, "snapshot", "mode"), "recovery")
+    if resumes:
+        draft.by_hand(mode, "set snapshot.mode to never once the worker has run")
+    else:
+        text = "give --offsets: it continues at a stored position, and without one the worker refuses to begin"
+        draft.by_hand(mode, text)
+
+
+def _begin(draft: Draft, path: Path, mode: Entry | None, value: str) -> None:
+    """Put the beginning of a connector without an offset."""
+    start, rows = (*path, "start"), (*path, "snapshot", "mode")
+    if mode and value in _ONLY_NEW:
+        draft.take(mode, start, "latest")
+        draft.by_hand(mode, "give --offsets, or changes since the connector was stopped are lost")
+    elif mode and value == "never":
+        draft.take(mode, start, "earliest")
+    elif value in _WITH_ROWS:
+        reason = (
+            "all existing rows are published again; give --offsets to resume after the connector"
+        )
+        if mode:
+            draft.take(mode, rows, _WITH_ROWS[value])
+            draft.by_hand(mode, reason)
+        else:
+            draft.choose(rows, _WITH_ROWS[value], reason)
+    else:
+        reason = f"rows before the oldest change in the binlog are not read (snapshot.mode {value})"
+        draft.choose(start, "earliest", f"{reason}; give --offsets to resume after the connector")

@@ -1,0 +1,19 @@
+"""`python -m app snapshot pause`: its reading ends after the rows that were read, and can be resumed.
+
+Invariant: see ``request``.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from app.operator.commands.snapshot.request import configure as configure
+from app.operator.commands.snapshot.request import request
+from app.operator.operations.snapshot.request import WantedSnapshot
+from tables.state.snapshots.request import SnapshotAction
+
+
+def run(options: argparse.Namespace) -> int:
+    """See ``request.request``."""
+    wanted = WantedSnapshot(action=SnapshotAction.PAUSE, tables=options.tables)
+    return request(options.destination, wanted, options)

@@ -1,0 +1,1 @@
+"""Comparisons that an operator asks for while the worker runs."""

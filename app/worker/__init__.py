@@ -1,0 +1,1 @@
+"""The worker: from the sources' binlogs to Kafka, and which worker runs what."""

@@ -1,0 +1,23 @@
+"""The tables of one run whose existing rows are read, or may be, as its pieces make requests on them.
+
+Invariant: a view of the snapshot's own state; nothing is changed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from connectors.mysql.ddl.definition import TableName
+from tables.state.snapshots.table_snapshot import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTables:
+    """Those of a destination."""
+
+    destination: str
+    captured: Callable[[], Iterable[TableName]]
+    """The captured tables that exist now."""
+    snapshots: Mapping[TableName, TableSnapshot]
+    """The states of their snapshots, as they are at each look."""

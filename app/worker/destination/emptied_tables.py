@@ -1,0 +1,288 @@
+"""The rows that a TRUNCATE removes, deleted one by one where the rules say so (``truncates: deletes``).
+
+They enter before the statement, once all that precedes it is published: the topic then has the rows that
+subscribers have. Until the statement is published too, a new run reads the topic again and deletes the rest.
+
+Invariant: nothing else of the stream is between them, so the stream waits while a topic is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Any
+
+import orjson
+
+from app.worker.destination.live_rows import LiveRows, RowImages
+from app.worker.pipeline.capture.reader_thread import ReaderClosed
+from app.worker.pipeline.formats.registry import form_named
+from app.worker.pipeline.gather.captured_tables import CapturedTable, GivenUp, QuarantinedMarker
+from app.worker.pipeline.gather.removed_rows import RemovedRow, key_values
+from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.portions.removed_rows import RemovedRows
+from app.worker.pipeline.stage import StageSpec
+from app.worker.pipeline.statement_effect import Applied
+from app.worker.status import DestinationStatus
+from connectors.errors import MalformedEvent, RuleImpossible, SnapshotUnsupported
+from connectors.kafka.reading.catching_up import read_to_ends
+from connectors.kafka.reading.follower import Follower, Partition
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.ddl.definition import Table, TableChange, TableName
+from connectors.mysql.position import Coordinates
+from connectors.mysql.select.described_table import described_table
+from connectors.mysql.select.table_map_body import table_map_body
+from connectors.wire import TRUNCATE, reading_id, schemas_topic
+from tables.history.history import SchemaHistory
+from tables.history.record import Unresolved
+from tables.journal_format import Entry
+from tables.rules.routes.routes import Route
+from tables.rules.table_version import TableVersion
+from tables.state.cursor import Cursor
+from tables.state.snapshots.table_snapshot import TableSnapshot
+
+log = logging.getLogger(__name__)
+
+PART_ROWS = 1000
+"""Rows that are deleted in one Kafka transaction, at least."""
+_GLANCE_SECONDS = 0.2
+_WARNINGS = "truncates"
+
+
+@dataclass(slots=True, kw_only=True)
+class EmptiedTables:
+    """The deletes of one run, made in the reader's thread; takes part in the run's commits."""
+
+    spec: StageSpec
+    history: SchemaHistory
+    kafka_options: Mapping[str, Any]
+    status: DestinationStatus
+    _numbers: Iterator[int] = field(default_factory=lambda: count(-1, -1))
+    """Other than those of portions that are handed in."""
+    _reached: dict[int, threading.Event] = field(default_factory=dict)
+    _closing: threading.Event = field(default_factory=threading.Event)
+
+    def before(self, _piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
+        """No records: what is published shows which rows remain."""
+        return ()
+
+    def committed(self, piece: Piece, _cursor: Cursor, /) -> None:
+        """Note up to where the stream is published."""
+        for entered in piece.entered:
+            if (reached := self._reached.get(entered.id)) is not None:
+                reached.set()
+
+    def close(self) -> None:
+        """Make no more; a portion that is waited for raises ReaderClosed in the reader's thread."""
+        self._closing.set()
+
+    def deletes(
+        self, start: Coordinates, transaction: Transaction, effect: Applied
+    ) -> Iterator[RemovedRows]:
+        """Yield the deletes for a statement that begins there."""
+        for number, (route, table) in enumerate(self._emptied(effect)):
+            name = f"{TRUNCATE}:{transaction.id}:{number}"
+            time_and_server = transaction.committed_ms, transaction.server_id
+            yield from self._of_table(start, route, table, name, time_and_server)
+
+    def replaced(
+        self, start: Coordinates, snapshot: TableSnapshot, time_and_server: tuple[int, int]
+    ) -> Iterator[RemovedRows]:
+        """Yield the deletes of the rows that a snapshot is about to replace; none where a record states it."""
+        route, table = self.spec.rules.routes.of(snapshot.name), self.history.find(*snapshot.name)
+        if route is None or table is None or not route.deletes_rows or self._waits(route.table):
+            return
+        name = f"{TRUNCATE}:{reading_id(snapshot.id, snapshot.name, snapshot.chunks)}"
+        yield from self._of_table(start, route, table, name, time_and_server)
+
+    def _of_table(
+        self,
+        start: Coordinates,
+        route: Route,
+        table: Table | None,
+        name: str,
+        time_and_server: tuple[int, int],
+    ) -> Iterator[RemovedRows]:
+        """Yield the deletes of all rows that a table's topic has, as a transaction of this name.
+
+        Raises RuleImpossible if its rows cannot be deleted, ReaderClosed if the run ends, and errors of Kafka.
+        """
+        if table is None:
+            why = "truncates is deletes, and the schema history does not have the table; choose record or omit"
+            raise RuleImpossible.of(route.table, why)
+        yield from self._published(start)
+        body, described = self._described(route, table)
+        destination, rules = self.spec.rules.destination, self.spec.rules
+        began, versions = time.monotonic(), list[TableVersion]()
+        self._wait_for(self._read_versions(route.table, versions))
+        rows = LiveRows(
+            destination,
+            route,
+            name,
+            form=lambda one: form_named(one, rules),
+            images=RowImages(route, versions, described.definition),
+        )
+        with _fault_of_the_machine(route.table), closing(rows):
+            self._wait_for(self._fold(route, rows))
+            seconds = time.monotonic() - began
+            known = self._known(route, described, rows)
+            done, number = rows.deleted, -(-rows.deleted // PART_ROWS) + 1
+            part = tuple(islice(known, PART_ROWS))
+            while part:
+                following = tuple(islice(known, PART_ROWS))
+                yield RemovedRows(
+                    start=start,
+                    id=next(self._numbers),
+                    name=name,
+                    removed_ms=time_and_server[0],
+                    server_id=time_and_server[1],
+                    table_map=body,
+                    rows=part,
+                    ordinal=done,
+                    part=number,
+                    is_last=not following,
+                )
+                done, number, part = done + len(part), number + 1, following
+            log.info(
+                "%s: %d row(s) of %s are deleted, as all of them are gone; its topic was read in %.1f s",
+                self.status.name, done - rows.deleted, ".".join(route.table), seconds,
+            )  # fmt: skip
+
+    def _known(self, route: Route, table: CapturedTable, rows: LiveRows) -> Iterator[RemovedRow]:
+        """Yield the rows whose keys are as the table's are now."""
+        others = 0
+        for one in rows.rows():
+            if key_values(table, one.key) is not None:
+                yield one
+            else:
+                others += 1
+        if others:
+            self._warn(
+                f"{others} row(s) of {'.'.join(route.table)} are not deleted though they are gone, as the keys "
+                "of their records have other columns than the table's key now"
+            )
+
+    def _emptied(self, effect: Applied) -> list[tuple[Route, Table | None]]:
+        """The tables whose rows a statement removes, with their definitions before it."""
+        if effect.is_noise:
+            return []
+        is_truncate = effect.type == "TRUNCATE TABLE"
+        found: list[tuple[TableName, Table | None]] = []
+        if is_truncate:
+            found = [(name, self.history.find(*name)) for name in effect.emptied]
+        elif effect.record is not None:
+            found = [
+                (one.name, one.old)
+                for one in effect.record.changes
+                if isinstance(one, TableChange) and one.new is None and one.renamed_to is None
+            ]
+        routes = [(self.spec.rules.routes.of(name), table) for name, table in found]
+        return [
+            (route, table)
+            for route, table in routes
+            if route is not None
+            and route.deletes_rows
+            and (is_truncate or route.deletes_on_drop)
+            and not self._waits(route.table)
+        ]
+
+    def _waits(self, name: TableName) -> bool:
+        """Whether a table is quarantined or given up, so that statements on it wait or mean nothing."""
+        known = self.spec.known.get(name)
+        is_marked = isinstance(known, QuarantinedMarker | GivenUp)
+        return is_marked or isinstance(self.history.state(*name), Unresolved)
+
+    def _described(self, route: Route, table: Table) -> tuple[bytes, CapturedTable]:
+        """The table map of a table, as an event has it, and the table as decoders have it."""
+        charsets, server = self.spec.charsets, self.spec.server
+        try:
+            described = described_table(route.table, table, charsets, server=server)
+        except SnapshotUnsupported as error:
+            raise RuleImpossible.of(route.table, f"truncates is deletes: {error.detail}") from error
+        captured = CapturedTable(described, charsets, route=route, known=table)
+        return table_map_body(described, mariadb=server.mariadb), captured
+
+    def _published(self, start: Coordinates) -> Iterator[RemovedRows]:
+        """Yield a portion, and wait until it is committed, and so all that precedes it."""
+        number, reached = next(self._numbers), threading.Event()
+        self._reached[number] = reached
+        yield RemovedRows(start=start, id=number)
+        while not reached.wait(_GLANCE_SECONDS):
+            if self._closing.is_set():
+                raise ReaderClosed
+        del self._reached[number]
+
+    def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work in this thread: it takes long, and other destinations share the run's event loop."""
+
+        async def until_closed() -> None:
+            task = asyncio.ensure_future(work)
+            while not (await asyncio.wait([task], timeout=_GLANCE_SECONDS))[0]:
+                if self._closing.is_set():
+                    task.cancel()
+                    await asyncio.wait([task])
+                    raise ReaderClosed
+            task.result()
+
+        asyncio.run(until_closed())
+
+    async def _read_versions(self, table: TableName, versions: list[TableVersion]) -> None:
+        """Read the columns that records of a table may have."""
+
+        def take(record: StoredRecord) -> None:
+            value = orjson.loads(record.value) if record.value else {}
+            owner = value.get("destination"), value.get("database"), value.get("table")
+            if owner == (self.spec.rules.destination, *table):
+                versions.append(TableVersion.from_json(value))
+
+        await read_each(self.kafka_options, schemas_topic(self.spec.rules.prefix), 0, take=take)
+
+    async def _fold(self, route: Route, rows: LiveRows) -> None:
+        """Read the topic up to its end."""
+
+        def take(partition: Partition, record: StoredRecord) -> None:
+            if self._closing.is_set():
+                raise ReaderClosed
+            try:
+                rows.take(partition[1], record)
+            except (ValueError, KeyError, TypeError) as error:
+                # Without the text of the error, which may have values.
+                what = f"{partition[0]} [{partition[1]}] has a record that no worker wrote, at {record.offset}"
+                raise MalformedEvent(what, table=".".join(route.table)) from error
+
+        async with Follower.opened(self.kafka_options) as follower:
+            counts = await follower.partitions([route.topic])
+            partitions = [(route.topic, number) for number in range(counts.get(route.topic, 0))]
+            beginnings = await follower.beginnings(partitions)
+            await follower.follow(beginnings)
+            await read_to_ends(follower, partitions, take)
+        expired = sum(beginnings.values())
+        if expired and not self.spec.rules.compacted:
+            self._warn(
+                f"the first {expired} offset(s) of {route.topic} have expired: rows of "
+                f"{'.'.join(route.table)} whose last records those were are not deleted though they are gone"
+            )
+
+    def _warn(self, text: str) -> None:
+        log.warning("%s: %s", self.status.name, text)
+        shown = self.status.warnings.get(_WARNINGS, [])
+        self.status.warnings[_WARNINGS] = [*(one for one in shown if one != text), text]
+
+
+@contextmanager
+def _fault_of_the_machine(name: TableName) -> Iterator[None]:
+    """Raise OSError for a fault of the file that rows are collected in, such as a full disk."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        what = f"rows of {'.'.join(name)} are collected in a file below {tempfile.gettempdir()}"
+        raise OSError(f"{what}: {error}") from error

@@ -1,0 +1,202 @@
+"""Plan of a destination's runs, and signals to a run from outside.
+
+Invariant: a plan never changes; signals are set by any part of the worker, and read by the run
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from app.worker.coordination.write_permit import WritePermit
+from app.worker.pipeline.publish.publisher import TopicPlans
+from app.worker.pipeline.rules import Rules
+from connectors.errors import AqueductError, Fenced, RunRestarts
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.lookup.start import Start
+from connectors.mysql.select.load_limits import LoadLimits
+from connectors.mysql.select.spool import Spools
+from connectors.mysql.server.facts import SourceAddress
+from tables.history.checkpoint import CheckpointPolicy
+from tables.journal_kind import Kind, T
+from tables.state.journal.partition import JournalPartition
+from tables.state.operator.control import Control
+from tables.state.operator.source_choice import SOURCE
+from tables.state.quarantine import Resolution
+from tables.state.snapshots.request import SnapshotRequest
+
+
+class Accepted(StrEnum):
+    """Conditions that may lose changes, refused unless the settings accept them by this name."""
+
+    UNPROVEN = "unproven"
+    """A server without proof that its binlog is the one that was read."""
+    REPLICATION_FILTERS = "replication_filters"
+    """A standby that replicates with a filter on captured tables."""
+    BINLOG_FILTERS = "binlog_filters"
+    """A server whose binlog omits captured databases."""
+    ANONYMOUS_TRANSACTIONS = "anonymous_transactions"
+    """A gtid_mode between ON and OFF, which allows transactions without GTIDs."""
+    INCOMPLETE_START = "incomplete_start"
+    """A start with the earliest change of a server whose binlog lacks older ones."""
+    CHANGED_KEYS = "changed_keys"
+    """A mapping that gives published rows other keys in the same topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One server of a destination's list."""
+
+    address: SourceAddress
+    start: Start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover:
+    """The conditions of a failover, and the checks of a standby."""
+
+    automatic: bool = True
+    heartbeat: str | None = None
+    """The heartbeat statement; None sends none."""
+    interval: float = 3.0
+    """Seconds between two heartbeats."""
+    retries: int = 3
+    back: bool = False
+    back_after: float = 60.0
+    """Seconds for which an earlier source must have been fit before the return to it."""
+    accept_errant: bool = False
+    fingerprints: bool = False
+    fallback_ms: int = 60_000
+    report_lost: bool = False
+    accept_filters: bool = False
+    """Whether a standby with a replication filter on captured tables is read."""
+    accept_unproven: bool = False
+    """Whether a standby is read without proof that it has the published transactions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """What is made of the rows that exist already."""
+
+    is_initial: bool = False
+    """Whether the first start publishes them."""
+    is_only: bool = False
+    """Whether the destination stops once they are published."""
+    replaces_gaps: bool = False
+    """Whether they are published again where the source no longer has the changes since the cursor."""
+    recovers: bool = False
+    """Whether the schema history begins again at the cursor, once."""
+    includes_new: bool = False
+    """Whether a run publishes those of captured tables of which nothing was published yet."""
+    signals: TableName | None = None
+    """The table in which rows are requests for snapshots."""
+    limits: LoadLimits = field(default_factory=LoadLimits)
+    spools: Spools = field(default_factory=Spools)
+    """Where the rows of tables without a key are until they enter the stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A destination's configuration, from the settings."""
+
+    name: str
+    worker: str
+    reached_at: str
+    """The worker's advertised address; may be empty."""
+    address: SourceAddress
+    start: Start
+    rules: Rules
+    topics: TopicPlans
+    kafka_options: Mapping[str, Any]
+    compression: str | None
+    interval: float
+    """Minimum seconds between two Kafka transactions."""
+    decoders: int
+    """Number of decoder processes; 0 decodes in the worker's process."""
+    history: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
+    """The policy of the schema history; None keeps none."""
+    sources: tuple[Source, ...] = ()
+    """All sources in order; the first has ``address`` and ``start``."""
+    failover: Failover = field(default_factory=Failover)
+    accepted: frozenset[Accepted] = frozenset()
+    snapshot: SnapshotPlan = field(default_factory=SnapshotPlan)
+
+    @property
+    def journal(self) -> JournalPartition:
+        """The partition of the journal with the destination's records."""
+        return JournalPartition.of(self.name, self.topics.journal(), self.kafka_options)
+
+    def accepts(self, what: Accepted) -> bool:
+        """Whether the settings accept a condition."""
+        return what in self.accepted
+
+
+Following = Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """Return at once: nothing has to be followed."""
+
+
+@dataclass(slots=True)
+class Signals:
+    """Signals to a run from outside, through the journal."""
+
+    epoch: int = 0
+    """The epoch in which this worker leads; 0 before it leads."""
+    claimed: int = 0
+    """The last epoch that this worker tried to claim; 0 after a request to lead again."""
+    superseded_by: int = 0
+    led: int = 0
+    """The last epoch in which this worker led."""
+    set_in: int = 0
+    """The epoch in which an operator's command last set the cursor."""
+    permit: WritePermit = field(default_factory=WritePermit)
+    """This worker's write permit."""
+    control: Control | None = None
+    """The destination's last desired state."""
+    tried_ms: int = 0
+    """The time of the newest request for another source that this worker's runs have tried."""
+    installation: str | None = None
+    """The installation id in the journal when last read."""
+    kafka_lost: AqueductError | None = None
+    """The reason why Kafka does not answer, found beside the run; None while it does."""
+    leave: AqueductError | None = None
+    """The reason to leave the source of this run."""
+    following: Following = field(default=at_once)
+    """Waits until this worker receives all new records of the journal; raises if it cannot."""
+
+    resolutions: dict[TableName, Resolution] = field(default_factory=dict)
+    """The last resolution of each table that this worker received; one may follow another before the
+    run sees the first."""
+    snapshot_requests: dict[TableName, SnapshotRequest] = field(default_factory=dict)
+    """The last request on each table's snapshot that this worker received."""
+
+    _notices: dict[Kind[Any], Any] = field(default_factory=dict)
+
+    def notify(self, kind: Kind[T], notice: T) -> None:
+        """Store the last notice of each kind for the run, and of those on tables that of each table."""
+        self._notices[kind] = notice
+        if isinstance(notice, Resolution):
+            self.resolutions[notice.name] = notice
+        elif isinstance(notice, SnapshotRequest):
+            self.snapshot_requests[notice.name] = notice
+
+    def latest(self, kind: Kind[T]) -> T | None:
+        """The last notice of a kind that this worker received; None before the first."""
+        latest: T | None = self._notices.get(kind)
+        return latest
+
+    def check(self) -> None:
+        """Raise Fenced if another worker leads, or another reason for the run to end."""
+        self.permit.check()
+        if self.superseded_by:
+            raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")
+        if self.leave is not None:
+            raise self.leave
+        request = self.latest(SOURCE)
+        if request is not None and request.ts_ms > self.tried_ms:
+            raise RunRestarts(f"to resume at {request.address}, as {request.by} requested")

@@ -1,0 +1,77 @@
+"""Portions that were handed in, until the transaction of each has committed.
+
+Invariant: a portion's owner learns of it only after the commit, with the cursor after it: all
+transactions up to there are published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+
+from app.worker.pipeline.capture.inlet import Entering, Inlet
+from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.portions.selected_rows import Entered
+from connectors.mysql.position import Coordinates
+from tables.journal_format import Entry
+from tables.state.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A portion whose transaction has committed."""
+
+    entered: Entered
+    cursor: Cursor
+    """The cursor after it."""
+
+
+class Entries:
+    """The portions of one run; a participant of its commits."""
+
+    def __init__(self) -> None:
+        self._inlet: Inlet | None = None
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[Committed]] = {}
+        self._rows: Counter[int] = Counter()
+        """Rows of portions with a number, of which more follow."""
+
+    def open(self, inlet: Inlet) -> None:
+        """Hand portions in here from now on."""
+        self._inlet = inlet
+
+    def number(self) -> int:
+        """A number for a portion, unique in the run."""
+        return next(self._numbers)
+
+    def hand_in(
+        self, number: int, entering: Entering, *, not_before: Coordinates | None = None
+    ) -> asyncio.Future[Committed]:
+        """Hand a portion with this number in; the result comes with its commit.
+
+        Of several with this number it comes with that of the last one, with the rows of all, or of the first
+        one that is refused.
+        """
+        assert self._inlet is not None, "open() comes first"
+        future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._inlet.hand_in(entering, not_before=not_before)
+        return future
+
+    def before(self, _piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
+        """No records: a portion brings its own."""
+        return ()
+
+    def committed(self, piece: Piece, cursor: Cursor, /) -> None:
+        """Report to the owners of a piece's portions."""
+        for entered in piece.entered:
+            if not entered.is_last and entered.refused is None:
+                self._rows[entered.id] += entered.rows
+                continue
+            future = self._waiting.pop(entered.id, None)
+            rows = entered.rows + self._rows.pop(entered.id, 0)
+            if future is not None and not future.done():
+                future.set_result(Committed(entered._replace(rows=rows), cursor))

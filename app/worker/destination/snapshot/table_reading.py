@@ -1,0 +1,420 @@
+"""The reading of one table's existing rows, chunk after chunk.
+
+Invariant: chunks enter the stream in the order of their keys, and a refused one takes all later
+ones with it; so what the journal holds as read is published without a gap, whatever ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from app import metrics
+from app.failpoints import point
+from app.worker.destination.background import in_its_own_thread
+from app.worker.destination.emptied_tables import EmptiedTables
+from app.worker.destination.snapshot.entries import Committed, Entries
+from app.worker.destination.snapshot.read_times import LaneTimes
+from app.worker.destination.snapshot.selected_spool import SelectedSpool
+from app.worker.pipeline.capture.inlet import Entering
+from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
+from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions.portion_series import PortionSeries
+from app.worker.pipeline.portions.selected_rows import SelectedRows
+from connectors.errors import (
+    AqueductError,
+    MappingError,
+    SnapshotUnsupported,
+    SourceLost,
+    SourceRefused,
+    SpoolFull,
+    TableUnreadable,
+)
+from connectors.mysql.position import Coordinates
+from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+from connectors.mysql.select.read_views import Seen, seen_at
+from connectors.mysql.select.spool import Spool
+from connectors.wire import reading_id
+from tables.state.snapshots.resume_key import ResumeKeys
+from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
+
+log = logging.getLogger(__name__)
+
+DEPTH = 4
+"""Chunks of a table under way at once: one is read while others are decoded and committed."""
+_AGAIN_SECONDS = 0.5
+_MOST_SECONDS = 60.0
+_LOST_SECONDS = 5.0
+_QUARANTINED_SECONDS = 10.0
+_ROOM_SECONDS, _FULL_SECONDS = 10.0, 3600.0
+"""Between two looks whether a spool's folder has room, and the time after which the table is FAILED."""
+_DIFFERS_SECONDS = 10.0
+"""The time after which a table that is not as its schema history has it is reported. A statement on it may only
+be on its way."""
+_COMPARE = (
+    "A statement that the stream has not reached yet is waited for. If there is none, run `python -m app "
+    "schema check`; after one that was not logged, begin the history again by snapshot.mode recovery."
+)
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """A chunk that was handed in."""
+
+    since: int
+    begins: int
+    after: TableSnapshot
+    """The table's state once it is committed."""
+    committed: asyncio.Future[Committed]
+    read: int | None
+    """The number of the read whose rows it has."""
+    rows: SelectedSpool | None = None
+    """Its rows, if they are several portions."""
+
+    def close(self) -> None:
+        """Enter no more of its rows."""
+        if self.rows is not None:
+            self.rows.close()
+
+
+class TableReading:
+    """Reads one table to its end."""
+
+    def __init__(
+        self,
+        snapshot: TableSnapshot,
+        reader: ChunkReader,
+        entries: Entries,
+        *,
+        server_id: int,
+        sees: Seen,
+        show: Callable[[TableSnapshot], None],
+        turns: asyncio.Semaphore,
+        times: LaneTimes,
+        resume_keys: ResumeKeys,
+        emptied: EmptiedTables | None = None,
+    ) -> None:
+        """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them.
+
+        ``turns``: held by each read of a chunk. ``times``: those of the reads, as the reader asks for them.
+        ``resume_keys``: how the last row's key is stored. ``emptied``: deletes the rows that subscribers have.
+        """
+        self._times, self._resume_keys, self._emptied = times, resume_keys, emptied
+        self._snapshot, self._reader, self._entries = snapshot, reader, entries
+        self._server_id, self._sees, self._show, self._turns = server_id, sees, show, turns
+        self._since = 0
+        """The generation of the last chunk that was committed."""
+        self._attempt = entries.number()
+        self._again_seconds = _AGAIN_SECONDS
+        self._is_stopping = False
+        self._is_published = True
+        self._unreadable: str | None = None
+        """Why rows that were read cannot be decoded."""
+        self._reported: str | None = None
+        """The error that prevents reading now."""
+        self._is_quarantined = False
+        """Whether the last rows were refused because of that."""
+        self._differs_since: float | None = None
+        """Since when the server's table is not as its history has it."""
+        self._full_since: float | None = None
+        """When the spool's folder first had no room, by the monotonic clock; None if it has."""
+        self._under_way: deque[_UnderWay] = deque()
+
+    def stop(self) -> None:
+        """Read no more; ``run`` ends once the chunks under way are committed."""
+        self._is_stopping = True
+        self._reader.close()
+
+    async def run(self) -> None:
+        """Read until the end of the table is published, or until it is stopped; ends with the run."""
+        try:
+            await self._run()
+        finally:
+            for one in self._under_way:
+                one.close()
+
+    async def _run(self) -> None:
+        while self._snapshot.replaces and self._is_published and not self._is_stopping:
+            self._under_way.append(self._empty())
+            if not await self._settled():
+                await self._refused()
+        reached, ended = self._snapshot, False
+        while reached.is_pending or self._under_way:
+            while not ended and not self._is_stopping and len(self._under_way) < DEPTH:
+                one = await self._next(reached)
+                if one is None:
+                    break
+                self._under_way.append(one)
+                reached, ended = one.after, not one.after.is_pending
+                if ended:
+                    self._reader.rest()
+            if not self._under_way:
+                if self._is_stopping:
+                    break
+                reached, ended = self._snapshot, False
+                continue
+            if not await self._settled():
+                await self._refused()
+                reached, ended = self._snapshot, False
+        self._times.drop()
+        self._reader.close()
+
+    def _empty(self) -> _UnderWay:
+        """Hand in that the rows that subscribers have are gone; what changes after it is published after it."""
+        before = self._snapshot
+        # After a part of its rows was published, it needs a name that none of them has.
+        chunks = before.chunks + 1 if before.chunks else 0
+        after = replace(
+            before,
+            replaces=False,
+            replacing=True,
+            state=SnapshotState.READING,
+            chunks=chunks,
+            rows=0,
+        )
+        return self._entering(after, None, empties=True, is_read=False)
+
+    async def _next(self, reached: TableSnapshot) -> _UnderWay | None:
+        """Read the next chunk and hand it in; None if it has to be tried again."""
+        point("snapshot.before")
+        if not self._is_published or self._unreadable is not None:
+            return self._hand_in(reached, None, error=self._unreadable)
+        try:
+            last = self._resume_keys.read(reached.after)
+            async with self._turns:
+                chunk = await in_its_own_thread(lambda: self._reader.read(last, self._sees))
+        except DefinitionChanged as error:
+            self._times.drop()
+            self._differs(error)
+            await asyncio.sleep(_AGAIN_SECONDS)
+            return None
+        except SpoolFull as error:
+            self._times.drop()
+            self._full_since = self._full_since or time.monotonic()
+            if time.monotonic() - self._full_since >= _FULL_SECONDS:
+                return self._hand_in(reached, None, error=f"{error.name}: {error}")
+            self._trouble(error)
+            await asyncio.sleep(_ROOM_SECONDS)
+            return None
+        except SnapshotUnsupported as error:
+            self._times.drop()
+            return self._hand_in(reached, None, error=f"{error.name}: {error}")
+        except (SourceLost, SourceRefused, TableUnreadable, MappingError) as error:
+            self._times.drop()
+            if self._is_stopping:
+                return None
+            # The stream has a connection of its own, which may be well, and needs no key that is missing here.
+            self._trouble(error)
+            await asyncio.sleep(_LOST_SECONDS)
+            return None
+        if not self._is_quarantined:
+            self._trouble(None)
+        self._differs_since = self._full_since = None
+        point("snapshot.read")
+        return self._hand_in(reached, chunk)
+
+    def _differs(self, error: DefinitionChanged) -> None:
+        """Report a definition that the server's table does not have, once it has lasted."""
+        name, now = ".".join(self._snapshot.name), time.monotonic()
+        log.debug("%s: %s", name, error)
+        since = self._differs_since = self._differs_since or now
+        if now - since >= _DIFFERS_SECONDS:
+            why = f"the source's table is not as its schema history has it: {error}"
+            self._trouble(TableUnreadable(why, table=name, remedy=_COMPARE))
+
+    def _trouble(self, error: AqueductError | None) -> None:
+        """Report what prevents reading, once."""
+        found = None if error is None else f"{error.name}: {error}"
+        if found is not None and found != self._reported:
+            table = ".".join(self._snapshot.name)
+            log.error(
+                "%s: existing rows of %s cannot be read now: %s",
+                self._snapshot.destination,
+                table,
+                found,
+            )
+        self._report(found)
+
+    def _report(self, found: str | None) -> None:
+        """Show why the table is not read to its end now; None: it is."""
+        if found != self._reported:
+            self._reported = found
+            self._show(replace(self._snapshot, error=found))
+
+    def _hand_in(
+        self, reached: TableSnapshot, chunk: ReadChunk | None, *, error: str | None = None
+    ) -> _UnderWay:
+        """Hand a chunk in; None: the table ends here, as it does not exist or cannot be read."""
+        now = time.time_ns() // 1_000_000
+        if error is not None:
+            state = SnapshotState.FAILED
+        elif chunk is None:
+            state = SnapshotState.GONE
+        else:
+            state = reached.ended if chunk.is_last else SnapshotState.READING
+        if chunk is not None and chunk.spool is not None:
+            # Without a key nothing shows which of its rows were published before.
+            return self._enter_all(replace(reached, ts_ms=now), chunk, chunk.spool)
+        last = reached.after if chunk is not None else None
+        if chunk is not None and chunk.last is not None:
+            last = self._resume_keys.stored(chunk.last)
+        after = replace(
+            reached,
+            state=state,
+            after=last,
+            chunks=reached.chunks + 1,
+            estimated_rows=chunk.estimate
+            if chunk and chunk.estimate is not None
+            else reached.estimated_rows,
+            rows=reached.rows + (chunk.rows if chunk is not None else 0),
+            ts_ms=now,
+            error=reached.unlogged if error is None and state is SnapshotState.FAILED else error,
+            replacing=reached.replacing and state is SnapshotState.READING,
+            removes=() if chunk is not None and chunk.is_last else reached.removes,
+        )
+        return self._entering(after, chunk, removes=reached.removes, replaced=reached.replacing)
+
+    def _enter_all(self, reached: TableSnapshot, chunk: ReadChunk, spool: Spool) -> _UnderWay:
+        """Hand in all rows of a table, which replace those that were published of it."""
+        number, since = self._entries.number(), self._since
+        rows = SelectedSpool(
+            spool,
+            chunk,
+            replace(reached, after=None, rows=0, error=None),
+            number=number,
+            since=since,
+            attempt=self._attempt,
+            server_id=self._server_id,
+        )
+        return self._handed(
+            number, rows.entering, chunk.high, since=since, after=rows.after, rows=rows
+        )
+
+    def _entering(
+        self,
+        after: TableSnapshot,
+        chunk: ReadChunk | None,
+        *,
+        empties: bool = False,
+        is_read: bool = True,
+        removes: tuple[str, ...] = (),
+        replaced: bool = False,
+    ) -> _UnderWay:
+        """Hand in a chunk, or a portion without rows; ``after``: the table's state once it is committed."""
+        number, since = self._entries.number(), self._since
+        kept = min([since, *(one.since for one in self._under_way)])
+        attempt = self._attempt
+        if chunk is not None:
+            read_ms = chunk.began_ms
+        else:
+            read_ms = self._times.without_select() if empties else after.ts_ms
+
+        def entering(start: Coordinates) -> Portion | PortionSeries:
+            rows = SelectedRows(
+                start=start,
+                table=after.name,
+                read=reading_id(after.id, after.name, after.chunks),
+                id=number,
+                read_ms=read_ms,
+                server_id=self._server_id,
+                attempt=attempt,
+                since=since,
+                begins=number,
+                kept=kept,
+                table_map=chunk.table_map if chunk is not None else b"",
+                blocks=chunk.blocks if chunk is not None else (),
+                note=note_of(after),
+                empties=empties,
+                is_read=is_read,
+                removes=removes if chunk is not None and chunk.is_last else (),
+                replaced=replaced and chunk is not None and chunk.is_last,
+            )
+            if not empties or self._emptied is None:
+                return rows
+            gone = self._emptied.replaced(start, after, (read_ms, self._server_id))
+            return PortionSeries(chain(gone, [rows]))
+
+        high = chunk.high if chunk is not None else None
+        return self._handed(number, entering, high, since=since, after=after)
+
+    def _handed(
+        self,
+        number: int,
+        entering: Entering,
+        high: Coordinates | None,
+        *,
+        since: int,
+        after: TableSnapshot,
+        rows: SelectedSpool | None = None,
+    ) -> _UnderWay:
+        """Hand in what enters at a position that is not before ``high``."""
+        committed = self._entries.hand_in(number, entering, not_before=high)
+        point("snapshot.handed")
+        return _UnderWay(
+            since=since,
+            begins=number,
+            after=after,
+            committed=committed,
+            read=self._times.hand_in(),
+            rows=rows,
+        )
+
+    async def _settled(self) -> bool:
+        """Wait for the commit of the oldest chunk; return whether its rows were published."""
+        one = self._under_way[0]
+        committed = await one.committed
+        self._under_way.popleft().close()
+        point("snapshot.committed")
+        self._learn(one, committed)
+        entered = committed.entered
+        if entered.unreadable is not None:
+            self._unreadable = entered.unreadable
+            return False
+        if entered.refused is not None:
+            self._is_published = entered.refused != NOT_PUBLISHED
+            self._wait_again(one, entered.refused)
+            log.info("%s: rows are read again: %s", ".".join(one.after.name), entered.refused)
+            return False
+        if removes := self._snapshot.removes:
+            log.info(
+                "%s: %d of %d row(s) that only subscribers had are deleted; the source has the others",
+                ".".join(one.after.name), entered.removed, len(removes),
+            )  # fmt: skip
+        self._is_quarantined = False
+        self._snapshot = one.after
+        name, table = one.after.destination, ".".join(one.after.name)
+        metrics.SNAPSHOT_ROWS.labels(name, table).inc(entered.rows)
+        self._show(one.after)
+        return True
+
+    async def _refused(self) -> None:
+        """Wait for the chunks after a refused one, which are refused too."""
+        self._attempt = self._entries.number()
+        while self._under_way:
+            one = self._under_way.popleft()
+            self._learn(one, await one.committed)
+        # A quarantined table is refused until it is released.
+        await asyncio.sleep(self._again_seconds)
+
+    def _wait_again(self, one: _UnderWay, reason: str) -> None:
+        """Wait for as long as it took to read all rows of a table, before they are read again."""
+        self._again_seconds = _AGAIN_SECONDS
+        self._is_quarantined = reason == QUARANTINED
+        if self._is_quarantined:
+            # Once it is resolved, a new run begins.
+            self._again_seconds = _QUARANTINED_SECONDS
+            why = f"{reason}: `python -m app schema quarantine {one.after.destination}` shows what to do"
+            self._report(f"{TableUnreadable.__name__}: {why}")
+        elif one.rows is not None:
+            self._again_seconds = min(max(_AGAIN_SECONDS, one.rows.seconds), _MOST_SECONDS)
+            self._report(f"{reason}; all its rows are read again")
+
+    def _learn(self, one: _UnderWay, committed: Committed) -> None:
+        self._times.publish(one.read)
+        self._since = one.begins
+        self._sees = seen_at(committed.cursor.offset)

@@ -1,0 +1,449 @@
+"""One run of a destination: takeover, release of quarantined tables, capture, publishing.
+
+Invariant: a run begins from the journal, never from memory. Its reader, queue and producer are
+discarded before the next run begins, whatever ended it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from app.failpoints import point
+from app.worker.destination.background import beside
+from app.worker.destination.commit.dead_letter_limit import DeadLetters
+from app.worker.destination.commit.filter_check import FilterCheck
+from app.worker.destination.commit.operator_skips import OperatorSkips
+from app.worker.destination.commit.participants import CommitParticipant, Commits
+from app.worker.destination.commit.progress import Progress
+from app.worker.destination.commit.published_fingerprints import PublishedFingerprints
+from app.worker.destination.commit.skipped_statements import SkippedStatements
+from app.worker.destination.completeness_watch import CompletenessWatch
+from app.worker.destination.failover.source_selection import Sources
+from app.worker.destination.plan import Accepted, Plan, Signals
+from app.worker.destination.retry_policy import ErrorPolicy
+from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
+from app.worker.destination.stream_reading import StreamReading, StreamStart
+from app.worker.destination.takeover.cursor_recheck import CursorRecheck
+from app.worker.destination.takeover.initial_state import has_column_names
+from app.worker.destination.takeover.takeover import TakenOver, Takeover, usable
+from app.worker.destination.takeover.timings import Phases
+from app.worker.mapping_versions.choice import MappingChoice
+from app.worker.pipeline.gather.captured_tables import CapturedTables
+from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.publish.budget import Budget
+from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher
+from app.worker.pipeline.publish.topic_preparation import TopicPreparation
+from app.worker.pipeline.stage import StageSpec
+from app.worker.schemas.history_expiry import Expiry
+from app.worker.schemas.quarantine_release import QuarantineRelease
+from app.worker.schemas.run_schemas import Schemas
+from app.worker.schemas.store_mirror import Mirror
+from app.worker.status import DestinationStatus, State
+from connectors.errors import (
+    AqueductError,
+    BatchTooLarge,
+    KafkaLost,
+    KafkaSlow,
+    MappingError,
+    Retry,
+    RunRestarts,
+    TopicReplaced,
+    TopicUnusable,
+    WitnessesDiffer,
+)
+from connectors.kafka.producer import ANSWER_TIMEOUT
+from connectors.kafka.topics.topics import Topics
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.schema.baseline import server_of
+from connectors.mysql.server.facts import SourceAddress
+from tables.state.journal.checkpoint import Checkpoint
+
+log = logging.getLogger(__name__)
+
+_IDLE_CURSOR_SECONDS = 10.0
+"""The interval of commits that only move the cursor."""
+_IDLE_SHARD_SECONDS = 1.0
+"""The same for a destination that a merge waits for."""
+_NEAR_SECONDS = 2.0
+"""The maximum lag of a destination that counts as near the end of the binlog."""
+_GLANCE_SECONDS = 0.2
+"""Between two looks at what is to be done without a piece, while a merge waits."""
+_PARTIAL_SECONDS = 600.0
+_TOPIC_SECONDS = 5.0
+"""Between two looks at topics that tables wait for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceAgent:
+    """A run, from its takeover to the error that ends it."""
+
+    plan: Plan
+    status: DestinationStatus
+    checkpoint: Checkpoint
+    policy: ErrorPolicy
+    signals: Signals
+    mirror: Mirror | None = None
+    """The copy of this destination's schemas in the central store."""
+    sources: Sources
+    """The sources and their selection, over all runs."""
+    mapping: MappingChoice | None = None
+    """The choice among the mapping's versions, over all runs; None if it is read from a file."""
+    unreadable: list[WitnessesDiffer] = field(default_factory=list)
+    """Tables that the previous run could not read."""
+    address: SourceAddress | None = None
+    """The source read now or last."""
+    _budget: Budget | None = None
+    """The publish budget, over all runs."""
+    _dead_letters: DeadLetters | None = None
+    """Kept over runs, as its limit is per hour."""
+    _is_partial: bool = False
+    """Whether the history lacks tables because this run began too far in the past."""
+    _names: set[TableName] = field(default_factory=set)
+    """The tables that this run knows."""
+    _phases: Phases = field(default_factory=Phases)
+    """The phases of the present run, until its first commit."""
+    _offline: dict[str, float] = field(default_factory=dict)
+    """Since when topics take no records, by the monotonic clock, over all runs."""
+    _retry_at: float = 0.0
+    """The time of the next completion of the history, by the monotonic clock."""
+
+    def forget_dead_letters(self) -> None:
+        """Allow as many dead letters in an hour again, from the next run on."""
+        self._dead_letters = None
+
+    @property
+    def budget(self) -> Budget:
+        """The maximum size of a transaction, as learnt from earlier ones."""
+        if self._budget is None:
+            self._budget = Budget(self.plan.rules.max_bytes)
+        return self._budget
+
+    async def run(self) -> None:
+        """Run until an error."""
+        try:
+            await self._run()
+        except KafkaSlow:
+            # A claim may be large too: it may hold the definitions of all tables.
+            self.budget.too_slow()
+            log.warning(
+                "%s: publishes %d bytes at once from now on", self.plan.name, self.budget.bytes
+            )
+            raise
+        except MappingError as error:
+            if self.mapping is not None and self.mapping.refuse(error):
+                raise RunRestarts("by the version of the mapping that is in force") from error
+            raise
+
+    async def _run(self) -> None:
+        phases = self._phases = Phases()
+        if self.mapping is not None:
+            rules = await self.mapping.rules_of(self.plan.rules)
+            self.plan = replace(self.plan, rules=rules)
+        await self._know_existing()
+        leading = Takeover(
+            plan=self.plan,
+            checkpoint=self.checkpoint,
+            signals=self.signals,
+            sources=self.sources,
+            status=self.status,
+            phases=phases,
+            mapping=self.mapping,
+            timeout_factor=self.budget.timeout_factor,
+            offline=self._offline,
+        )
+        async with leading.lead(self.unreadable) as led:
+            await self._capture(led)
+
+    async def _know_existing(self) -> None:
+        """Learn the partitions of the topics that exist, if they are to keep them."""
+        if not self.plan.topics.keeps_existing:
+            return
+        existing = await Topics(self.plan.kafka_options).counts()
+        rules = self.plan.rules
+        routes = replace(rules.routes, existing=existing)
+        self.plan = replace(self.plan, rules=replace(rules, routes=routes))
+
+    async def _capture(self, led: TakenOver) -> None:
+        plan, publisher, history = self.plan, led.publisher, led.opened.history
+        self.address = led.address
+        again = CursorRecheck(
+            cursor=led.opened.cursor,
+            address=led.address,
+            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+        )
+        quarantine = led.state.quarantine
+        self._is_partial = led.opened.is_partial
+        spec = self._spec(led)
+        postponed: dict[TableName, str] = {}
+        if history is not None:
+            releasing = QuarantineRelease(publisher, history, spec, options=plan.kafka_options)
+            await releasing.release(quarantine)
+            self.status.rows += releasing.rows
+            spec, postponed = releasing.spec, releasing.postponed
+        expiry = Expiry(plan.journal)
+        schemas = Schemas(
+            history,
+            quarantine,
+            plan.rules,
+            self.status,
+            expiry=expiry,
+            mirror=self.mirror,
+            postponed=postponed,
+        )
+        schemas.run_started(publisher.cursor)
+        spec = replace(spec, known=schemas.known())
+        skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
+        snapshot = snapshot_of(plan, led, spec, self.status, self.signals)
+        emptied = snapshot.emptied
+        participants = [*snapshot.participants(), *([emptied] if emptied is not None else [])]
+        commits = self._commits(led, spec, skipping, schemas, participants)
+        self._names = {*spec.known, *led.state.versions}
+        assert publisher.ids is not None
+        publisher.ids.tables = self._by_topic
+        topics = self._topic_preparation(publisher, spec)
+        start = StreamStart(
+            plan=plan,
+            spec=spec,
+            history=history,
+            address=led.address,
+            budget=self.budget,
+            phases=self._phases,
+            by_coordinates=led.opened.by_coordinates,
+            deletes=None if emptied is None else emptied.deletes,
+        )
+        reading = await start.read(
+            skipping.start_cursor(publisher), skipping.skipper, seen=topics.seen
+        )
+        topics.begin(spec.known)
+        snapshot.entries.open(reading.thread.inlet)
+        reading.thread.start()
+        seconds = self._phases.reached("source connected")
+        log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.to_text())
+        heartbeat = self.sources.heartbeat(
+            led.address, led.state, self.signals, lambda: publisher.cursor
+        )
+        try:
+            self.status.show(State.RUNNING, None)
+            complete = self._completeness(led, snapshot) if publisher.shows_progress else None
+            async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(beside(topics.make_all()))
+                if complete is not None:
+                    await stack.enter_async_context(beside(complete.run()))
+                existing = await stack.enter_async_context(beside(snapshot.run()))
+                watched = await stack.enter_async_context(beside(self._watch_topics(publisher)))
+                waiting = await stack.enter_async_context(beside(self._watch_waiting(led)))
+                await self._publish_all(
+                    publisher, reading, commits, (existing, watched, waiting),
+                    schemas=schemas, skipping=skipping, again=again, complete=complete,
+                )  # fmt: skip
+        finally:
+            heartbeat.close()
+            expiry.close()
+            if emptied is not None:
+                emptied.close()
+            reading.handoff.close()
+            await asyncio.to_thread(reading.thread.stop)
+
+    def _completeness(self, led: TakenOver, snapshot: Snapshot) -> CompletenessWatch:
+        """The watch for a merge, which existing rows that are being read hold back."""
+        led.publisher.stated = snapshot.times.stated
+        return CompletenessWatch(led.address, snapshot.times.stated)
+
+    def _topic_preparation(self, publisher: Publisher, spec: StageSpec) -> TopicPreparation:
+        rules = spec.rules
+        tables = CapturedTables(
+            rules.routes,
+            spec.charsets,
+            server=spec.server,
+            has_column_names=spec.has_column_names,
+            shadows=rules.shadow_rules(),
+            known=spec.known,
+        )
+        return TopicPreparation(publisher, tables)
+
+    def _spec(self, led: TakenOver) -> StageSpec:
+        facts = led.facts
+        return StageSpec(
+            rules=replace(
+                self.plan.rules,
+                spread=led.spread,
+                max_bytes=self.budget.bytes,
+                max_batch_bytes=self.budget.batch_bytes(self.plan.rules.max_batch_bytes),
+            ),
+            server_uuid=facts.server_uuid,
+            charsets=facts.charsets,
+            mariadb=facts.is_mariadb,
+            epoch=led.opened.cursor.epoch,
+            versions=led.state.versions,
+            server=server_of(facts),
+            has_column_names=has_column_names(facts),
+            fingerprints=self.plan.failover.fingerprints and not facts.has_gtids,
+            has_gtids=facts.has_gtids,
+        )
+
+    def _commits(
+        self,
+        led: TakenOver,
+        spec: StageSpec,
+        skipping: OperatorSkips,
+        schemas: Schemas,
+        snapshot: Iterable[CommitParticipant],
+    ) -> Commits:
+        """The participants of each commit, in the order of their records in the transaction."""
+        rules, status = self.plan.rules, self.status
+        self._dead_letters = self._dead_letters or DeadLetters(rules.undecodable_limit, status)
+        return Commits(
+            (
+                Progress(status, self.policy, self._phases),
+                skipping,
+                schemas,
+                self._dead_letters,
+                PublishedFingerprints(led.state.fingerprints if spec.fingerprints else None),
+                SkippedStatements(status),
+                FilterCheck(rules, led.names, status),
+                *snapshot,
+            )
+        )
+
+    async def _publish_all(
+        self,
+        publisher: Publisher,
+        reading: StreamReading,
+        commits: Commits,
+        beside_it: Iterable[asyncio.Future[None]],
+        *,
+        schemas: Schemas,
+        skipping: OperatorSkips,
+        again: CursorRecheck,
+        complete: CompletenessWatch | None = None,
+    ) -> None:
+        """Publish pieces, each interval or once there is enough; ends only by an error."""
+        self.status.cursor = publisher.cursor
+        held: Piece | None = None
+        committed, handoff = 0.0, reading.handoff
+        idle = _IDLE_CURSOR_SECONDS if complete is None else _IDLE_SHARD_SECONDS
+        glance = 1.0 if complete is None else _GLANCE_SECONDS
+        while True:
+            try:
+                piece = await handoff.take(max_bytes=self.budget.bytes, timeout=glance)
+            except AqueductError:
+                # Pieces that only move the cursor count too: skipped statements, filtered events.
+                if held is not None:
+                    await self._commit(publisher, held, commits)
+                raise
+            self.signals.check()
+            reading.thread.check()
+            for work in beside_it:
+                if work.done():
+                    work.result()
+            self._show_kafka()
+            if schemas.may_release(self.signals.resolutions.values()):
+                raise RunRestarts("to bring a table back")
+            if self.mapping is not None:
+                self.mapping.check(publisher.cursor)
+            if piece is not None:
+                await again.once()
+                if held is not None:
+                    held.absorb(piece)
+                held = held or piece
+            if complete is not None:
+                time_ms = complete.news(publisher.cursor.offset)
+                if time_ms is not None:
+                    await publisher.complete(time_ms)
+            if held is None:
+                continue
+            began = time.monotonic()
+            is_due = not held.only_moves or skipping.is_due(held)
+            if not is_due and began - committed < idle:
+                continue
+            await self._commit(publisher, held, commits)
+            committed = time.monotonic()
+            if self._may_complete():
+                raise RunRestarts(
+                    "to take tables into its schema history, now that it is near them"
+                )
+            held = None
+            await handoff.gather(began + self.plan.interval - committed)
+
+    async def _commit(self, publisher: Publisher, piece: Piece, commits: Commits) -> None:
+        """Publish a piece together with the participants' records."""
+        point("handoff.taken")
+        self._names.update((one.database, one.table) for one in piece.tables.versions)
+        commits.before(piece, publisher.cursor)
+        await self._publish(publisher, piece)
+        commits.committed(piece, publisher.cursor)
+
+    async def _publish(self, publisher: Publisher, piece: Piece) -> None:
+        """Publish a piece, and adapt the size of the next ones to its duration."""
+        budget, began = self.budget, time.monotonic()
+        try:
+            await publisher.publish(piece)
+        except BatchTooLarge as error:
+            budget.refused(error.context.get("limit"), sent=error.context["size"])
+            raise
+        except (*OF_TOPICS, KafkaLost) as error:
+            raise await publisher.of_tables(error, piece.topics, self._tables_of) from error
+        if budget.through((time.monotonic() - began) / (budget.timeout_factor * ANSWER_TIMEOUT)):
+            log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)
+
+    def _tables_of(self, topic: str) -> set[TableName]:
+        """The known tables that are published to a topic."""
+        routes = self.plan.rules.routes
+        found = ((name, routes.of(name)) for name in self._names)
+        return {name for name, route in found if route is not None and topic in route.topics}
+
+    def _by_topic(self) -> dict[str, list[str]]:
+        """The known tables by each topic that they are published to, for messages."""
+        found: dict[str, list[str]] = {}
+        for name in self._names:
+            route = self.plan.rules.routes.of(name)
+            for topic in route.topics if route is not None else ():
+                found.setdefault(topic, []).append(".".join(name))
+        return found
+
+    async def _watch_topics(self, publisher: Publisher) -> None:
+        """Raise TopicReplaced once a topic is made again; TopicUnusable, with its tables, if it has rows."""
+        assert publisher.ids is not None
+        try:
+            await publisher.ids.watch()
+        except TopicReplaced as error:
+            topics = dict.fromkeys(publisher.ids.suspects, 1)
+            tables = {name for topic in topics for name in self._tables_of(topic)}
+            if not all(map(self._tables_of, topics)):
+                raise
+            raise TopicUnusable.of_all(dict.fromkeys(tables, error.in_one_line)) from error
+
+    async def _watch_waiting(self, led: TakenOver) -> None:
+        """Raise RunRestarts once a topic that tables wait for can take their rows."""
+        routes, quarantine = self.plan.rules.routes, led.state.quarantine
+        while True:
+            await asyncio.sleep(_TOPIC_SECONDS)
+            try:
+                names = await usable(routes, quarantine, led.publisher)
+            except AqueductError as error:
+                if error.retry is not Retry.TIMED:
+                    raise
+                continue  # the run reports it, if it lasts
+            if names:
+                raise RunRestarts("as topics can take the rows of tables that wait for them")
+
+    def _show_kafka(self) -> None:
+        """Show that Kafka is away while there is nothing to publish that would fail."""
+        lost = self.signals.kafka_lost
+        if lost is not None and self.status.state is State.RUNNING:
+            self.status.show(State.RETRYING, f"{lost.name}: {lost}")
+        elif lost is None and self.status.state is State.RETRYING:
+            self.status.show(State.RUNNING, None)
+
+    def _may_complete(self) -> bool:
+        """Whether to add missing tables to the history now; tried at intervals."""
+        lag, now = self.status.lag_seconds, time.monotonic()
+        if not self._is_partial or lag is None or lag > _NEAR_SECONDS or now < self._retry_at:
+            return False
+        self._retry_at = now + _PARTIAL_SECONDS
+        return True

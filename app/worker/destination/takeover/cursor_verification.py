@@ -1,0 +1,197 @@
+"""Proof of a cursor at its server, before reading resumes.
+
+The GTIDs and offsets of a server that was reset or restored grow past the cursor again, and then
+prove nothing. So the last published transaction is searched for in the binlog, by position and
+bytes.
+
+Invariant: a proven server is read by file and offset, so that nothing can be missed; by GTIDs only
+up to the position before which it may hold transactions that were published from another server.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from app.worker.destination.takeover.uninterrupted import uninterrupted
+from connectors.errors import AnonymousTransaction, SourceDiverged, SourceReset, SourceUnproven
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.anonymous_transactions import refuse_skipped
+from connectors.mysql.lookup.binlog_retention import created_at
+from connectors.mysql.lookup.landmark_search import (
+    LARGEST,
+    Found,
+    find_landmark,
+    transactions_before,
+)
+from connectors.mysql.lookup.mariadb_start import position_at
+from connectors.mysql.mariadb_gtid import MariadbGtidList
+from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from tables.state.cursor_proof import CursorProof, FileHead
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorVerification:
+    """The proof of one destination's cursor at one server. Blocks while it queries."""
+
+    destination: str
+    facts: ServerFacts
+    address: SourceAddress
+    accepts_unproven: bool = False
+
+    def at_home(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
+        """The proof to continue with at the server that was read before.
+
+        Raises SourceReset or SourceDiverged if its binlog is a different one, SourceUnproven if
+        that cannot be decided.
+        """
+        if proof.is_empty:
+            return self.first(offset, proof)
+        if proof.landmark is not None:
+            found = find_landmark(proof.landmark, self.facts, self.address)
+            if not found.is_there and not found.is_purged:
+                raise self._refusal(proof.landmark, found)
+            if found.is_there:
+                self._refuse_other_head(offset, proof, proof.landmark)
+                return self._confirmed(offset, proof)
+        if self._has_head(offset, proof):
+            return self._confirmed(offset, proof)
+        if uninterrupted(offset, proof, self.facts, self.address):
+            log.info(
+                "%s: the source has purged all that was read, and nothing else", self.destination
+            )
+            return replace(proof, head=None, by_gtids_to=self._end())
+        self._refuse_unproven(offset, proof)
+        return CursorProof(recent=proof.recent, by_gtids_to=self._end())
+
+    def first(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
+        """The proof of a cursor without one: the server's present state, if GTIDs and position agree."""
+        position = offset.coordinates
+        if position.file not in dict(self.facts.binlogs):
+            return replace(proof, by_gtids_to=self._end())
+        try:
+            before = transactions_before(position, self.address)
+        except AnonymousTransaction:
+            # Those before the position are not sent again; those after it are refused on arrival.
+            created = int(created_at(self.address, position.file))
+            return replace(proof, head=FileHead(file=position.file, created=created))
+        to = None
+        if isinstance(offset.gtid_set, GtidSet):
+            to = self._agreed(offset, offset.gtid_set, before.gtids)
+        elif isinstance(offset.gtid_set, MariadbGtidList):
+            self._agreed_on_mariadb(offset, offset.gtid_set)
+        head = FileHead(file=position.file, created=before.created)
+        landmark = before.landmark
+        return CursorProof(landmark=landmark, head=head, recent=proof.recent, by_gtids_to=to)
+
+    def moved(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
+        """The proof at another server, from which nothing was published yet."""
+        file = offset.coordinates.file
+        created = int(created_at(self.address, file))
+        to = self._end() if isinstance(offset.gtid_set, GtidSet) else None
+        head = FileHead(file=file, created=created)
+        return CursorProof(head=head, recent=proof.recent, by_gtids_to=to)
+
+    def reads_by_coordinates(self, offset: SourceOffset, proof: CursorProof) -> bool:
+        """Whether the binlog is read by file and offset; raises AnonymousTransaction if a reader by
+        GTIDs would miss one."""
+        to, position = proof.by_gtids_to, offset.coordinates
+        if self.facts.is_mariadb or not isinstance(offset.gtid_set, GtidSet):
+            return not self.facts.is_mariadb
+        is_here = position.file in dict(self.facts.binlogs) and position.pos <= LARGEST
+        if is_here and (to is None or to.order <= position.order):
+            return True
+        refuse_skipped(offset, offset.gtid_set, self.facts, self.address)
+        return False
+
+    def _confirmed(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
+        """A confirmed proof, without a limit that the cursor has passed."""
+        to = proof.by_gtids_to
+        if to is not None and to.order <= offset.coordinates.order:
+            return replace(proof, by_gtids_to=None)
+        return proof
+
+    def _end(self) -> Coordinates:
+        return Coordinates(*self.facts.binlogs[-1])
+
+    def _refuse_other_head(
+        self, offset: SourceOffset, proof: CursorProof, landmark: Landmark
+    ) -> None:
+        """Raise SourceReset if the cursor is in a later file than the landmark, and that file was
+        replaced: the data between them was never read."""
+        head, file = proof.head, offset.coordinates.file
+        is_later = head is not None and file == head.file != landmark.end.file
+        if head is not None and is_later and not self._is_read(head):
+            raise SourceReset(f"it has no file {file}, which was read", source=self.address)
+
+    def _is_read(self, head: FileHead) -> bool:
+        """Whether a file that was read exists; raises SourceReset if it was replaced."""
+        if head.file not in dict(self.facts.binlogs):
+            return False
+        created = int(created_at(self.address, head.file))
+        if created == head.created:
+            return True
+        raise SourceReset(
+            f"{head.file} was created at {created}, the one that was read at {head.created} (seconds since "
+            "1970)",
+            source=self.address,
+        )
+
+    def _has_head(self, offset: SourceOffset, proof: CursorProof) -> bool:
+        """Whether the cursor's file is the one that was read; raises SourceReset if it was replaced."""
+        head = proof.head
+        return head is not None and head.file == offset.coordinates.file and self._is_read(head)
+
+    def _refuse_unproven(self, offset: SourceOffset, proof: CursorProof) -> None:
+        """Raise SourceUnproven, unless the settings accept it."""
+        position = offset.coordinates
+        what = proof.landmark if proof.landmark is not None else position
+        error = SourceUnproven(
+            f"it has purged {what}, the last position that was read, so nothing shows whether "
+            f"{offset} is still the same",
+            source=self.address,
+        )
+        if not self.accepts_unproven:
+            raise error
+        log.warning("%s: accepted by the settings: %s", self.destination, error)
+
+    def _refusal(self, landmark: Landmark, found: Found) -> SourceDiverged:
+        detail = (
+            f"the last published transaction, {landmark} to {landmark.end}, is no longer there: "
+            f"{found.detail}"
+        )
+        created = self._creation_time(landmark.start.file)
+        written = landmark.first.timestamp if landmark.first is not None else 0
+        if created is None or created > written:
+            return SourceReset(detail, source=self.address)
+        return SourceDiverged(detail, source=self.address)
+
+    def _creation_time(self, file: str) -> float | None:
+        if file not in dict(self.facts.binlogs):
+            return None
+        return created_at(self.address, file)
+
+    def _agreed(self, offset: SourceOffset, gtids: GtidSet, before: GtidSet) -> Coordinates | None:
+        """The end of reading by GTIDs: GTIDs in the set but not before the position may come later."""
+        if before == gtids:
+            return None
+        if before.issubset(gtids):
+            return self._end()
+        raise SourceDiverged(
+            f"before {offset.coordinates} it has {before}, and the cursor holds {gtids}: position and GTIDs "
+            "do not agree",
+            source=self.address,
+        )
+
+    def _agreed_on_mariadb(self, offset: SourceOffset, gtids: MariadbGtidList) -> None:
+        before = position_at(offset.coordinates, self.address)
+        if not gtids.holds_all(before):
+            raise SourceDiverged(
+                f"before {offset.coordinates} it is at {before}, and the cursor at {gtids}: position and GTIDs "
+                "do not agree",
+                source=self.address,
+            )

@@ -1,0 +1,164 @@
+"""Comparison of the published records in a destination's topics with its cursor.
+
+Invariant: rows, table versions and cursor are committed together, so no topic has more than the
+newest cursor counts. If one has, the journal is an older copy or has lost its newest records, and
+numbers would be assigned twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.worker.destination.background import beside
+from connectors.errors import JournalOutdated, MergeUnfinished
+from connectors.kafka.reading.newest_records import Newest, newest
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.reading.record_source import source_of
+from connectors.wire import (
+    HEADER_CHANGE_ID,
+    ddl_topic,
+    journal_topic,
+    merged_topic,
+    schemas_topic,
+    shard_topics,
+)
+from tables.rules.table_version import TableVersion
+from tables.state.cursor import Cursor
+from tables.state.journal.state import DestinationState
+from tables.state.merge_cursor import MERGE, MergeCursors
+
+_SKEW_MS = 3_600_000
+"""The maximum difference of workers' clocks; partitions without newer records are not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The topics of one destination."""
+
+    destination: str
+    prefix: str
+    options: Mapping[str, Any]
+
+    async def check(self, state: DestinationState) -> None:
+        """Raise JournalOutdated if they hold more than the cursor counts."""
+        if state.cursor is None:
+            return
+        async with beside(self._versions(state.cursor)) as versions:
+            rows = await self.newest(state)
+            news = await versions
+        for one in rows:
+            source = source_of(one.record)
+            if _number(source) > (state.cursor.epoch, state.cursor.seq) or (
+                source["seq"] > state.cursor.seq
+            ):
+                raise self._outdated(
+                    one, f"epoch {source['epoch']} seq {source['seq']}", state.cursor
+                )
+        for one in news:
+            version = TableVersion.from_json(orjson.loads(one.record.value))
+            if not _is_known(version, state):
+                raise self._outdated(
+                    one,
+                    f"version {version.version} of {version.database}.{version.table}",
+                    state.cursor,
+                )
+
+    async def check_merged(self, state: DestinationState, partitions: int) -> None:
+        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records;
+        ``partitions``: those of the journal, of which one has the cursors of that merge."""
+        beginning = shard_topics(self.prefix, self.destination)
+        topics = {one.topic for one in state.published if one.topic.startswith(beginning)}
+        last = await newest(self.options, topics, since_ms=None, wanted=bool) if topics else []
+        if not last:
+            return
+        merged = await self._merge_cursors(topics, partitions)
+        for one in last:
+            if one.record.offset >= (merged.offset(one.topic, one.partition) or 0):
+                raise MergeUnfinished(
+                    f"{one.topic} has records that "
+                    f"{merged_topic(self.prefix, self.destination, one.topic)} lacks",
+                    destination=self.destination,
+                    topic=one.topic,
+                    partition=one.partition,
+                    offset=one.record.offset,
+                )
+
+    async def _merge_cursors(self, topics: Collection[str], partitions: int) -> MergeCursors:
+        """How far these topics were merged, by a merge whose name the settings no longer have."""
+        found = MergeCursors()
+
+        def take(record: StoredRecord) -> None:
+            if MERGE.is_of(record.key) and record.value:
+                one = MergeCursors()
+                one.take(MERGE.name, [], record)
+                found.by_topic |= {
+                    name: each for name, each in one.by_topic.items() if name in topics
+                }
+
+        for number in range(partitions):
+            await read_each(
+                self.options, journal_topic(self.prefix), number, take=take, waits_for_open=False
+            )
+        return found
+
+    def _has_row(self, record: StoredRecord) -> bool:
+        return source_of(record).get("name") == self.destination
+
+    async def newest(self, state: DestinationState) -> list[Newest]:
+        """The destination's newest row or DDL in each partition that may have one since the cursor."""
+        assert state.cursor is not None
+        topics = {version.topic for version in state.versions.values()}
+        return await newest(
+            self.options,
+            {*topics, ddl_topic(self.prefix, self.destination)},
+            since_ms=_since(state.cursor),
+            wanted=self._has_row,
+        )
+
+    async def _versions(self, cursor: Cursor) -> list[Newest]:
+        return await newest(
+            self.options, [schemas_topic(self.prefix)], since_ms=_since(cursor), wanted=self._is_own
+        )
+
+    async def all_versions(self) -> list[TableVersion]:
+        """Every table version that was published, in order."""
+        found: list[TableVersion] = []
+
+        def take(record: StoredRecord) -> None:
+            if self._is_own(record):
+                found.append(TableVersion.from_json(orjson.loads(record.value)))
+
+        await read_each(self.options, schemas_topic(self.prefix), 0, take=take)
+        return found
+
+    def _is_own(self, record: StoredRecord) -> bool:
+        return bool(record.value) and bool(
+            orjson.loads(record.key)["destination"] == self.destination
+        )
+
+    def _outdated(self, one: Newest, what: str, cursor: Cursor) -> JournalOutdated:
+        return JournalOutdated(
+            f"the cursor is at epoch {cursor.epoch} seq {cursor.seq}, and {one.topic} has {what}",
+            destination=self.destination,
+            topic=one.topic,
+            partition=one.partition,
+            offset=one.record.offset,
+            change_id=dict(one.record.headers).get(HEADER_CHANGE_ID, b"").decode() or None,
+        )
+
+
+def _since(cursor: Cursor) -> int | None:
+    return None if cursor.written_ms is None else max(0, cursor.written_ms - _SKEW_MS)
+
+
+def _is_known(version: TableVersion, state: DestinationState) -> bool:
+    known = state.versions.get((version.database, version.table))
+    return known is not None and known.version >= version.version
+
+
+def _number(source: Mapping[str, Any]) -> tuple[int, int]:
+    return source["epoch"], source["seq"]

@@ -1,0 +1,590 @@
+"""Takeover of a destination: from its journal and its server to an epoch claimed in the journal.
+
+Invariant, in this order: the transactional id is taken over, the journal is read, the server is
+checked, and the first transaction claims an epoch. Nothing is published before that claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shlex
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from app import metrics
+from app.failpoints import point
+from app.worker.coordination.write_permit import StopRequested
+from app.worker.destination.background import beside
+from app.worker.destination.failover.source_selection import Sources
+from app.worker.destination.plan import Accepted, Plan, Signals
+from app.worker.destination.takeover.history_recovery import HistoryReading
+from app.worker.destination.takeover.initial_snapshots import snapshots_of_run
+from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
+from app.worker.destination.takeover.journal_verification import Confirm, Verification
+from app.worker.destination.takeover.leader_record import claim_of
+from app.worker.destination.takeover.other_workers import OtherWorkers
+from app.worker.destination.takeover.published_check import Published
+from app.worker.destination.takeover.recovery import installation_of, known_installation, recover
+from app.worker.destination.takeover.source_answers import EarlyAnswer, SourceAnswers
+from app.worker.destination.takeover.timings import Phases
+from app.worker.destination.takeover.weak_topics import WeakTopics
+from app.worker.mapping_versions.choice import MappingChoice
+from app.worker.pipeline.hidden_statement import hidden_table
+from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher, ungrown
+from app.worker.pipeline.publish.topic_ids import TopicIds
+from app.worker.status import DestinationStatus
+from connectors.errors import (
+    PositionGone,
+    RunRestarts,
+    TopicReplaced,
+    TopicUnusable,
+    WitnessesDiffer,
+)
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.follower import Follower
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.topics.topics import Topics
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.position import Coordinates
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.preflight import warnings as preflight_warnings
+from tables.history.history import SchemaHistory
+from tables.history.position import HistoryPosition
+from tables.journal_format import Entry as Note
+from tables.journal_format import decoded, is_tombstone
+from tables.rules.routes.key_changes import changed_keys, changes_refused, returning
+from tables.rules.routes.repartitions import (
+    Growth,
+    Spread,
+    growth,
+    kept,
+    partitions_of,
+    returned,
+    spread_of,
+    tag_counts,
+)
+from tables.rules.routes.routes import Routes
+from tables.rules.table_version import TableVersion
+from tables.state.cursor import Cursor, next_epoch
+from tables.state.journal.checkpoint import Checkpoint
+from tables.state.journal.state import DestinationState
+from tables.state.journal.version_fold import VERSION
+from tables.state.known_topics import note_of as topic_note
+from tables.state.operator.control import DesiredState
+from tables.state.quarantine import Quarantine, note_of
+from tables.state.snapshots.table_snapshot import note_of as snapshot_note
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOver:
+    """A destination whose epoch this worker has claimed."""
+
+    publisher: Publisher
+    state: DestinationState
+    """The state in the journal before the claim."""
+    opened: InitialState
+    facts: ServerFacts
+    address: SourceAddress
+    names: frozenset[TableName]
+    """The server's tables that the account has privileges for."""
+    lacking: tuple[TableVersion, ...] = ()
+    """Table versions that their topic lacks, since it was made again."""
+    spread: Mapping[str, Spread] = field(default_factory=dict)
+    """Topics whose keys are spread over more partitions from this claim on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """The takeover of one destination by this worker."""
+
+    plan: Plan
+    checkpoint: Checkpoint
+    signals: Signals
+    sources: Sources
+    status: DestinationStatus
+    phases: Phases
+    timeout_factor: float = 1.0
+    """The factor by which Kafka's time limits for a transaction are extended."""
+    offline: dict[str, float] = field(default_factory=dict)
+    """See Publisher."""
+    mapping: MappingChoice | None = None
+    """The version of the mapping that this run is to publish by; None if it is read from a file."""
+
+    @contextlib.asynccontextmanager
+    async def lead(self, unreadable: list[WitnessesDiffer]) -> AsyncIterator[TakenOver]:
+        """Lead within the block; the producer is discarded at its end.
+
+        Tables that the previous run could not read are quarantined, and the list is cleared.
+        """
+        plan = self.plan
+        topics = Topics(plan.kafka_options, report=WeakTopics(self.status))
+        # The last confirmed id comes first: Faust's tables may be of a journal that was deleted.
+        known = self.signals.installation or known_installation(self.checkpoint)
+        if known is None:
+            known = await self._installation(topics)
+        self.phases.reached("installation known")
+        producer = TransactionalProducer(
+            f"{known}.{plan.name}",
+            options=plan.kafka_options,
+            compression=plan.compression,
+            timeout_factor=self.timeout_factor,
+            has_spare=True,
+        )
+        try:
+            async with beside(self._installation(topics)) as confirmed:
+                led = await self._taken_over(producer, topics, known, confirmed, unreadable)
+            grown = growth(plan.rules.routes, led.state.published)
+            self.status.warnings["partitions"] = kept(plan.rules.routes, led.state.published)
+            for warning in self.status.warnings["partitions"]:
+                log.warning("%s: %s", plan.name, warning)
+            self._check_keys(led.state, led.opened.history)
+            claim = claim_of(plan, led.opened.cursor.epoch)
+            notes = [*led.opened.notes, claim]
+            if self.mapping is not None:
+                notes += self._mapping_notes(self.mapping, led)
+            notes += await self._topic_notes(led)
+            # Once nothing can refuse the mapping any more.
+            led = replace(led, spread=await self._spread(grown, topics, led))
+            # Set before, as the claim may be committed without an acknowledgement.
+            self.signals.claimed = led.opened.cursor.epoch
+            await led.publisher.claim(notes, led.lacking)
+            self.phases.reached("epoch claimed")
+            if self.mapping is not None:
+                self.mapping.claimed()
+            self._leads(led.opened.cursor)
+            await self.signals.permit.lease.announce(led.opened.cursor.epoch)
+            yield led
+        finally:
+            await producer.discard()
+
+    def _check_keys(self, state: DestinationState, history: SchemaHistory | None) -> None:
+        """Raise MappingError if the mapping changes the keys of published rows, unless that is accepted."""
+        routes = self.plan.rules.routes
+
+        def primary(name: TableName) -> tuple[str, ...] | None:
+            table = history.find(*name) if history is not None else None
+            return None if table is None else tuple(map(str.lower, table.primary_key)) or None
+
+        self.status.warnings["returned"] = [
+            _returns(self.plan.name, *one) for one in returning(routes, state.published)
+        ]
+        for warning in self.status.warnings["returned"]:
+            log.warning("%s: %s", self.plan.name, warning)
+        changes = changed_keys(routes, state.published, primary)
+        if changes and not self.plan.accepts(Accepted.CHANGED_KEYS):
+            raise changes_refused(changes)
+        for change in changes:
+            log.warning(
+                "%s: keys of published rows change, which is accepted: %s", self.plan.name, change
+            )
+
+    def _mapping_notes(self, mapping: MappingChoice, led: TakenOver) -> list[Note]:
+        """The notes of a version that comes into force, and of the tables that it is tried on again."""
+        notes = mapping.notes(led.opened.cursor, self.plan.rules.routes, led.names)
+        kept, version = mapping.kept(led.state), mapping.number
+        if not notes or version is None:
+            return kept
+        now = time.time_ns() // 1_000_000
+        again = led.state.quarantine.try_rules_again(version=version, ts_ms=now)
+        # They are newer than those that this worker knows of, before it follows the journal that far.
+        self.signals.resolutions.update({one.name: one for one in again})
+        return [*notes, *kept, *map(note_of, again)]
+
+    async def _spread(
+        self, grown: Mapping[str, Growth], topics: Topics, led: TakenOver
+    ) -> Mapping[str, Spread]:
+        """Give topics the partitions that the mapping asks for; earlier leaders are fenced, so what they
+        have written is before the ends that are read.
+        """
+        counts = {topic: one.partitions for topic, one in grown.items()}
+        tagged = tag_counts(self.plan.rules.routes, led.state.published, grown)
+        waiting = await self._grow({**counts, **tagged}, topics, led.state)
+        grown = {topic: one for topic, one in grown.items() if topic not in waiting}
+        counts = {topic: one.partitions for topic, one in grown.items()}
+        back = returned(led.state.published)
+        if not grown:
+            return back
+        async with Follower.opened(self.plan.kafka_options) as follower:
+            ends = await follower.ends(partitions_of(grown.items()))
+        for topic, one in grown.items():
+            log.info(
+                "%s: keys of %s are in %d partitions from here on, instead of %d",
+                self.plan.name, topic, one.partitions, one.before,
+            )  # fmt: skip
+        led.publisher.written |= counts
+        return {**back, **spread_of(grown, ends)}
+
+    async def _grow(
+        self, counts: Mapping[str, int], topics: Topics, state: DestinationState
+    ) -> set[str]:
+        """Give topics so many partitions; return those that cannot be given any, whose tables all wait.
+
+        Raises TopicUnusable with their tables, if some do not wait yet.
+        """
+        try:
+            if counts:
+                await topics.grow(counts)
+            return set()
+        except OF_TOPICS as error:
+            refused = await ungrown(counts, topics, self.plan.name)
+            routes, tables = self.plan.rules.routes, dict[TableName, str]()
+            for name in state.versions:
+                route = routes.of(name)
+                for topic in refused.keys() & {*(route.topics if route is not None else ())}:
+                    tables[name] = refused[topic].in_one_line
+            if not tables:
+                raise
+            waiting = {
+                name for name, one in state.quarantine.quarantined.items() if one.is_by_topic
+            }
+            if tables.keys() - waiting or {one.name for one in state.quarantine.pending()} & {
+                *tables
+            }:
+                raise TopicUnusable.of_all(tables) from error
+            return {*refused}
+
+    async def _installation(self, topics: Topics) -> str:
+        """The installation id in the journal, after a check of all existing topics."""
+        plan = self.plan
+        await topics.ensure(plan.topics.journal())
+        await topics.check(*plan.topics.of(plan.name))
+        found = self.signals.installation = await installation_of(
+            plan.topics.journal().name, options=plan.kafka_options, worker=plan.worker
+        )
+        return found
+
+    async def _taken_over(
+        self,
+        producer: TransactionalProducer,
+        topics: Topics,
+        installation: str,
+        confirmed: asyncio.Task[str],
+        unreadable: list[WitnessesDiffer],
+    ) -> TakenOver:
+        """The steps before the claim; the known installation is confirmed by then."""
+        # Requests after the end that is read below are followed from here on, so that none is missed.
+        await self.signals.following()
+        point("init.before")
+        lease = self.signals.permit.lease
+        await lease.confirm()
+        if not lease.shared:
+            await OtherWorkers(self.plan, self.checkpoint).check(self.signals.claimed)
+        await producer.init_transactions()
+        self.phases.reached("id taken over")
+        point("init.after")
+
+        async def confirm(*, is_new: bool) -> None:
+            if await confirmed != installation:
+                raise RunRestarts(f"as the journal is of {await confirmed}, not of {installation}")
+            # A merge may be added to a destination with a past; this topic has nothing that can be lost.
+            await topics.ensure(*self.plan.topics.progress_of(self.plan.name))
+            await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
+
+        # The previous leader is fenced, so the server has all transactions that the journal mentions.
+        answers = SourceAnswers(
+            plan=self.plan,
+            installation=installation,
+            sources=self.sources,
+            signals=self.signals,
+            status=self.status,
+        )
+        first = answers.first(self.checkpoint)
+        async with beside(answers.answer(first)) as answer:
+            early = EarlyAnswer(source=first, answer=answer)
+            led = await self._read(
+                producer, topics, answers, early, confirm=confirm, unreadable=unreadable
+            )
+        point("recover.after")
+        # If this took long since the first check, the id may have been taken from a later leader.
+        await lease.confirm()
+        return led
+
+    async def _read(
+        self,
+        producer: TransactionalProducer,
+        topics: Topics,
+        answers: SourceAnswers,
+        early: EarlyAnswer,
+        *,
+        confirm: Confirm,
+        unreadable: list[WitnessesDiffer],
+    ) -> TakenOver:
+        """Determine the position to resume from, and whether the server has it."""
+        plan = self.plan
+        reading = HistoryReading(
+            destination=plan.name,
+            recovers=plan.snapshot.recovers,
+            read=partial(self._recovered, answers.installation, confirm),
+        )
+        state = await reading.state()
+        self.phases.reached("journal read")
+        if self.mapping is not None:
+            self.mapping.journal_read(state)
+        self._check_desired_state(state)
+        if not plan.rules.routes.merged:
+            published = Published(
+                destination=plan.name, prefix=plan.journal.prefix, options=plan.kafka_options
+            )
+            await published.check_merged(state, plan.topics.journal().partitions)
+        selected = await answers.selected(state, early)
+        self.phases.reached("server asked")
+        facts, address = selected.facts, selected.address
+        reading.check(state, selected.source.start)
+        names = answers.names.get(str(address), frozenset())
+        opening = InitialStateBuilder(
+            destination=plan.name,
+            installation=answers.installation,
+            start=selected.source.start,
+            facts=facts,
+            address=address,
+            policy=plan.history,
+            moved=selected.moved.offset if selected.moved is not None else None,
+            is_same_binlog=selected.moved is not None and selected.moved.is_same_binlog,
+            captures=None if plan.snapshot.is_initial else plan.rules.routes.captures,
+            hidden=partial(hidden_table, routes=plan.rules.routes),
+            accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
+            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+            names=names,
+        )
+        missed = False
+        try:
+            state, opened = await reading.opened(state, opening.open)
+        except PositionGone as error:
+            if not (plan.snapshot.replaces_gaps and error.is_gap) or state.cursor is None:
+                raise
+            missed = True
+            log.warning(
+                "%s: %s: %s: all existing rows are published again, as snapshot.mode is when_needed",
+                plan.name, error.name, error.detail,
+            )  # fmt: skip
+            opened = await asyncio.to_thread(opening.after_gap, state)
+        self.phases.reached("history opened")
+        notes = [*reading.notes(state, opened), *opened.notes, *selected.notes]
+        opened = replace(opened, notes=notes)
+        self.status.warnings["roles"] = preflight_warnings(selected.facts, selected.address)
+        for warning in self.status.warnings["roles"]:
+            log.warning("%s: %s", plan.name, warning)
+        self.status.warnings["recovery"] = reading.warnings(state, opened)
+        wanted = snapshots_of_run(plan, state, opened, (address, facts), missed=missed, names=names)
+        state.snapshots.add(wanted)
+        opened.notes.extend(map(snapshot_note, wanted))
+        last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
+        epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
+        cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))
+        opened = replace(opened, cursor=cursor)
+        opened.notes.extend(self._quarantined(unreadable, state, facts, opened))
+        ids = self._topic_ids(topics, state, names)
+        lacking = await self._lacking_versions(state)
+        opened.notes.extend(await self._confirmed_topics(ids, state))
+        opened.notes.extend(
+            topic_note(replace(one, lacks_versions=False))
+            for one in state.topics.by_name.values()
+            if one.lacks_versions
+        )
+        publisher = Publisher(
+            producer,
+            plans=plan.topics,
+            topics=topics,
+            cursor=opened.cursor,
+            permit=self.signals.permit,
+            written=_counts(state.published),
+            ids=ids,
+            offline=self.offline,
+        )
+        return TakenOver(
+            publisher=publisher,
+            lacking=tuple(lacking),
+            state=state,
+            opened=opened,
+            facts=facts,
+            address=address,
+            names=names,
+        )
+
+    def _topic_ids(
+        self, topics: Topics, state: DestinationState, names: frozenset[TableName]
+    ) -> TopicIds:
+        """The ids of the topics, as the journal has them."""
+
+        def tables() -> dict[str, list[str]]:
+            found: dict[str, list[str]] = {}
+            for name in state.versions.keys() & names if names else state.versions:
+                route = self.plan.rules.routes.of(name)
+                for topic in route.topics if route is not None else ():
+                    found.setdefault(topic, []).append(".".join(name))
+            return found
+
+        return TopicIds(
+            destination=self.plan.name,
+            topics=topics,
+            reread=self.plan.topics.journal().name,
+            known=state.topics.ids,
+            tables=tables,
+        )
+
+    async def _confirmed_topics(self, ids: TopicIds, state: DestinationState) -> list[Note]:
+        """Compare the destination's own topics, and those that the published tables have now.
+
+        Raises TopicReplaced for the former, TopicUnusable with the tables of the latter.
+        """
+        notes = await ids.confirm({plan.name for plan in self.plan.topics.of(self.plan.name)})
+        tables: dict[str, set[TableName]] = {}
+        waiting: set[str] = set()
+        for name in state.versions:
+            route = self.plan.rules.routes.of(name)
+            for topic in route.topics if route is not None else ():
+                tables.setdefault(topic, set()).add(name)
+            if route is not None and name in state.quarantine.quarantined:
+                waiting.update(route.topics)
+        # Those of tables that wait are compared before these come back.
+        try:
+            return [*notes, *await ids.confirm(tables.keys() - waiting)]
+        except TopicReplaced as error:
+            raise TopicUnusable.of_all(
+                {name: error.in_one_line for one in ids.suspects for name in tables[one]}
+            ) from error
+
+    async def _topic_notes(self, led: TakenOver) -> list[Note]:
+        """The notes of tables that come back, since their topics can take their rows now."""
+        quarantine, epoch = led.state.quarantine, led.opened.cursor.epoch
+        names = await usable(self.plan.rules.routes, quarantine, led.publisher)
+        now = time.time_ns() // 1_000_000
+        return [note_of(one) for one in quarantine.try_topics_again(names, epoch=epoch, ts_ms=now)]
+
+    async def _lacking_versions(self, state: DestinationState) -> list[TableVersion]:
+        """All table versions, if an operator has accepted that their topic was made again; else none."""
+        found: dict[bytes, TableVersion] = {}
+
+        def take(record: StoredRecord) -> None:
+            if VERSION.is_of(record.key) and not is_tombstone(record):
+                version = TableVersion.from_json(decoded(record))
+                if version.destination == self.plan.name:
+                    found[record.key] = version
+
+        if any(one.lacks_versions for one in state.topics.by_name.values()):
+            await self.plan.journal.read(take)
+        return sorted(found.values(), key=lambda one: (one.database, one.table, one.version))
+
+    def _check_desired_state(self, state: DestinationState) -> None:
+        """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""
+        signals, control = self.signals, state.control
+        if control is not None and (
+            signals.control is None or control.offset > signals.control.offset
+        ):
+            signals.control = control
+        if signals.control is not None and signals.control.desired is not DesiredState.RUN:
+            raise StopRequested
+
+    async def _recovered(
+        self,
+        installation: str,
+        confirm: Confirm,
+        *,
+        whole_history: bool = False,
+        without_history: bool = False,
+    ) -> DestinationState:
+        plan = self.plan
+        return await recover(
+            plan.journal,
+            self.checkpoint,
+            Verification(installation=installation, confirm=confirm),
+            whole_history=whole_history,
+            without_history=without_history,
+        )
+
+    def _leads(self, cursor: Cursor) -> None:
+        name = self.plan.name
+        self.signals.epoch = self.signals.led = cursor.epoch
+        self.signals.superseded_by = 0
+        metrics.EPOCH.labels(name).set(cursor.epoch)
+        log.info("%s: leads in epoch %d, from %s", name, cursor.epoch, cursor.offset)
+
+    def _quarantined(
+        self,
+        unreadable: list[WitnessesDiffer],
+        state: DestinationState,
+        facts: ServerFacts,
+        opened: InitialState,
+    ) -> list[Note]:
+        """Return the notes that quarantine the tables that the previous run could not read or publish."""
+        found = [each for error in unreadable for each in (error, *error.others)]
+        unreadable.clear()
+        return [_noted(each, state.quarantine, facts, opened) for each in found]
+
+
+def _returns(destination: str, there: TableVersion, latest: TableVersion) -> str:
+    """The warning of a table that a mapping brings back to a topic."""
+    name = f"{there.database}.{there.table}"
+    return (
+        f"{name} returns to {there.topic}, which lacks its changes since version {there.version}, published to "
+        f"{latest.topic}: python -m app snapshot start {destination} {shlex.quote(name)} --replace"
+    )
+
+
+def _counts(versions: Iterable[TableVersion]) -> dict[str, int | None]:
+    """The topics that were written to, with the partitions over which their keys are spread."""
+    found: dict[str, int | None] = {}
+    for one in versions:
+        found[one.topic] = max(one.partitions or 0, found.get(one.topic) or 0) or None
+    return found
+
+
+def _noted(
+    error: WitnessesDiffer, quarantine: Quarantine, facts: ServerFacts, opened: InitialState
+) -> Note:
+    cursor, history, name = opened.cursor, opened.history, error.name_of_table
+    position, gtid = error.context.get("coordinates"), error.context.get("gtid")
+    at = position if isinstance(position, Coordinates) else cursor.offset.coordinates
+    since = HistoryPosition(
+        server_uuid=facts.server_uuid,
+        start=at,
+        end=at,
+        gtid=str(gtid) if gtid else None,
+        ts_ms=time.time_ns() // 1_000_000,
+    )
+    is_by_rule = error.keeps_definition and history is not None
+    # The history is at the cursor, and so before all events that will wait.
+    table = history.find(*name) if is_by_rule and history is not None else None
+    refused = error.refused if is_by_rule and isinstance(error, TopicUnusable) else None
+    entry = quarantine.add(
+        name,
+        error.detail,
+        since,
+        table=table,
+        is_by_rule=is_by_rule,
+        is_by_topic=refused is not None,
+        refused=refused,
+        error=error.name,
+    )
+    return note_of(entry)
+
+
+async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -> list[TableName]:
+    """Return the tables that wait for their topics, and whose topics can take their rows now."""
+    found = {
+        name: route
+        for name, entry in quarantine.quarantined.items()
+        if entry.is_by_topic and (route := routes.of(name)) is not None and not route.fault
+    }
+    topics = {topic: route.partitions for route in found.values() for topic in route.topics}
+    if not topics:
+        return []
+    more = {
+        topic: route.partitions
+        for route in found.values()
+        if route.mapped is not None and not routes.merged
+        # Else they keep the count with which they were written.
+        if route.mapped.repartition_from == (publisher.written.get(route.topic) or -1)
+        for topic in route.topics
+    }
+    unusable = await publisher.unusable(topics, more)
+    names = [name for name, route in found.items() if unusable.keys().isdisjoint(route.topics)]
+    refused = {name: one for name in names if (one := quarantine.quarantined[name].refused)}
+    now = await publisher.digests({topic for one in refused.values() for topic in one})
+    return [name for name in names if refused.get(name, {}).items().isdisjoint(now.items())]

@@ -1,0 +1,63 @@
+"""The publication of logical schemas as a unit of work, and the routes that it reads.
+
+Invariant: routes are made again only if the settings or the mapping have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from app.worker.coordination.write_permit import WritePermit
+from app.worker.coordination.znodes import Identity
+from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
+from app.worker.logical_schemas.run import LogicalSchemasRun
+from app.worker.work.takeover import UnitTakeover
+from app.worker.work.unit import Installation, Unit
+from tables.history.logical_schemas.decisions import UNIT
+from tables.rules.mapping.mapping import Mapping as TableMapping
+from tables.rules.routes.routes import Routes
+
+
+def logical_schemas_unit(
+    plan: LogicalSchemasPlan,
+    status: LogicalSchemasStatus,
+    installation: Installation,
+    identity: Identity,
+) -> Unit:
+    """Return the unit of work; ``identity``: this worker's."""
+    takeover = UnitTakeover(identity=identity, journal=plan.journal)
+
+    async def run(permit: WritePermit, succeeded: Callable[[], None]) -> None:
+        await LogicalSchemasRun(
+            plan=plan,
+            status=status,
+            permit=permit,
+            installation=installation,
+            takeover=takeover,
+            succeeded=succeeded,
+        ).run()
+
+    return Unit(UNIT, status, run, context={})
+
+
+@dataclass(slots=True, kw_only=True)
+class FollowedRoutes:
+    """The routes of all destinations by the newest version of the mapping in ZooKeeper."""
+
+    settled: Callable[[], Mapping[str, Routes]]
+    """Returns the routes by the settings."""
+    newest: Callable[[], TableMapping | None]
+    """Returns the mapping; None before a version was read."""
+    _made: Mapping[str, Routes] = field(default_factory=dict)
+    _from: tuple[Mapping[str, Routes], TableMapping] | None = None
+
+    def __call__(self) -> Mapping[str, Routes] | None:
+        """See ``CurrentRoutes``."""
+        settled, mapping = self.settled(), self.newest()
+        if mapping is None:
+            return None
+        if self._from is None or self._from[0] != settled or self._from[1] is not mapping:
+            self._made = {name: replace(one, mapping=mapping) for name, one in settled.items()}
+            self._from = (settled, mapping)
+        return self._made

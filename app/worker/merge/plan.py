@@ -1,0 +1,155 @@
+"""Plan of a merge, and its state for the status page.
+
+Invariant: a plan never changes; only the run writes the state, anything may read it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app import metrics
+from app.worker.pipeline.publish.publisher import TopicPlans
+from app.worker.status import State
+from tables.state.journal.partition import JournalPartition
+
+log = logging.getLogger(__name__)
+
+UNIT = "merge."
+"""Before the name of a merge where workers agree on leaders; no destination's name contains a dot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """A merge's configuration, from the settings."""
+
+    name: str
+    destinations: tuple[str, ...]
+    """The shards; records with equal times keep this order."""
+    prefix: str
+    wait: float
+    """Seconds that a record waits for earlier ones of other shards."""
+    passes: bool
+    """Whether a shard that stalls is not waited for."""
+    stalled_after: float
+    """The lag in seconds from which on a shard counts as stalled."""
+    accepts_gone: bool
+    """Whether records that were deleted before they were merged are omitted."""
+    topics: TopicPlans
+    kafka_options: Mapping[str, Any]
+    compression: str | None
+    max_bytes: int
+    """Of keys and values in one Kafka transaction."""
+    max_batch_bytes: int
+    """Of a record batch, before compression."""
+
+    @property
+    def unit(self) -> str:
+        """Its name where workers agree on leaders, and in the journal."""
+        return f"{UNIT}{self.name}"
+
+    @property
+    def journal(self) -> JournalPartition:
+        """The partition of the journal with its cursors."""
+        return JournalPartition.of(self.unit, self.topics.journal(), self.kafka_options)
+
+
+@dataclass(slots=True)
+class ShardStatus:
+    """One shard of a merge."""
+
+    reached_ms: int | None = None
+    """The time of its commits up to which it is published to its topics; None if that is not known yet."""
+    is_stalled: bool = False
+    records: int = 0
+    """Merged by this worker."""
+    held: int = 0
+    """Read and not yet merged."""
+    unread: int | None = None
+    """Offsets of its topics that were not read at the last look; None before the first one of a run."""
+
+
+@dataclass(slots=True)
+class MergeStatus:
+    """The state of a merge now."""
+
+    plan: MergePlan
+    state: State = State.STANDBY
+    error: str | None = None
+    shards: dict[str, ShardStatus] = field(init=False)
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Merged topics that cannot be written to, and why; their records wait in the shards' topics."""
+    late: int = 0
+    """Records that were published after one of a later commit of another shard."""
+
+    def __post_init__(self) -> None:
+        self.shards = {name: ShardStatus() for name in self.plan.destinations}
+
+    def begin(self) -> None:
+        """A run begins, which has read nothing yet."""
+        for one in self.shards.values():
+            one.held, one.unread = 0, None
+
+    refused: dict[str, str | None] = field(default_factory=dict)
+    """Of those whose brokers refused records: digests of their settings then."""
+
+    def wait_for(self, topic: str, why: str | None) -> None:
+        """Show why a merged topic cannot be written to, or that it can (None); each change is logged."""
+        before = self.waiting.pop(topic, None)
+        if why is not None:
+            self.waiting[topic] = why
+        metrics.MERGE_TOPICS_WAITING.labels(self.plan.name).set(len(self.waiting))
+        if why is not None and why != before:
+            log.error("%s: topic %s waits, the others are merged: %s", self.plan.unit, topic, why)
+        elif why is None and before is not None:
+            log.info("%s: topic %s is merged again", self.plan.unit, topic)
+
+    def show(self, state: State, error: str | None = None) -> None:
+        """Show a state, and log it if it is news."""
+        if (state, error) != (self.state, self.error):
+            level = logging.ERROR if error else logging.INFO
+            log.log(level, "%s: %s%s", self.plan.unit, state.value, f": {error}" if error else "")
+        self.state, self.error = state, error
+        metrics.show_merge(self.plan.name, self.plan.destinations, is_led=state is State.RUNNING)
+
+    def stall(self, shard: str, *, is_stalled: bool) -> None:
+        """Show whether a shard stalls; each change is logged."""
+        status = self.shards[shard]
+        metrics.MERGE_STALLED.labels(self.plan.name, shard).set(is_stalled)
+        if is_stalled == status.is_stalled:
+            return
+        status.is_stalled = is_stalled
+        if not is_stalled:
+            log.info("%s: %s is up to date again", self.plan.unit, shard)
+            return
+        what = "is not waited for" if self.plan.passes else "the other shards wait for it"
+        log.warning(
+            "%s: %s lags by more than %g s; %s. See why: python -m app destination list",
+            self.plan.unit, shard, self.plan.stalled_after, what,
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for the status page."""
+        now = time.time()
+        return {
+            "state": self.state.value,
+            "error": self.error,
+            "wait_seconds": self.plan.wait if self.plan.passes else None,
+            "late": self.late,
+            "waiting": dict(sorted(self.waiting.items())),
+            "shards": {
+                name: {
+                    "lag_seconds": None
+                    if one.reached_ms is None
+                    else round(max(0.0, now - one.reached_ms / 1000), 1),
+                    "stalled": one.is_stalled,
+                    "unread": one.unread,
+                    "held": one.held,
+                    "records": one.records,
+                }
+                for name, one in self.shards.items()
+            },
+        }

@@ -1,0 +1,175 @@
+"""Publication of merged records: one Kafka transaction for them and the cursors after them.
+
+Invariant: on any error nothing of a transaction is visible, and no cursor has moved. A record that is too large
+for its topic is an error; a batch of several that is, makes the next ones smaller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.worker.coordination.write_permit import WritePermit
+from app.worker.merge.ordering import Held
+from app.worker.merge.plan import MergePlan
+from app.worker.merge.released import ReleasedRecord
+from app.worker.merge.shares import Shares
+from app.worker.pipeline.publish.budget import Budget
+from app.worker.pipeline.publish.topic_ids import TopicIds
+from connectors.errors import (
+    AqueductError,
+    BatchTooLarge,
+    KafkaRefused,
+    KafkaSlow,
+    RecordTooLarge,
+)
+from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, send_finished
+from connectors.kafka.reading.follower import Partition
+from connectors.kafka.record_batches import BatchWriter, FinishedBatch
+from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
+from connectors.kafka.topics.topics import TopicPlan, Topics
+from tables.journal_format import Entry
+from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum, note_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class MergePublisher:
+    """The one writer of a merge, for one run."""
+
+    plan: MergePlan
+    producer: TransactionalProducer
+    permit: WritePermit
+    budget: Budget
+    """The maximum size of a transaction and of a batch, over all runs."""
+    topics: Topics
+    ids: TopicIds
+    cursors: MergeCursors
+    refused: dict[str, AqueductError] = field(default_factory=dict)
+    """The topics whose brokers have just refused records, with their errors."""
+    _notes: list[Entry] = field(default_factory=list)
+    """Ids of topics that the journal does not have yet."""
+    _batch_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._batch_bytes = self.budget.batch_bytes(self.plan.max_batch_bytes)
+
+    async def have(self, plan: TopicPlan) -> None:
+        """Have a merged topic, which is made once in its life, with at least so many partitions.
+
+        A record goes to the partition that its share gives it, so those of a key stay in theirs.
+
+        Raises as ``Topics.ensure`` does, and TopicReplaced.
+        """
+        await self.topics.grow({plan.name: plan.partitions})
+        await self.topics.ensure(replace(plan, may_have_more=True), before=self.ids.known)
+        self._notes += await self.ids.confirm([plan.name])
+        if refused := await self.topics.unwritable([plan.name]):
+            raise refused[plan.name]
+
+    async def publish(self, shares: Shares, part: Iterable[ReleasedRecord]) -> None:
+        """Commit records and the cursors after them."""
+        writers: dict[Partition, BatchWriter] = {}
+        reached: dict[tuple[Partition, str], Held] = {}
+        for merged, lane, held in part:
+            writer = writers.get(merged) or writers.setdefault(merged, self._writer(merged))
+            writer.append(held.key, held.value, held.headers)
+            reached[merged, lane.shard] = held
+        batches = [
+            batch._replace(partition=partition)
+            for (_, partition), writer in writers.items()
+            for batch in writer.finished()
+        ]
+        cursors = self._after(shares, reached)
+        await self.producer.learn({batch.topic for batch in batches})
+        began = time.monotonic()
+        await self._commit(batches, cursors)
+        for cursor in cursors:
+            self.cursors.by_topic[cursor.topic] = cursor
+        self._adapt(time.monotonic() - began)
+
+    def _adapt(self, seconds: float) -> None:
+        """Adapt the size of the next transactions to the time that one took."""
+        if self.budget.through(seconds / (self.budget.timeout_factor * ANSWER_TIMEOUT)):
+            log.info(
+                "%s: publishes up to %d bytes at once again", self.plan.unit, self.budget.bytes
+            )
+
+    async def _commit(self, batches: list[FinishedBatch], cursors: list[MergeCursor]) -> None:
+        journal = self.plan.journal
+        sent: list[Any] = []
+        refusals, writing = self._refusals(batches, sent), self.permit.writing()
+        async with refusals, writing, self.producer.transaction() as kafka:
+            for batch in batches:
+                sent += [await send_finished(kafka, batch)]
+            notes = [
+                await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
+                for key, value in [*self._notes, *map(note_of, cursors)]
+            ]
+            await asyncio.gather(*sent, *notes)
+            self.permit.lease.check()
+        self._notes = []
+
+    @contextlib.asynccontextmanager
+    async def _refusals(self, batches: list[FinishedBatch], sent: list[Any]) -> AsyncIterator[None]:
+        """Name the record or the batch in the error if the broker refuses it as too large; sets ``refused``."""
+        try:
+            yield
+        except KafkaSlow as error:
+            raise KafkaSlow(
+                error.detail,
+                records=sum(batch.records for batch in batches),
+                bytes=sum(len(batch.raw) for batch in batches),
+            ) from error
+        except KafkaRefused:
+            self.refused = refused_topics(zip(batches, sent, strict=False))
+            raise
+        except RecordTooLarge as error:
+            batch = refused_batch(zip(batches, sent, strict=False), error.__cause__)
+            if batch is None:
+                raise
+            found = too_large(batch, await self.topics.largest(batch.topic))
+            if isinstance(found, BatchTooLarge):
+                self.budget.refused(found.context.get("limit"), sent=found.context["size"])
+            else:
+                self.refused = {batch.topic: found}
+            raise found from error
+
+    def _writer(self, merged: Partition) -> BatchWriter:
+        """A writer of one partition, which numbers it 0."""
+        return BatchWriter(
+            merged[0],
+            partitions=1,
+            compression=self.plan.compression,
+            timestamp_ms=time.time_ns() // 1_000_000,
+            max_bytes=self._batch_bytes,
+        )
+
+    def _after(
+        self, shares: Shares, reached: dict[tuple[Partition, str], Held]
+    ) -> list[MergeCursor]:
+        """The cursors after a commit, of the topics that it took records from."""
+        found: dict[str, dict[str, Held]] = {}
+        for (topic, partition), share in shares.by_partition.items():
+            held = reached.get((share.merged, share.lane.shard))
+            if held is not None:
+                found.setdefault(topic, {})[str(partition)] = held
+        return [self._cursor(topic, last) for topic, last in found.items()]
+
+    def _cursor(self, topic: str, last: dict[str, Held]) -> MergeCursor:
+        before = self.cursors.by_topic.get(topic)
+        offsets = {part: one.offset + 1 for part, one in last.items()}
+        sums = {part: checksum(one.key, one.value, one.headers) for part, one in last.items()}
+        return MergeCursor(
+            merge=self.plan.unit,
+            topic=topic,
+            offsets=offsets if before is None else {**before.offsets, **offsets},
+            checksums=sums if before is None else {**before.checksums, **sums},
+            ts_ms=time.time_ns() // 1_000_000,
+        )

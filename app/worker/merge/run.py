@@ -1,0 +1,219 @@
+"""One run of a merge: records of its shards' topics in, ordered topics out, exactly once.
+
+Invariant: a run begins from the journal. Each Kafka transaction holds records, unchanged but for their place,
+and the cursors after them; the transactional id fences every earlier run before the cursors are read. Nothing
+more is read while records that were released wait to be published, so what is held is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from app import metrics
+from app.worker.coordination.write_permit import WritePermit
+from app.worker.destination.background import beside
+from app.worker.destination.takeover.committed_state import committed_state
+from app.worker.merge.plan import MergePlan, MergeStatus
+from app.worker.merge.publishing import MergePublisher
+from app.worker.merge.released import Released
+from app.worker.merge.shares import Shares
+from app.worker.merge.start_check import check_starts
+from app.worker.pipeline.publish.budget import Budget
+from app.worker.pipeline.publish.publisher import OF_TOPICS
+from app.worker.pipeline.publish.topic_ids import TopicIds
+from app.worker.status import State
+from app.worker.work.takeover import UnitTakeover
+from connectors.errors import (
+    KafkaRefused,
+    KafkaSlow,
+    RecordTooLarge,
+    RunRestarts,
+    TopicReplaced,
+)
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.follower import Follower
+from connectors.kafka.topics.topics import Topics
+from tables.state.merge_cursor import MERGE_PART
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.05
+_RETRY_SECONDS = 5.0
+"""Between two looks at topics that cannot be written to."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MergeRun:
+    """A run, from its first read of the journal to the error that ends it."""
+
+    plan: MergePlan
+    status: MergeStatus
+    permit: WritePermit
+    installation: Callable[[], Awaitable[str]]
+    takeover: UnitTakeover
+    budget: Budget
+    """The maximum size of a transaction, over all runs."""
+    succeeded: Callable[[], None]
+    """Called after each commit."""
+    _since: float = field(default_factory=time.time)
+    _released: Released = field(default_factory=Released)
+    _retry_at: float = 0.0
+    """When topics that cannot be written to are looked at again, by the monotonic clock."""
+
+    async def run(self) -> None:
+        """Run until an error."""
+        try:
+            await self._run()
+        except KafkaSlow:
+            self.budget.too_slow()
+            log.warning(
+                "%s: publishes %d bytes at once from now on", self.plan.unit, self.budget.bytes
+            )
+            raise
+
+    async def _run(self) -> None:
+        plan = self.plan
+        producer = TransactionalProducer(
+            f"{await self.installation()}.{plan.unit}",
+            options=plan.kafka_options,
+            compression=plan.compression,
+            timeout_factor=self.budget.timeout_factor,
+        )
+        try:
+            await self.takeover.take_id(producer, self.permit)
+            state = await committed_state(plan.journal)
+            state.check_readable()
+            await self.takeover.claim(producer, self.permit, state)
+            topics = Topics(plan.kafka_options)
+            ids = TopicIds(
+                destination=plan.unit,
+                topics=topics,
+                reread=plan.journal.topic,
+                known=state.topics.ids,
+            )
+            publisher = MergePublisher(
+                plan=plan,
+                producer=producer,
+                permit=self.permit,
+                budget=self.budget,
+                topics=topics,
+                ids=ids,
+                cursors=state.parts[MERGE_PART],
+            )
+            check, have = partial(check_starts, plan), partial(self._have, publisher)
+            self.status.begin()
+            async with (
+                Follower.opened(plan.kafka_options) as follower,
+                beside(ids.watch()) as watched,
+            ):
+                shares = Shares(plan, follower, publisher.cursors, check, have)
+                await self._merge(publisher, shares, watched)
+        finally:
+            await producer.discard()
+
+    async def _merge(
+        self, publisher: MergePublisher, shares: Shares, watched: asyncio.Future[None]
+    ) -> None:
+        while True:
+            self.permit.check()
+            if watched.done():
+                try:
+                    watched.result()
+                except TopicReplaced as error:
+                    # The next run leaves the topic out, and merges all others.
+                    raise RunRestarts(
+                        f"as a merged topic was made again: {error.detail}"
+                    ) from error
+            await shares.look()
+            if not self._released:
+                await self._release(shares)
+            self._show(shares)
+            self.status.show(State.RUNNING)
+            if self._released:
+                await self._publish(publisher, shares)
+
+    async def _have(self, publisher: MergePublisher, name: str, partitions: int) -> bool:
+        """Have a merged topic; return whether it can be written to, and show why not."""
+        if name in self.status.waiting:
+            if time.monotonic() < self._retry_at:
+                return False
+            # An operator may have accepted it meanwhile.
+            state = await committed_state(self.plan.journal)
+            publisher.ids.known = state.topics.ids
+        if name in self.status.refused:
+            digests = await publisher.topics.digests([name])
+            if digests.get(name) == self.status.refused[name]:
+                self._retry_at = time.monotonic() + _RETRY_SECONDS
+                return False
+            del self.status.refused[name]
+        try:
+            await publisher.have(self.plan.topics.rows(name, partitions))
+        except OF_TOPICS as error:
+            error.context["destination"] = self.plan.unit
+            self.status.wait_for(name, error.in_one_line)
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            return False
+        self.status.wait_for(name, None)
+        return True
+
+    async def _release(self, shares: Shares) -> None:
+        """Read, and release what may be published now."""
+        await shares.read(_POLL_SECONDS)
+        await shares.confirm()
+        shares.complete_absent()
+        stalled = self._stalled(shares)
+        for merged, order in shares.orders.items():
+            self._released.add(merged, order.take(stalled))
+
+    def _stalled(self, shares: Shares) -> frozenset[str]:
+        """The shards that are not waited for now; those that stall are reported in any case."""
+        now, after = time.time(), self.plan.stalled_after
+        found = set()
+        for shard, status in self.status.shards.items():
+            mark = shares.marks.newest.get(shard)
+            status.reached_ms = mark
+            lag = now - (self._since if mark is None else mark / 1000)
+            self.status.stall(shard, is_stalled=lag > after)
+            metrics.MERGE_LAG.labels(self.plan.name, shard).set(max(0.0, lag))
+            if lag > after:
+                found.add(shard)
+        return frozenset(found if self.plan.passes else ())
+
+    async def _publish(self, publisher: MergePublisher, shares: Shares) -> None:
+        """Publish the first records that were released."""
+        part = self._released.part(self.budget.bytes)
+        try:
+            await publisher.publish(shares, part)
+        except (KafkaRefused, RecordTooLarge) as error:
+            if not publisher.refused:
+                raise
+            digests = await publisher.topics.digests(publisher.refused)
+            for name, refusal in publisher.refused.items():
+                refusal.context["destination"] = self.plan.unit
+                self.status.wait_for(name, refusal.in_one_line)
+                self.status.refused[name] = digests.get(name)
+            # The next run leaves them out, and merges all others.
+            topics = ", ".join(sorted(publisher.refused))
+            raise RunRestarts(f"as records of {topics} were refused: {error.detail}") from error
+        self.succeeded()
+        for shard, count in Counter(one.lane.shard for one in part).items():
+            self.status.shards[shard].records += count
+            metrics.MERGED.labels(self.plan.name, shard).inc(count)
+
+    def _show(self, shares: Shares) -> None:
+        held = Counter(self._released.counts)
+        for share in shares.by_partition.values():
+            held[share.lane.shard] += len(share.lane.records)
+        for shard, status in self.status.shards.items():
+            status.held = held[shard]
+            status.unread = shares.unread_offsets.get(shard)
+        metrics.MERGE_HELD.labels(self.plan.name).set(held.total())
+        late = sum(order.late for order in shares.orders.values())
+        metrics.MERGE_LATE.labels(self.plan.name).inc(max(0, late - self.status.late))
+        self.status.late = late

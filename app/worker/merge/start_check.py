@@ -1,0 +1,97 @@
+"""Check that a merge begins after what was merged already.
+
+Invariant: the newest record of a merged partition is compared with the next one of its shard. The cursor after
+it is in the same Kafka transaction. An older copy of the journal lacks it, and that next record is then one
+that the merged topic has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from app.worker.merge.plan import MergePlan
+from connectors.errors import JournalOutdated, RecordForeign
+from connectors.kafka.reading.follower import Partition
+from connectors.kafka.reading.newest_records import newest
+from connectors.kafka.reading.partition_reader import StoredRecord, read_first
+from connectors.wire import (
+    HEADER_DESTINATION,
+    HEADER_EPOCH,
+    HEADER_SEQ,
+    journal_topic,
+    merged_topic,
+    shard_topic,
+    shard_topics,
+)
+
+_REMEDY = (
+    "The journal is an older copy, or has lost its newest records; or the merge was removed from the settings "
+    "before it had merged all. Restore a newer copy of the journal; or name new topics in the mapping."
+)
+
+
+class Origin(NamedTuple):
+    """The destination of a record, and its number."""
+
+    destination: str
+    epoch: int
+    seq: int
+
+
+def origin_of(value: bytes, headers: Iterable[tuple[str, bytes]]) -> Origin:
+    """Return the origin of a record with a value; formats other than the envelope have it in headers.
+
+    Raises KeyError, TypeError or ValueError if it has none.
+    """
+    found = dict(headers)
+    if HEADER_SEQ in found:
+        name = found[HEADER_DESTINATION].decode()
+        return Origin(name, int(found[HEADER_EPOCH]), int(found[HEADER_SEQ]))
+    source: dict[str, Any] = orjson.loads(value)["source"]
+    return Origin(str(source["name"]), int(source["epoch"]), int(source["seq"]))
+
+
+async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None:
+    """Raise JournalOutdated if the merge would begin with a record that was merged; ``starts``: its offsets in
+    the shards' topics. RecordForeign if a record that is compared has no origin."""
+    topics = {
+        merged_topic(plan.prefix, one, topic)
+        for topic, _ in starts
+        for one in plan.destinations
+        if topic.startswith(shard_topics(plan.prefix, one))
+    }
+    options = plan.kafka_options
+    for found in await newest(options, topics, since_ms=None, wanted=_has_value):
+        last = _origin(plan, (found.topic, found.partition), found.record)
+        share = shard_topic(plan.prefix, last.destination, found.topic), found.partition
+        if share not in starts:
+            continue
+        record = await read_first(
+            options, *share, start=starts[share], wanted=_has_value, waits_for_open=False
+        )
+        if record is None:
+            continue
+        following = _origin(plan, share, record)
+        if following[1:] <= last[1:]:
+            raise JournalOutdated(
+                f"its cursor is at seq {following.seq} of {last.destination}, and {found.topic} has {last.seq}",
+                merge=plan.name, topic=journal_topic(plan.prefix), offset=record.offset, remedy=_REMEDY,
+            )  # fmt: skip
+
+
+def _origin(plan: MergePlan, of: Partition, record: StoredRecord) -> Origin:
+    try:
+        return origin_of(record.value, record.headers)
+    except (KeyError, TypeError, ValueError):
+        raise RecordForeign(
+            "it has no destination, epoch and seq",
+            merge=plan.name, topic=of[0], partition=of[1], offset=record.offset,
+        ) from None  # fmt: skip
+
+
+def _has_value(record: StoredRecord) -> bool:
+    """Whether it is no tombstone."""
+    return bool(record.value)

@@ -1,0 +1,55 @@
+"""The inlet of the stream, where portions from outside the source enter.
+
+Invariant: a portion enters between two transactions of the source, at the first such position read after it
+was handed in that is not before its own; and portions enter in the order in which they were handed in. While
+one waits, an idle source is no obstacle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions.portion_series import PortionSeries
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.interruption import Bell
+
+Entering = Callable[[Coordinates], Portion | PortionSeries]
+"""Makes a portion, or several, in the reader's thread, once their position is known."""
+
+
+class Inlet:
+    """Filled by any thread, emptied by the reader's; see Interruption."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Entering, Coordinates | None]] = deque()
+        self._bell = Bell()
+
+    def hand_in(self, entering: Entering, *, not_before: Coordinates | None = None) -> None:
+        """Add a portion after those handed in earlier; it enters at ``not_before`` or later."""
+        self._waiting.append((entering, not_before))
+        self._bell.ring()
+
+    def before(self, chunk: Chunk) -> Iterator[Portion | PortionSeries]:
+        """Yield the portions that enter before a chunk; none if the chunk begins within a transaction."""
+        while self._waiting and chunk.begins_between:
+            entering, least = self._waiting[0]
+            if least is not None and chunk.start.order < least.order:
+                return
+            self._waiting.popleft()
+            yield entering(chunk.start)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a portion waits."""
+        return bool(self._waiting)
+
+    def fileno(self) -> int:
+        """The descriptor that a new portion makes readable."""
+        return self._bell.fileno()
+
+    def noticed(self) -> None:
+        """Make it unreadable."""
+        self._bell.noticed()

@@ -1,0 +1,128 @@
+"""The thread that reads one source and hands its chunks to decoders.
+
+Invariant: the thread owns the connection, reports to the decoders why it ends, and never outlives the run that
+started it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from app.failpoints import point
+from app.worker.pipeline.capture.inlet import Inlet
+from app.worker.pipeline.capture.schema_tracker import SchemaTracker
+from app.worker.pipeline.decoders.protocols import Decoders
+from app.worker.pipeline.portions.captured_chunk import CapturedChunk
+from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions.portion_series import portions_of
+from app.worker.pipeline.statement_effect import Applied
+from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.stream.replica import BinlogStream
+
+log = logging.getLogger(__name__)
+
+STALL_SECONDS = 120.0
+"""Limit for one statement, or for one chunk with skipped transactions."""
+
+
+Deletes = Callable[[Coordinates, Transaction, Applied], Iterator[Portion]]
+"""Makes what enters before a statement that begins there: the deletes of the rows that it removes."""
+
+
+class ReaderClosed(Exception):
+    """The run ended while something was waited for."""
+
+
+class Reader(threading.Thread):
+    """Reads from an open stream until it breaks or the decoders take no more."""
+
+    def __init__(
+        self,
+        stream: BinlogStream,
+        decoders: Decoders,
+        schema_tracker: SchemaTracker | None = None,
+        skipped: TransactionSkipper[Applied] | None = None,
+        deletes: Deletes | None = None,
+    ) -> None:
+        super().__init__(name="binlog-reader", daemon=True)
+        self._stream = stream
+        self._decoders = decoders
+        self._schema_tracker = schema_tracker
+        self._skipped = skipped
+        self._deletes = deletes
+        self.inlet = Inlet()
+        """The inlet for portions from outside the source."""
+        self._working: tuple[float, Coordinates] | None = None
+        """The start time and the position of the chunk in work."""
+
+    def run(self) -> None:
+        """Read; the error that ends it is reported after all that was read."""
+        try:
+            for chunk in self._stream.chunks(self._decoders.idle, interruption=self.inlet):
+                point("read.chunk")
+                self._working = (time.monotonic(), chunk.start)
+                entered = [*self.inlet.before(chunk)]
+                # Those of a series are made while they are put, which may take long.
+                entering = chain.from_iterable(map(portions_of, entered))
+                if chunk.is_rest:
+                    self._working = None
+                    if not all(map(self._decoders.put, entering)):
+                        return
+                    continue
+                effect = None if self._schema_tracker is None else self._schema_tracker.note(chunk)
+                self._working = None
+                # Deletes wait for what precedes them to be published, which may take long too.
+                parts = self._parts(chunk, effect)
+                if not all(map(self._decoders.put, chain(entering, parts))):
+                    return
+        except ReaderClosed:
+            return
+        except AqueductError as error:
+            self._decoders.finish(error)
+        except OSError as error:
+            # A fault of this machine, not of the data: a retry may succeed.
+            self._decoders.finish(SourceLost(f"{type(error).__name__}: {error}"))
+        except Exception as error:
+            log.debug("the reader failed", exc_info=True)
+            self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))
+
+    def _parts(self, chunk: Chunk, effect: Applied | None) -> Iterator[Portion]:
+        """Yield a chunk as decoders get it, without skipped transactions."""
+        if self._skipped is None:
+            yield from self._deleted(chunk, effect)
+            yield CapturedChunk(chunk, effect)
+            return
+        for part, own in self._skipped.parts(chunk, effect):
+            if part is chunk:
+                yield from self._deleted(chunk, effect)
+            yield CapturedChunk(part, own)
+
+    def _deleted(self, chunk: Chunk, effect: Applied | None) -> Iterator[Portion]:
+        """Yield the deletes of the rows that the statement at the end of a chunk removes."""
+        if self._deletes is None or self._schema_tracker is None or effect is None:
+            return
+        if (transaction := self._schema_tracker.transaction) is not None:
+            yield from self._deletes(chunk.start, transaction, effect)
+
+    def check(self) -> None:
+        """Raise ReaderStalled if the thread is stuck; a thread cannot be killed, so it is abandoned."""
+        working = self._working
+        if working is not None and time.monotonic() - working[0] > STALL_SECONDS:
+            raise ReaderStalled(
+                f"for {time.monotonic() - working[0]:.0f} s", coordinates=working[1]
+            )
+
+    def stop(self) -> None:
+        """End the thread and the decoders; neither reads nor waits for room after this."""
+        self._decoders.close()
+        self._stream.close()
+        if self.is_alive():
+            self.join(timeout=5)

@@ -1,0 +1,282 @@
+"""A pool of decoder processes: a portion goes to the first free one, the state passes from one to the next.
+
+Invariant: whatever a decoder does, pieces come out once each, in the order of the portions, and an error in its
+place; a decoder that dies ends the pool, and its error comes after the pieces finished in order by then.
+Pending portions are bounded by bytes and count.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+from typing import Any
+
+from app.worker.pipeline.decoders.messages import (
+    Begin,
+    Failed,
+    Finished,
+    Given,
+    Numbered,
+    PickledState,
+    Ready,
+)
+from app.worker.pipeline.decoders.pending import Pending
+from app.worker.pipeline.decoders.process import DecoderProcess
+from app.worker.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
+from app.worker.pipeline.decoders.relay import Relay, Worker
+from app.worker.pipeline.decoders.stall_watch import StallWatch
+from app.worker.pipeline.portions.portion import Portion
+from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
+
+log = logging.getLogger(__name__)
+
+_JOIN_SECONDS = 1.0
+_LOOKS = 15
+"""Checks of the decoders within the time that one may stall."""
+
+
+class Pool:
+    """Starts the processes at once; raises DecoderLost if that fails."""
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        *,
+        count: int,
+        state: Any,
+        deliver: Deliver,
+        fail: Fail,
+        name: str = "",
+        limits: Limits | None = None,
+    ) -> None:
+        self._deliver, self._fail = deliver, fail
+        self._limits = limits or Limits()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._come = threading.Condition(self._lock)
+        self._over = threading.Event()
+        self._lost: AqueductError | None = None
+        self._pending = Pending(self._limits)
+        self._workers = _started(spec, count=count, name=name)
+        self._relay = Relay(self._workers, state)
+        self._threads = [
+            threading.Thread(
+                target=self._listen, args=(worker,), name=worker.process.name, daemon=True
+            )
+            for worker in self._workers
+        ]
+        self._threads.append(threading.Thread(target=self._run, name="decoded", daemon=True))
+        self._watch = StallWatch(limit=self._limits.stall_seconds)
+        self._threads.append(threading.Thread(target=self._look, name="watch", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the decoders."""
+        return [worker.process.pid for worker in self._workers]
+
+    @property
+    def under_way(self) -> tuple[int, int]:
+        """Count and bytes of the portions that were put and whose pieces were not taken yet."""
+        with self._lock:
+            return len(self._pending), self._pending.bytes
+
+    def put(self, portion: Portion) -> bool:
+        """Give a portion to a decoder, waiting for one with room; False once the pool is closed."""
+        with self._lock:
+            while not self._ends() and (worker := self._free()) is None:
+                self._room.wait()
+            if self._ends() or worker is None:
+                return False
+            size = portion.size
+            number = self._pending.put(size)
+            worker.sizes[number] = size
+            learned = self._relay.give(number, worker, portion.effect)
+            turn = self._relay.turn()
+        worker.process.send(Given(number, portion, learned))
+        self._send(turn)
+        return True
+
+    def finish(self, error: AqueductError) -> None:
+        """End the stream; the error is delivered after all pieces."""
+        with self._lock:
+            self._pending.end(error)
+            self._come.notify()
+
+    def idle(self) -> bool:
+        """Whether a decoder has no work and may be given a portion."""
+        return self._pending.has_room and any(
+            worker.ready and not worker.sizes for worker in self._workers
+        )
+
+    def close(self) -> None:
+        """End all processes, from any thread. Nothing is delivered afterwards."""
+        self._end()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(_JOIN_SECONDS)
+
+    # --- giving; under the lock -----------------------------------------------------------------
+
+    def _ends(self) -> bool:
+        return self._over.is_set() or self._lost is not None or self._pending.has_end
+
+    def _free(self) -> Worker | None:
+        if not self._pending.has_room:
+            return None
+        free = [worker for worker in self._workers if worker.takes(self._limits)]
+        return min(free, key=lambda worker: len(worker.sizes), default=None)
+
+    # --- listening ------------------------------------------------------------------------------
+
+    def _send(self, turn: tuple[Worker, PickledState] | None) -> None:
+        if turn is not None:
+            turn[0].process.send(turn[1])
+
+    def _listen(self, worker: Worker) -> None:
+        connection = worker.process.connection
+        try:
+            while True:
+                message = connection.receive()
+                worker.messages_received += 1
+                self._take(worker, message)
+        except EOFError:
+            if not self._over.is_set():
+                self._lose(worker.process.lost())
+        except Exception as error:
+            log.debug("%s: cannot be understood", worker.process.name, exc_info=True)
+            self._lose(DecoderLost(f"{type(error).__name__}: {error}", decoder=worker.process.name))
+        finally:
+            connection.close()
+
+    def _take(self, worker: Worker, message: Any) -> None:
+        if isinstance(message, Numbered):
+            with self._lock:
+                self._relay.numbered(worker, message)
+                turn = self._relay.turn()
+            self._send(turn)
+        elif isinstance(message, Finished):
+            self._came(worker, message.number, message.pieces)
+        elif isinstance(message, Failed):
+            log.debug("%s: %s", worker.process.name, message.trace)
+            if message.number is None:
+                self._lose(message.error)
+            else:
+                self._came(worker, message.number, message.error)
+        elif isinstance(message, Ready):
+            with self._lock:
+                worker.ready = True
+                self._room.notify()
+
+    def _came(self, worker: Worker, number: int, outcome: Any) -> None:
+        with self._lock:
+            del worker.sizes[number]
+            self._pending.came(number, outcome)
+            self._room.notify()
+            self._come.notify()
+
+    def _lose(self, error: AqueductError) -> None:
+        with self._lock:
+            self._lost = self._lost or error
+            self._room.notify()
+            self._come.notify()
+
+    # --- watching -------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """End the pool if the decoder next to work has stalled."""
+        while not self._over.wait(self._limits.stall_seconds / _LOOKS):
+            with self._lock:
+                worker = self._next_to_work()
+                progress = worker and (worker.messages_received, self._pending.taken)
+            if worker is None:
+                self._watch.rest()
+                continue
+            seconds = self._watch.stalled(worker.process.pid, progress)
+            if seconds is not None:
+                self._lose(
+                    DecoderStalled(
+                        f"for {seconds:.0f} s", decoder=worker.process.name, pid=worker.process.pid
+                    )
+                )
+                return
+
+    def _next_to_work(self) -> Worker | None:
+        """Return the decoder with the portion next in order, or one that has not started; under the lock."""
+        for worker in self._workers:
+            if not worker.ready:
+                return worker
+        if self._pending.has_next:
+            return None
+        owners = (worker for worker in self._workers if self._pending.taken in worker.sizes)
+        return next(owners, None)
+
+    # --- delivering -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            error = self._deliver_all()
+        except Exception as unexpected:
+            log.debug("a piece could not be delivered", exc_info=True)
+            error = MalformedEvent(f"{type(unexpected).__name__}: {unexpected}")
+        with self._lock:
+            was_over = self._over.is_set()
+            self._over.set()
+        if error is not None and not was_over:
+            self._fail(error)
+        self._end()
+
+    def _deliver_all(self) -> AqueductError | None:
+        """Deliver pieces in order; return the final error, or None if no more is wanted."""
+        while True:
+            outcome = self._next()
+            if outcome is None or isinstance(outcome, AqueductError):
+                return outcome
+            for piece in outcome:
+                if not self._deliver(piece):
+                    return None
+                if piece.error is not None:
+                    return piece.error  # type: ignore[no-any-return]
+            with self._lock:
+                self._pending.took()
+                self._room.notify()
+
+    def _next(self) -> Any:
+        """Wait for the next portion's pieces or error; None once the pool has ended."""
+        with self._lock:
+            while not self._over.is_set():
+                if self._pending.has_next:
+                    return self._pending.next()
+                if self._lost is not None:
+                    return self._lost
+                self._come.wait()
+            return None
+
+    def _end(self) -> None:
+        with self._lock:
+            self._over.set()
+            self._room.notify_all()
+            self._come.notify_all()
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.wait()
+
+
+def _started(spec: StageSpec, *, count: int, name: str) -> list[Worker]:
+    begin = Begin(pickle.dumps(spec, protocol=5))
+    workers: list[Worker] = []
+    try:
+        for number in range(1, count + 1):
+            process = DecoderProcess(f"{name} decoder {number}/{count}".strip())
+            workers.append(Worker(process))
+            process.send(begin)
+    except BaseException:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.wait()
+            worker.process.connection.close()
+        raise
+    return workers

@@ -1,0 +1,146 @@
+"""Avro schemas of the envelopes of a table version.
+
+Invariant: equal columns make equal schemas, also in other shards and on other workers. Each column may be null,
+with null as default, so that columns may come and go compatibly. Names have only what Avro allows; where a
+column's differs, ``doc`` has the column's own.
+Source: https://avro.apache.org/docs/1.12.0/specification/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from app.worker.pipeline.formats.column_kind import BYTES, GEOMETRIES, kind_of
+from connectors.mysql.ddl.definition import TableName
+from tables.rules.table_version import Column
+
+Schema = dict[str, Any]
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_]")
+_DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)")
+_PLAIN = {
+    "tinyint": "int", "smallint": "int", "mediumint": "int", "int": "int", "bigint": "long", "year": "int",
+    "float": "float", "double": "double", "bit": "bytes", **dict.fromkeys(BYTES, "bytes"),
+}  # fmt: skip
+_TEXTS: Schema = {"type": "array", "items": "string"}
+_SOURCE = {
+    "version": "string", "connector": "string", "name": "string", "server_id": "long", "gtid": ["string"],
+    "file": "string", "pos": "long", "row": ["int"], "thread": ["long"], "db": "string", "table": "string",
+    "logical_db": ["string"], "logical_table": ["string"], "tags": [_TEXTS], "ts_ms": "long",
+    "snapshot": "string", "query": ["string"], "seq": "long", "epoch": "long", "schema": ["int"], "wire": "int",
+}  # fmt: skip
+"""The members of ``source``; a list: or null."""
+_GEOMETRY = "Geometry"
+
+
+def namespace_of(table: TableName) -> str:
+    """Return the namespace of a table's schemas: its database and name."""
+    return ".".join(map(avro_name, table))
+
+
+def avro_name(name: str) -> str:
+    """Return a name as Avro allows it; different ones may become equal."""
+    found = _FOREIGN.sub("_", name)
+    return found if found and not found[0].isdigit() else f"_{found}"
+
+
+def field_names(columns: Iterable[Column]) -> dict[str, str]:
+    """Return the field of each column; of columns whose fields would be equal, later ones get a number."""
+    found: dict[str, str] = {}
+    for number, column in enumerate(columns, 1):
+        name = avro_name(column.name)
+        while name in found.values():
+            name = f"{name}_{number}"
+        found[column.name] = name
+    return found
+
+
+def row_schema(table: TableName, columns: tuple[Column, ...]) -> Schema:
+    """Return the schema of an image."""
+    names = field_names(columns)
+    kinds = _column_types(columns)
+    fields = [
+        {
+            "name": names[one.name],
+            "type": ["null", kind],
+            "default": None,
+            **({} if names[one.name] == one.name else {"doc": one.name}),
+        }
+        for one, kind in zip(columns, kinds, strict=True)
+    ]
+    return {"type": "record", "name": "Value", "namespace": namespace_of(table), "fields": fields}
+
+
+def envelope_schema(table: TableName, columns: tuple[Column, ...]) -> Schema:
+    """Return the schema of the envelope of a table's rows."""
+    images = [
+        _optional("before", row_schema(table, columns)),
+        _optional("after", f"{namespace_of(table)}.Value"),
+    ]
+    more = [_optional(name, _TEXTS) for name in ("absent", "replaced")]
+    more += [_optional(name, "string") for name in ("claim_check", "left_out")]
+    return _record("Envelope", table, [*images, *_common(), *more])
+
+
+def truncation_schema(table: TableName) -> Schema:
+    """Return the schema of the record of a TRUNCATE, which has no images."""
+    return _record("Truncation", table, _common())
+
+
+def _record(name: str, table: TableName, fields: list[Schema]) -> Schema:
+    return {"type": "record", "name": name, "namespace": namespace_of(table), "fields": fields}
+
+
+def _common() -> list[Schema]:
+    source = [
+        _optional(name, kind[0]) if isinstance(kind, list) else {"name": name, "type": kind}
+        for name, kind in _SOURCE.items()
+    ]
+    transaction = [{"name": "id", "type": "string"}, {"name": "total_order", "type": "long"}]
+    return [
+        {"name": "source", "type": {"type": "record", "name": "Source", "fields": source}},
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": "long"},
+        {
+            "name": "transaction",
+            "type": {"type": "record", "name": "Transaction", "fields": transaction},
+        },
+    ]
+
+
+def _optional(name: str, kind: Any) -> Schema:
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+def _column_types(columns: Iterable[Column]) -> list[Any]:
+    """Return the types of columns; a named one is defined at its first use."""
+    found: list[Any] = []
+    for one in columns:
+        kind = _column_type(one.type)
+        found.append(
+            _GEOMETRY if kind in found and isinstance(kind, dict) and "name" in kind else kind
+        )
+    return found
+
+
+def _column_type(text: str) -> Any:
+    kind = kind_of(text)
+    if kind.base in GEOMETRIES:
+        fields = [{"name": "srid", "type": "long"}, {"name": "wkb", "type": "bytes"}]
+        return {"type": "record", "name": _GEOMETRY, "fields": fields}
+    if kind.base == "decimal":
+        (numbers,) = _DECIMAL.findall(text)
+        return _decimal(*map(int, numbers))
+    if kind.base == "bigint" and kind.is_unsigned:
+        return _decimal(20, 0)
+    if kind.base == "int" and kind.is_unsigned:
+        return "long"
+    if kind.base == "vector":
+        return {"type": "array", "items": "float"}
+    return _PLAIN.get(kind.base, "string")
+
+
+def _decimal(precision: int, scale: int) -> Schema:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}

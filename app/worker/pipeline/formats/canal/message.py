@@ -1,0 +1,126 @@
+"""A change as Canal's FlatMessage.
+
+Source: ``FlatMessage`` and ``MQMessageUtils.messageConverter`` of Canal 1.1.9, whose members come in the order
+of their names. One record has one row, so ``data`` and ``old`` are lists of one object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.worker.pipeline.formats.canal.values import TextOf, sql_type, text_of, value_of
+from app.worker.pipeline.formats.column_kind import ColumnKind, kind_of
+from app.worker.pipeline.formats.shape import (
+    Envelope,
+    Shape,
+    Shaped,
+    ShapeRow,
+    subscribers_name,
+    truncate_statement,
+)
+from connectors.mysql.ddl.definition import TableName
+from tables.rules.table_version import TableVersion
+
+_TYPES = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE"}
+Texts = dict[str, str | None]
+
+
+class _Table:
+    """The rows of one table version."""
+
+    def __init__(self, version: TableVersion) -> None:
+        columns = version.definition.columns
+        kinds = {one.name: kind_of(one.type) for one in columns}
+        texts = {name: text_of(kind) for name, kind in kinds.items()}
+        self._texts: dict[str, TextOf] = {name: one for name, one in texts.items() if one}
+        self._unsigned: dict[str, ColumnKind] = {
+            name: kind for name, kind in kinds.items() if kind.is_unsigned
+        }
+        """The columns whose JDBC type depends on the value."""
+        self._sql_types = {name: sql_type(kind, None) for name, kind in kinds.items()}
+        self._mysql_types = {one.name: one.column_type or one.type for one in columns}
+        self._key = frozenset(version.definition.primary_key)
+
+    def message(self, envelope: Envelope) -> Shaped:
+        """Return the message of a row's change."""
+        before, after = envelope["before"], envelope["after"]
+        image = before if after is None else after
+        data = self._written(image)
+        old = None
+        if envelope["op"] == "u":
+            was = self._written(before)
+            old = [{name: was[name] for name in data if was.get(name, data[name]) != data[name]}]
+        return _message(
+            envelope,
+            subscribers_name(envelope["source"]),
+            kind=_TYPES[envelope["op"]],
+            data=[data],
+            mysqlType=_of_columns(self._mysql_types, image),
+            old=old,
+            pkNames=[name for name in image if name in self._key] or None,
+            sqlType=self._types_of(image),
+        )
+
+    def _types_of(self, image: dict[str, Any]) -> dict[str, int]:
+        found = _of_columns(self._sql_types, image)
+        larger = {
+            name: sql_type(kind, image[name])
+            for name, kind in self._unsigned.items()
+            if name in image
+        }
+        return {**found, **larger}
+
+    def _written(self, image: dict[str, Any]) -> Texts:
+        texts = self._texts
+        return {
+            name: texts[name](value) if value is not None and name in texts else value
+            for name, value in image.items()
+        }
+
+
+def _of_columns(types: dict[str, Any], image: dict[str, Any]) -> dict[str, Any]:
+    """The types of the columns that an image has, in its order."""
+    return types if types.keys() == image.keys() else {name: types[name] for name in image}
+
+
+def _rows(version: TableVersion) -> ShapeRow:
+    return _Table(version).message
+
+
+def _truncation(envelope: Envelope, table: TableName) -> Shaped:
+    """Return the message of a TRUNCATE, which is DDL to Canal."""
+    return _message(envelope, table, kind="TRUNCATE", sql=truncate_statement(table), isDdl=True)
+
+
+def _message(envelope: Envelope, table: TableName, *, kind: str, **more: Any) -> Shaped:
+    source = envelope["source"]
+    found = {
+        "data": None,
+        "database": table[0],
+        "es": source["ts_ms"],
+        "gtid": source["gtid"] or "",
+        "id": source["seq"],
+        "isDdl": False,
+        "mysqlType": None,
+        "old": None,
+        "pkNames": None,
+        "sql": "",
+        "sqlType": None,
+        "table": table[1],
+        "ts": envelope["ts_ms"],
+        "type": kind,
+    }
+    return {**found, **more}
+
+
+def _committed_ms(value: Shaped) -> int:
+    return int(value["es"])
+
+
+CANAL = Shape(
+    name="canal",
+    rows=_rows,
+    values=value_of,
+    truncation=_truncation,
+    committed_ms=_committed_ms,
+)

@@ -1,0 +1,276 @@
+"""The records of a change: keys, values and headers as specified in ``docs/wire.md``.
+
+Invariant: the same change always makes the same key, ChangeId and images; only ``ts_ms``, ``epoch`` and ``seq``
+belong to the run that published it. Constant text of a table, an event or a chunk is rendered once, since a row
+takes a few microseconds, most of them for its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import orjson
+
+from app.version import __version__
+from app.worker.pipeline.formats.debezium.ddl_record import effect_fields
+from app.worker.pipeline.formats.debezium.markers import begin_marker, end_marker
+from app.worker.pipeline.formats.debezium.table_text import TableText, mapped_fields, tag_headers
+from app.worker.pipeline.formats.debezium.tags import RowTags
+from app.worker.pipeline.formats.protocol import Emitted, Marker, WriteRows
+from app.worker.pipeline.gather.items import REMOVED, SELECTED, Ddl, Replacement, Rows
+from app.worker.pipeline.rules import Rules
+from connectors.kafka.record_batches import Headers
+from connectors.kafka.record_writer import RecordWriter
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.query_session import user_of
+from connectors.mysql.binlog.statement_kind import type_of
+from connectors.mysql.rows.compiled.decoder import SPLIT
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.wire import (
+    HEADER_CHANGE_ID,
+    HEADER_NEW_KEY,
+    HEADER_OLD_KEY,
+    HEADER_REPLACEMENT,
+    REPLACEMENT_BEGINS,
+    WIRE_VERSION,
+)
+from tables.rules.routes.routes import Route
+from tables.rules.table_version import TableVersion
+
+
+class Envelope:
+    """Writes the records of one chunk; see Records."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        connector: str,
+        epoch: int,
+        emitted: Emitted,
+        now_ms: int,
+        text: Callable[[TableVersion], TableText],
+    ) -> None:
+        self._rules = rules
+        self._destination = rules.destination
+        self._connector = connector
+        self._epoch = epoch
+        self._now = now_ms
+        self._emitted = emitted
+        self._text = text
+
+    def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
+        """See Records."""
+        text = self._text(version)
+        rows = self._tagged_rows if text.tags.watches else self._rows
+        return partial(rows, text, writer.append)
+
+    def _tagged_rows(
+        self, text: TableText, append: Any, item: Rows, ordinal: int, order: int
+    ) -> int:
+        """Write the rows of one event, of which each has its own tags; see ``_rows``."""
+        for tags, rows in text.tags.runs(item.rows):
+            run = item._replace(rows=rows)
+            order = self._rows(text.with_tags(tags), append, run, ordinal, order)
+            ordinal += len(rows)
+        return order
+
+    def _rows(self, text: TableText, append: Any, item: Rows, ordinal: int, order: int) -> int:
+        """Write the rows of one event, the first with this ordinal; return the ``order`` of the last record."""
+        emitted = self._emitted
+        transaction, seq = item.transaction, emitted.seq
+        name = transaction.id
+        head = f'{text.head}{_position_members(transaction, item.pos)},"row":'
+        query = "" if item.query is None else f',"query":{_json(item.query)}'
+        committed = transaction.committed_ms
+        is_read = item.event_type in (SELECTED, REMOVED)
+        created, snapshot = ("r", "incremental") if is_read else ("c", "false")
+        middle = f'{_thread(transaction)}{text.middle}"ts_ms":{committed},"snapshot":"{snapshot}"{query},"seq":'
+        end = f'","ts_ms":{self._now},"transaction":{{"id":{_json(name)},"total_order":'
+        tail, size = f'{text.tail}"op":"', 0
+        more = text.headers
+        for row in item.rows:
+            before, after, old_key, new_key, marks = row
+            if before is None:
+                op, key = created, new_key
+            elif after is None:
+                op, key = "d", old_key
+            elif old_key == new_key:
+                op, key = "u", new_key
+            else:
+                emitted.seq = seq
+                texts = head, middle, tail, end
+                self._key_change(row, texts, append, (name, ordinal, order), more)
+                seq, order, ordinal = seq + 2, order + 2, ordinal + 1
+                continue
+            seq += 1
+            order += 1
+            marked = f",{marks}" if marks else ""
+            value = (
+                f'{{"before":{before or "null"},"after":{after or "null"}{marked}{head}{ordinal}'
+                f"{middle}{seq}{tail}{op}{end}{order}}}}}"
+            ).encode()
+            raw_key = None if key is None else key.encode()
+            headers = [(HEADER_CHANGE_ID, f"{name}#{ordinal}".encode()), *more]
+            append(raw_key, value, headers)
+            size += len(value)
+            if raw_key is not None:
+                size += len(raw_key)
+                if after is None:
+                    append(raw_key, None, headers)
+                    size += len(raw_key)
+            ordinal += 1
+        emitted.seq = seq
+        emitted.size += size
+        return order
+
+    def _key_change(
+        self,
+        row: Row,
+        texts: tuple[str, str, str, str],
+        append: Any,
+        numbers: tuple[str, int, int],
+        more: Headers,
+    ) -> None:
+        """Write a key change: a delete under the old key (compacted topics too), a create under the new."""
+        before, after, old, new, marks = row
+        head, middle, tail, end = texts
+        name, ordinal, order = numbers
+        seq = self._emitted.seq
+        old_key, new_key = (old or "").encode(), (new or "").encode()
+        first, split, second = (marks or "").partition(SPLIT)
+        marked = {1: first, 2: second if split else first}
+
+        def value(was: str, is_: str, op: str, half: int) -> bytes:
+            absent = f",{marked[half]}" if marked[half] else ""
+            return (
+                f'{{"before":{was},"after":{is_}{absent}{head}{ordinal}'
+                f"{middle}{seq + half}{tail}{op}{end}{order + half}}}}}"
+            ).encode()
+
+        delete_headers = [
+            (HEADER_CHANGE_ID, f"{name}#{ordinal}/0".encode()),
+            (HEADER_NEW_KEY, new_key),
+            *more,
+        ]
+        create_headers = [
+            (HEADER_CHANGE_ID, f"{name}#{ordinal}/1".encode()),
+            (HEADER_OLD_KEY, old_key),
+            *more,
+        ]
+        self._append(append, old_key, value(before or "null", "null", "d", 1), delete_headers)
+        self._append(append, old_key, None, [delete_headers[0], *more])
+        self._append(append, new_key, value("null", after or "null", "c", 2), create_headers)
+
+    def ddl(self, item: Ddl, writer: RecordWriter) -> None:
+        """See Records."""
+        self._emitted.seq += 1
+        query, transaction = item.query, item.transaction
+        value = {
+            "source": self._source(item, query.database, None),
+            "database": query.database,
+            "ddl": query.sql,
+            "type": type_of(query.sql),
+            "user": user_of(query.status),
+            "ts_ms": self._now,
+            **effect_fields(item.applied, self._rules),
+        }
+        key = orjson.dumps({"destination": self._destination})
+        headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]
+        self._append(writer.append, key, orjson.dumps(value), headers)
+
+    def truncate(
+        self,
+        item: Ddl,
+        route: Route,
+        writer: RecordWriter,
+        *,
+        schema: int | None,
+        ordinal: int,
+        order: int,
+    ) -> None:
+        """See Records."""
+        self._emitted.seq += 1
+        source = self._source(item, *route.table)
+        tags = RowTags(route.mapped.tags if route.mapped else (), ()).all
+        value = {
+            "before": None,
+            "after": None,
+            "source": {**source, **mapped_fields(route, tags), "row": ordinal, "schema": schema},
+            "op": "t",
+            "ts_ms": self._now,
+            "transaction": {"id": item.transaction.id, "total_order": order},
+        }
+        headers = [
+            (HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode()),
+            *tag_headers(tags),
+        ]
+        if item.replacement is Replacement.BEGINS:
+            headers.append((HEADER_REPLACEMENT, REPLACEMENT_BEGINS))
+        self._append(writer.append, None, orjson.dumps(value), headers)
+
+    def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
+        """See Records."""
+        source = {**self._source(item, *route.table), **mapped_fields(route, ())}
+        value = {"source": source, "op": "t", "transaction": {"id": item.transaction.id}}
+        headers = [
+            (HEADER_CHANGE_ID, f"{item.transaction.id}#end".encode()),
+            (HEADER_REPLACEMENT, orjson.dumps(value)),
+        ]
+        self._append(writer.append, None, None, headers)
+
+    def begin(self, transaction: Transaction) -> Marker:
+        """See Records."""
+        return begin_marker(transaction, self._epoch)
+
+    def end(
+        self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
+    ) -> Marker:
+        """See Records."""
+        return end_marker(transaction, self._epoch, counts, part, last=last)
+
+    def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
+        append(key, value, headers)
+        self._emitted.size += len(key or b"") + len(value or b"")
+
+    def _source(self, item: Ddl, database: str | None, table: str | None) -> dict[str, Any]:
+        """Return the ``source`` field of a record that is not a row's."""
+        transaction = item.transaction
+        return {
+            "version": __version__,
+            "connector": self._connector,
+            "name": self._destination,
+            "server_id": transaction.server_id,
+            "gtid": transaction.gtid,
+            "file": transaction.file,
+            "pos": item.pos,
+            "row": None,
+            "thread": transaction.thread,
+            "db": database,
+            "table": table,
+            "ts_ms": transaction.committed_ms,
+            "snapshot": "false",
+            "seq": self._emitted.seq,
+            "epoch": self._epoch,
+            "schema": None,
+            "wire": WIRE_VERSION,
+        }
+
+
+def _position_members(transaction: Transaction, pos: int) -> str:
+    """Return the members from the server's id to the offset."""
+    gtid = transaction.gtid
+    # A GTID has no sign that JSON escapes; log_bin may give the files of a binlog any name.
+    shown = "null" if gtid is None else f'"{gtid}"'
+    return f'{transaction.server_id},"gtid":{shown},"file":{_json(transaction.file)},"pos":{pos}'
+
+
+def _thread(transaction: Transaction) -> str:
+    thread = transaction.thread
+    return ',"thread":null' if thread is None else f',"thread":{thread}'
+
+
+def _json(value: str) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,101 @@
+"""A change as Maxwell's row.
+
+Source: ``RowMap.toJSON`` and ``BinlogConnectorEvent`` of Maxwell 1.45, with the options output_binlog_position,
+output_gtid_position, output_server_id and output_thread_id. Maxwell's ``xid`` is InnoDB's, and its ``commit``
+is on the last row of a transaction; the envelope has neither. ``xid`` here is the ``seq`` of the transaction's
+first record: all of its rows share it and no other's, and it grows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.worker.pipeline.formats.column_kind import kind_of
+from app.worker.pipeline.formats.maxwell.values import ValueOf, restored, value_of
+from app.worker.pipeline.formats.shape import (
+    Envelope,
+    Shape,
+    Shaped,
+    ShapeRow,
+    subscribers_name,
+    truncate_statement,
+)
+from connectors.mysql.ddl.definition import TableName
+from tables.rules.table_version import TableVersion
+
+_TYPES = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
+
+
+class _Table:
+    """The rows of one table version."""
+
+    def __init__(self, version: TableVersion) -> None:
+        columns = version.definition.columns
+        found = {one.name: value_of(kind_of(one.type)) for one in columns}
+        self._values: dict[str, ValueOf] = {name: one for name, one in found.items() if one}
+
+    def row(self, envelope: Envelope) -> Shaped:
+        """Return the row of a change."""
+        before, after = envelope["before"] or {}, envelope["after"] or {}
+        # An image before with columns that the one after lacks is that of a partial row image.
+        data = {**after, **{name: value for name, value in before.items() if name not in after}}
+        changed = {name: value for name, value in before.items() if _differs(name, value, after)}
+        shaped = _head(envelope, subscribers_name(envelope["source"]), _TYPES[envelope["op"]])
+        shaped["data"] = self._written(data)
+        if changed:
+            shaped["old"] = self._written(changed)
+        return shaped
+
+    def _written(self, image: dict[str, Any]) -> dict[str, Any]:
+        values = self._values
+        return {
+            name: values[name](value) if value is not None and name in values else value
+            for name, value in image.items()
+        }
+
+
+def _differs(name: str, value: Any, after: dict[str, Any]) -> bool:
+    # 0.0 and -0.0 are equal numbers and different values.
+    return name in after and repr(value) != repr(after[name])
+
+
+def _rows(version: TableVersion) -> ShapeRow:
+    return _Table(version).row
+
+
+def _truncation(envelope: Envelope, table: TableName) -> Shaped:
+    """Return the record of a TRUNCATE; Maxwell has none."""
+    return {**_head(envelope, table, "table-truncate"), "sql": truncate_statement(table)}
+
+
+def _head(envelope: Envelope, table: TableName, kind: str) -> Shaped:
+    source = envelope["source"]
+    optional = {
+        "gtid": source["gtid"],
+        "server_id": source["server_id"],
+        "thread_id": source["thread"],
+    }
+    query = {"query": source["query"]} if "query" in source else {}
+    return {
+        "database": table[0],
+        "table": table[1],
+        **query,
+        "type": kind,
+        "ts": source["ts_ms"] // 1000,
+        "xid": source["seq"] - envelope["transaction"]["total_order"] + 1,
+        "position": f"{source['file']}:{source['pos']}",
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _committed_ms(value: Shaped) -> int:
+    return int(value["ts"]) * 1000
+
+
+MAXWELL = Shape(
+    name="maxwell",
+    rows=_rows,
+    values=restored,
+    truncation=_truncation,
+    committed_ms=_committed_ms,
+)

@@ -1,0 +1,151 @@
+"""The protocol of record formats: one format for a run, and a record writer for each chunk.
+
+Invariant: a format decides the content of a record, never whether it exists, its topic or its number. A
+statement and a TRUNCATE are one record with a value each; ``values_of`` returns the count for rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from app.worker.pipeline.gather.items import Ddl, Rows
+from app.worker.pipeline.rules import Rules
+from connectors.kafka.record_writer import RecordWriter
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.rows.compiled.generate import Row
+from tables.rules.routes.routes import Route
+from tables.rules.table_version import Definition, TableVersion
+
+WriteRows = Callable[[Rows, int, int], int]
+"""Writes the rows of one event. Takes the ordinal of the first row and the ``order`` of the last record before
+it; returns the ``order`` of the last record."""
+Image = Mapping[str, Any]
+"""Values by the names of columns."""
+WrittenImage = Callable[[Image], Image]
+"""Returns an image of the envelope as a record in another format has it; columns may be missing in both."""
+RestoredImage = Callable[[Image], Image]
+"""Returns an image that was read of a record as one of the envelope; columns may be missing in both."""
+Marker = tuple[bytes, bytes]
+"""Key and value of a BEGIN or END record."""
+
+
+class Emitted:
+    """The numbers of one chunk, which all formats share."""
+
+    __slots__ = ("seq", "size")
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        """The last number given."""
+        self.size = 0
+        """Bytes of keys and values so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetachedImages:
+    """An oversize row's value with its images taken out."""
+
+    images: bytes
+    """The images, as the claim store keeps them."""
+    sizes: Mapping[str, int]
+    """Bytes of each image present, by name."""
+    committed_ms: int
+    value: Callable[[str, object], bytes]
+    """Returns the value without them, from the name and content of the member that replaces them."""
+
+
+class Records(Protocol):
+    """Writes the records of one chunk."""
+
+    def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
+        """Return the writer of the rows of a table version."""
+
+    def ddl(self, item: Ddl, writer: RecordWriter) -> None:
+        """Write a statement, and its effect where that is known."""
+
+    def truncate(
+        self,
+        item: Ddl,
+        route: Route,
+        writer: RecordWriter,
+        *,
+        schema: int | None,
+        ordinal: int,
+        order: int,
+    ) -> None:
+        """Write the truncation of a table; ``schema``: its latest version, if any."""
+
+    def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
+        """Write, without a value, that all rows have come that replace those from before a truncation."""
+
+    def begin(self, transaction: Transaction) -> Marker:
+        """Return the BEGIN record of a transaction."""
+
+    def end(
+        self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
+    ) -> Marker:
+        """Return the END record of a transaction or a part; ``counts``: published values by topic."""
+
+
+class RecordFormat(Protocol):
+    """A format, for one run of a destination."""
+
+    def records(self, emitted: Emitted, now_ms: int) -> Records:
+        """Return the record writer of a chunk."""
+
+    def detach_images(self, value: bytes) -> DetachedImages:
+        """Take the images out of a row's value."""
+
+
+class FormatFactory(Protocol):
+    """A format independent of a run."""
+
+    def __call__(self, rules: Rules, *, connector: str, epoch: int) -> RecordFormat:
+        """Return the format for a run; ``connector``: the kind of the source server."""
+
+    @staticmethod
+    def values_of(rows: list[Row], event_type: int) -> int:
+        """Return the count of records with a value that the rows of an event make."""
+
+    @staticmethod
+    def keeps_tombstones(rules: Rules) -> bool:
+        """Return whether a delete has a tombstone too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecord:
+    """The parts of a record that are compared."""
+
+    op: str
+    """``u`` for any image of a row; ``d``; or ``t`` for a TRUNCATE."""
+    table: TableName
+    is_real: bool
+    """Whether ``table`` is the real one; else it is the one for subscribers, of a TRUNCATE any of the two."""
+    schema: int | None
+    """The version of its columns; None if the record does not state it."""
+    image: Image | None = None
+    absent: str | None = None
+    """Why there is no image."""
+
+
+class RecordForm(Protocol):
+    """The form of records in a format other than the envelope, as they are read and compared.
+
+    Of a record its image is compared, and nothing that depends on when it was written. Numbers keep all their
+    digits. Nothing is registered with a schema registry.
+    """
+
+    def written(self, table: TableName, definition: Definition) -> WrittenImage:
+        """Return the function of a table's images."""
+
+    def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
+        """Read a record with a value; raise ValueError if that is not possible."""
+
+    def restored(self, definition: Definition) -> RestoredImage | None:
+        """Return the inverse of ``written``, to images that are written in this format as they were read.
+
+        What the format cannot distinguish may differ. None: records cannot be read back.
+        """

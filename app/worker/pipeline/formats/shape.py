@@ -1,0 +1,50 @@
+"""The shape of records in a format other than the envelope, as functions of finished envelopes.
+
+Invariant: pure functions. What the envelope does not have, such as a masked value, no other shape can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from app.worker.pipeline.formats.column_kind import ColumnKind
+from connectors.mysql.ddl.definition import TableName
+from tables.rules.table_version import TableVersion
+
+Envelope = dict[str, Any]
+"""A parsed value of ``docs/wire.md``."""
+Shaped = dict[str, Any]
+"""The value of a record, as orjson writes it; its images are ``data`` and ``old``."""
+ShapeRow = Callable[[Envelope], Shaped]
+
+IMAGES = ("data", "old")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A format."""
+
+    name: str
+    """The rule's, and that of the header ``format``."""
+    rows: Callable[[TableVersion], ShapeRow]
+    """Returns the function for the rows of a table version."""
+    values: Callable[[ColumnKind], Callable[[Any], Any] | None]
+    """Returns, for a kind of column, the function of its values, without NULL, to those of the envelope; None:
+    they stay as they are."""
+    truncation: Callable[[Envelope, TableName], Shaped]
+    """Returns the value for a TRUNCATE of a table of this name."""
+    committed_ms: Callable[[Shaped], int]
+    """Returns the time of the commit that a value states."""
+
+
+def subscribers_name(source: Envelope) -> TableName:
+    """Return the database and table by which subscribers know a record's table."""
+    database, table = ("logical_db", "logical_table") if "logical_db" in source else ("db", "table")
+    return str(source[database]), str(source[table])
+
+
+def truncate_statement(table: TableName) -> str:
+    """Return a statement that truncates a table; the envelope has only that it was truncated."""
+    return f"TRUNCATE TABLE `{table[1].replace('`', '``')}`"

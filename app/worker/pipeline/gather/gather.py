@@ -1,0 +1,399 @@
+"""The first step of a decoder: the items of a chunk, decoded and in order, but not yet numbered.
+
+Invariant: no other chunk is needed here. Rows of tables that are not captured are only counted, and only if a
+published row after them needs its ordinal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from app.worker.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
+from app.worker.pipeline.gather.dropped_tables import dropped_routes
+from app.worker.pipeline.gather.gathered import Gathered
+from app.worker.pipeline.gather.items import (
+    Ddl,
+    End,
+    Item,
+    ParkedRows,
+    Rows,
+    TableUse,
+    ValuesOf,
+    values_of,
+)
+from app.worker.pipeline.gather.row_keys import changed_keys
+from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
+from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
+from app.worker.pipeline.number.changed_keys import added
+from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.statement_effect import Applied
+from connectors.errors import (
+    AqueductError,
+    MalformedEvent,
+    RowUnreadable,
+    RuleImpossible,
+    TopicUnusable,
+    UnsupportedEvent,
+)
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.events import EventType, Query
+from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
+from connectors.mysql.binlog.statement_kind import (
+    Kind,
+    emptied_by_server,
+    statement_type,
+    truncated_table,
+)
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.stream.prepared_xa import PreparedPosition
+from tables.rules.routes.routes import Route
+
+_tuple = tuple.__new__
+
+_ENVELOPE = 450
+"""Approximate bytes of a record without its images; most of the volume of small rows."""
+
+
+class Gathering:
+    """Gathers the items of one chunk."""
+
+    def __init__(
+        self,
+        tables: CapturedTables,
+        rules: Rules,
+        values_of: Callable[[str], ValuesOf],
+        *,
+        applied: Applied | None = None,
+        prints: FingerprintWindow | RecentTransactions | None = None,
+        passing: StatementJudge | None = None,
+        watched: Collection[TableName] = (),
+    ) -> None:
+        """``values_of``: returns the record counter of a format by name.
+
+        ``watched``: the tables of which the keys of changed rows are recorded.
+        """
+        self._tables = tables
+        self._rules = rules
+        self._values_of = values_of
+        self._applied = applied
+        """The effect of the statement at the end of the chunk."""
+        self._passing = passing
+        self._watched = watched
+        self._query: str | None = None
+        self._passed: list[tuple[TableMap, int, bytes]] = []
+        """Rows events of tables that are not captured, not yet counted."""
+        self._dead = 0
+        """Count of undecodable rows."""
+        self._begin(prints)
+
+    def _begin(self, prints: FingerprintWindow | RecentTransactions | None) -> None:
+        """Start with no items and no tables."""
+        self.gathered = Gathered(prints=prints)
+        self._uses: dict[TableName, TableUse] = {}
+        self._savepoints: dict[str, int] = {}
+        """For each savepoint of the open transaction, the count of items before it."""
+        self._map: TableMap | None = None
+        self._use: TableUse | None = None
+        """The table of ``_map``; None if it is not captured."""
+        self._unpublished: ParkedTable | DroppedTable | None = None
+        """The table of ``_map``, if it is quarantined or given up."""
+
+    def rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Decode the rows of an event, or note that their table is not captured."""
+        if (prints := self.gathered.prints) is not None:
+            prints.rows(table_map, event_type, body)
+        if table_map is not self._map:
+            self._enter_table(table_map, transaction, pos)
+        use = self._use
+        if use is None:
+            self._pass_by(transaction, table_map, event_type, body, pos)
+            return
+        if self._passed:
+            self.count_passed()
+        if event_type >= FIRST_COMPRESSED_ROWS:
+            event_type, body = plain_rows(event_type, body)
+        try:
+            rows = use.table.rows(event_type, body)
+        except (MalformedEvent, RowUnreadable) as error:
+            if isinstance(error, RowUnreadable) and not self._rules.undecodable_limit:
+                raise
+            name, query = use.table.name, self._query
+            dead = DeadRows(transaction, name, table_map, event_type, body, "", pos, 0, query, "")
+            self._sift(dead, error)
+            return
+        self._select(transaction, rows, event_type, pos)
+
+    def _select(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
+        """Add the rows that the table's rules publish; the others have ordinals too."""
+        assert self._use is not None
+        selection = self._use.table.selection
+        if selection is None:
+            self._keep(transaction, rows, event_type, pos)
+            return
+        for run in selection.runs(rows, event_type):
+            if run.rows:
+                self._keep(transaction, run.rows, run.event_type, pos)
+            else:
+                self.gathered.ordinal += run.size
+
+    def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
+        """Add rows of the table of ``_use``."""
+        use, gathered = self._use, self.gathered
+        assert use is not None
+        # A named tuple's own constructor costs more than all else here.
+        gathered.items.append(
+            _tuple(Rows, (transaction, use, rows, event_type, pos, gathered.ordinal, self._query))
+        )
+        gathered.ordinal += len(rows)
+        gathered.values += use.values_of(rows, event_type)
+        if self._watched and use.table.name in self._watched:
+            added(gathered.changed, use.table.name, changed_keys(use.table, rows))
+
+    def _pass_by(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Note rows of a table that is not published."""
+        unpublished = self._unpublished
+        if isinstance(unpublished, ParkedTable):
+            self._park(transaction, table_map, event_type, body, pos)
+            return
+        self._passed.append((table_map, event_type, body))
+        gathered = self.gathered
+        (gathered.filtered if unpublished is None else gathered.given_up)[event_type] += 1
+
+    def _sift(self, dead: DeadRows, error: AqueductError) -> None:
+        """Add the rows of an event with undecodable rows, as far as the settings allow them."""
+        assert self._use is not None
+        limit, row = self._rules.undecodable_limit, 0
+        transaction, kind, pos = dead.transaction, dead.event_type, dead.pos
+        for part in sifted(self._use.table.rows, dead, error):
+            if part.rows:
+                self._select(transaction, part.rows, kind, pos)
+            else:
+                self._dead += 1
+                if self._dead > limit:
+                    raise refused(part, error, limit=limit, row=row)
+                gathered = self.gathered
+                gathered.items.append(part.of(dead, gathered.ordinal))
+                gathered.ordinal += part.size
+                if dead.name in self._watched:
+                    added(gathered.changed, dead.name, None)
+            row += part.size
+
+    def _enter_table(self, table_map: TableMap, transaction: Transaction, pos: int) -> None:
+        gathered = self.gathered
+        if gathered.first is None:
+            gathered.first = transaction
+        self._map = self._use = self._unpublished = None
+        table = self._tables.of(table_map)
+        self._map = table_map
+        if table is None or isinstance(table, DroppedTable | ParkedTable):
+            self._unpublished = table
+            return
+        use = self._uses.get(table.name)
+        if use is None or use.table is not table:
+            count = self._values_of(table.route.format)
+            use = self._uses[table.name] = TableUse(table, transaction, pos, values_of=count)
+            gathered.uses.append(use)
+        self._use = use
+
+    def _park(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
+    ) -> None:
+        """Keep the rows of a quarantined table undecoded; they have ordinals too."""
+        self.count_passed()
+        gathered = self.gathered
+        count = self._tables.count(table_map, event_type, body)
+        event = (table_map.database, table_map.table), table_map, event_type, body, pos
+        gathered.items.append(ParkedRows(transaction, *event, gathered.ordinal, count, self._query))
+        gathered.ordinal += count
+        if event[0] in self._watched:
+            added(gathered.changed, event[0], None)
+
+    def query(self, text: str) -> None:
+        """Note the statement whose rows follow; without literals if any table's values are hidden."""
+        if self._rules.statements:
+            self._query = self._tables.hidden_text(text)
+
+    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
+        """Note a statement, and the captured tables of which it removes all rows."""
+        gathered = self.gathered
+        if gathered.first is None:
+            gathered.first = transaction
+        if gathered.prints is not None:
+            gathered.prints.statement(query)
+        self.count_passed()
+        applied = self._applied
+        truncated = self._truncated(query) if kind is Kind.TRUNCATE else None
+        name = truncated.table if truncated is not None else None
+        parks = self._tables.quarantined_among(applied.record if applied else None, name)
+        if truncated is not None:
+            emptied: tuple[Route, ...] = (truncated,)
+            if truncated.deletes_rows and truncated.table not in parks:
+                self._expect_deletes(truncated)
+        else:
+            emptied = dropped_routes(applied, self._tables)
+        emptied = tuple(one for one in emptied if one.records_truncates and one.table not in parks)
+        is_published = (
+            self._rules.publishes(statement_type(query.sql))
+            and not (applied and applied.is_noise)
+            and self._tables.publishes_statement(query)
+        )
+        shown = self._tables.hidden_query(query)
+        item = Ddl(
+            transaction, kind, shown, pos, gathered.ordinal, emptied, applied, parks, is_published,
+            query,
+        )  # fmt: skip
+        gathered.items.append(item)
+        gathered.values += item.values
+        for watched in self._changed_by(applied, truncated):
+            added(gathered.changed, watched, None)
+
+    def _changed_by(self, applied: Applied | None, truncated: Route | None) -> Iterator[TableName]:
+        """Yield the watched tables that a statement may change; all of them where its effect is not known."""
+        known = set(applied.emptied) if applied is not None else set()
+        if applied is not None and applied.record is not None:
+            known.update(applied.record.concerned)
+        if truncated is not None:
+            known.add(truncated.table)
+        yield from (name for name in self._watched if not known or name in known)
+
+    def _expect_deletes(self, truncated: Route) -> None:
+        """Raise RuleImpossible for a table whose rows the reader cannot have deleted before its TRUNCATE."""
+        if self._applied is None or truncated.table not in self._applied.emptied:
+            why = "truncates is deletes, and the schema history does not know the table; choose record or omit"
+            raise RuleImpossible.of(truncated.table, why)
+
+    def _truncated(self, query: Query) -> Route | None:
+        """Return the route of the table that a TRUNCATE empties; None if it is not captured."""
+        applied = self._applied
+        # The history knows the table by the name of its rows.
+        known = applied.emptied[0] if applied is not None and applied.emptied else None
+        name = known or truncated_table(query.sql, query.database)
+        if name is None:
+            raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
+        route = None if self._tables.is_given_up(name) else self._tables.route(name)
+        if route is not None and route.fault and not self._tables.is_quarantined(name):
+            raise TopicUnusable.of(name, route.fault)
+        return route
+
+    def change(self, transaction: Transaction, query: Query) -> None:
+        """Skip a change logged as a statement, if no captured table changed; that of a server which has emptied
+        a table in memory, as it restarted, is a TRUNCATE."""
+        gathered = self.gathered
+        if gathered.first is None:
+            gathered.first = transaction
+        emptied = emptied_by_server(query.sql)
+        if emptied is not None and self._tables.is_in_memory(emptied):
+            self._empty(transaction, query, emptied)
+            return
+        gathered.statements.update(passed(self._passing, query))
+        gathered.filtered[EventType.QUERY] += 1
+
+    def _empty(self, transaction: Transaction, query: Query, name: TableName) -> None:
+        """Add that all rows of a table are gone, by no statement of anybody's."""
+        route = self._tables.route(name)
+        assert route is not None
+        if route.fault:
+            raise TopicUnusable.of(name, route.fault)
+        if route.deletes_rows:
+            self._expect_deletes(route)
+        self.count_passed()
+        gathered = self.gathered
+        routes = (route,) if route.records_truncates else ()
+        at = transaction.pos, gathered.ordinal
+        item = Ddl(transaction, Kind.TRUNCATE, query, *at, routes, None, (), is_published=False)
+        gathered.items.append(item)
+        gathered.values += item.values
+        if name in self._watched:
+            added(gathered.changed, name, None)
+
+    def savepoint(self, name: str) -> None:
+        """Note where the rows begin that a rollback to this savepoint undoes."""
+        self._savepoints[name] = len(self.gathered.items)
+
+    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
+        """Drop rows that did not happen; their ordinals stay theirs.
+
+        Raises UnsupportedEvent if some are in an earlier chunk or share, which may be published.
+        """
+        gathered = self.gathered
+        is_known = not earlier if savepoint is None else savepoint in self._savepoints
+        since = self._savepoints.get(savepoint or "", gathered.whole_items)
+        items = gathered.items[since:]
+        kept = [item for item in items if not isinstance(item, Rows | ParkedRows | DeadRows)]
+        if not is_known and (earlier or len(kept) < len(items)):
+            raise UnsupportedEvent(what)
+        gathered.values -= sum(map(values_of, items)) - sum(map(values_of, kept))
+        gathered.items[since:] = kept
+        for item in items:
+            if isinstance(item, Rows):
+                self._forget_keys(item)
+
+    def undone_rows(
+        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
+    ) -> None:
+        """Note rows that did not happen: later ones need their ordinals."""
+        gathered = self.gathered
+        if gathered.prints is not None:
+            gathered.prints.rows(table_map, event_type, body)
+        if gathered.first is None:
+            gathered.first = transaction
+        self._passed.append((table_map, event_type, body))
+
+    def _forget_keys(self, undone: Rows) -> None:
+        """Remove the keys of rows that were undone, which are the last of their table: a SELECT's rows with
+        these keys are the newest."""
+        table = undone.use.table
+        if keys := self.gathered.changed.get(table.name):
+            del keys[len(keys) - len(changed_keys(table, undone.rows) or ()) :]
+
+    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
+        """Note the outcome of an XA transaction; its own transaction ends here too."""
+        prepared = PreparedPosition(transaction.start, transaction.gtid) if is_prepared else None
+        self.gathered.decisions.append((xid, prepared))
+
+    def end(self, transaction: Transaction, pos: int) -> None:
+        """Note the end of a transaction."""
+        gathered, rules = self.gathered, self._rules
+        if gathered.first is None:
+            gathered.first = transaction
+        if gathered.prints is not None:
+            gathered.prints.end(transaction, pos)
+        if rules.markers or (rules.part_markers and gathered.end_pos is None):
+            # Only the first that ends here can have begun in another chunk, and so be published in parts.
+            gathered.items.append(End(transaction))
+        gathered.end(transaction, pos)
+        self._savepoints.clear()
+        self._query = None
+        if self._passed:
+            self._passed.clear()
+
+    def mark_end(self, transaction: Transaction) -> None:
+        """Mark the end of a transaction that is not the source's."""
+        if self._rules.markers:
+            self.gathered.items.append(End(transaction))
+
+    def count_passed(self) -> None:
+        """Count the skipped rows, since later rows need their ordinals."""
+        for table_map, event_type, body in self._passed:
+            self.gathered.ordinal += self._tables.count(table_map, event_type, body)
+        self._passed.clear()
+
+
+def weight(item: Item, values: int) -> int:
+    """Return the approximate bytes of an item's records; ``values``: its count of records with a value."""
+    if isinstance(item, Rows):
+        return weight_of_rows(item.rows, values)
+    return len(item.body) if isinstance(item, ParkedRows | DeadRows) else 0
+
+
+def weight_of_rows(rows: list[Row], values: int) -> int:
+    """Return the approximate bytes of the records of rows."""
+    return _ENVELOPE * values + sum([len(row[0] or "") + len(row[1] or "") for row in rows])

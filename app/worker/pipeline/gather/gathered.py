@@ -1,0 +1,96 @@
+"""The gathered items of a portion or a share: decoded and in order, but not yet numbered.
+
+Invariant: items up to the end of the last whole transaction are kept; an error drops the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from app.worker.pipeline.gather.gtid_runs import GtidRuns
+from app.worker.pipeline.gather.items import End, Item, Rows, TableUse, values_of
+from app.worker.pipeline.piece_parts import Decision
+from connectors.errors import AqueductError
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Gathered:
+    """Items and counts, from the first transaction to the last."""
+
+    prints: FingerprintWindow | RecentTransactions | None = None
+    """Digests transactions: all of them without GTIDs, else the last ones."""
+    items: list[Item] = field(default_factory=list)
+    uses: list[TableUse] = field(default_factory=list)
+    """The tables in the order of their first rows."""
+    first: Transaction | None = None
+    """The first transaction with any item."""
+    last: Transaction | None = None
+    """The last one that ended."""
+    ordinal: int = 0
+    """Source rows so far of the open transaction, in this share."""
+    values: int = 0
+    """Records with a value, without transaction markers; ``seq`` grows by this."""
+    end_pos: int | None = None
+    """The end position of the last transaction, if one ended."""
+    whole_items: int = 0
+    """Count of items at that position."""
+    whole_values: int = 0
+    gtids: GtidRuns = field(default_factory=GtidRuns)
+    """Of the transactions that ended."""
+    decisions: list[Decision] = field(default_factory=list)
+    """Of XA transactions, in the order of the binlog."""
+    filtered: Counter[int] = field(default_factory=Counter)
+    """Rows events of tables that are not captured, by type."""
+    given_up: Counter[int] = field(default_factory=Counter)
+    """Rows events of tables that were given up, by type."""
+    statements: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Statements that were skipped, by each table that they changed."""
+    changed: dict[TableName, list[str] | None] = field(default_factory=dict)
+    """The keys of changed rows of watched tables; None: any row may have changed."""
+    error: AqueductError | None = None
+    """The error right after the last whole transaction, which ends the stream."""
+
+    def end(self, transaction: Transaction, pos: int) -> None:
+        """Record the end of a transaction."""
+        runs, number = self.gtids, transaction.number
+        if number == runs.last + 1 and transaction.source == runs.source:
+            # Inlined, since small transactions are many and a call would cost more.
+            runs.last = number
+        else:
+            runs.add(transaction.source, number)
+        self.last = transaction
+        self.end_pos, self.whole_items, self.whole_values = pos, len(self.items), self.values
+        self.ordinal = 0
+
+    def stop(self, error: AqueductError) -> None:
+        """Keep the whole transactions before an error."""
+        self.error = error
+        del self.items[self.whole_items :]
+        self.values = self.whole_values
+        self.keep_used()
+
+    def trim(self, skip: int) -> None:
+        """Drop the first rows of the first transaction, which an earlier run has published."""
+        kept: list[Item] = []
+        for item in self.items:
+            if item.transaction is self.first and not isinstance(item, End):
+                if isinstance(item, Rows) and item.ordinal < skip < item.ordinal + len(item.rows):
+                    rest = item.rows[skip - item.ordinal :]
+                    item = item._replace(rows=rest, ordinal=skip)
+                elif item.ordinal < skip:
+                    continue
+            kept.append(item)
+        self.whole_items = max(0, self.whole_items - (len(self.items) - len(kept)))
+        self.items = kept
+        self.values = sum(map(values_of, kept))
+        self.keep_used()
+
+    def keep_used(self) -> None:
+        """Remove the tables without rows left."""
+        held = {id(item.use) for item in self.items if isinstance(item, Rows)}
+        self.uses = [use for use in self.uses if id(use) in held]

@@ -1,0 +1,168 @@
+"""What the column actions of a mapping make of one version of a table: rules, names and dropped columns.
+
+Invariant: row filters and field tags read the values as in the binlog; all else sees the replacements. A fault
+in a masked table's rows is reported without what the decoder said of it, which may quote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from connectors.errors import MalformedEvent
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled.generate import Row
+from tables.rules.mapping.filters.syntax import row_filter
+from tables.rules.masking.rules import Hmac, MaskingRule
+from tables.rules.routes.routes import Route
+from tables.rules.table_version import Column, Definition
+
+Decode = Callable[[int, bytes], list[Row]]
+"""From the type and body of a rows event to its rows."""
+
+
+class MaskedRow(tuple[str | None, ...]):
+    """A row as published, with the columns that filters and tags read as in the binlog."""
+
+    raw: tuple[str | None, str | None]
+    """The images before and after; never written."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedColumns:
+    """The actions for the columns of one table; by default none."""
+
+    rules: Mapping[str, MaskingRule] = field(default_factory=dict)
+    """By the columns' own names."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """New names by the columns' own."""
+    dropped: frozenset[int] = frozenset()
+    """Indexes of columns."""
+    watched: frozenset[int] = frozenset()
+    """Columns that a filter or a tag reads; empty if all of them are published as they are."""
+    masks: bool = False
+    """Whether values are hidden."""
+
+    @classmethod
+    def of(cls, table_map: TableMap, route: Route) -> MaskedColumns:
+        """Return those of a route."""
+        if route.mapped is None or not route.mapped.rules.column_actions:
+            return _NONE
+        names = [column.name or "" for column in table_map.columns]
+        actions = {one.column.lower(): one for one in route.mapped.rules.column_actions}
+        acting = [actions.get(name.lower()) for name in names]
+        read = {name.lower() for name in _read(route)}
+        watched = frozenset(at for at, name in enumerate(names) if name.lower() in read)
+        by_name = route.column_rules
+        return cls(
+            rules={name: by_name[name.lower()] for name in names if name.lower() in by_name},
+            renames={
+                name: one.argument
+                for name, one in zip(names, acting, strict=True)
+                if one is not None and one.action == "rename"
+            },
+            dropped=frozenset(
+                at for at, one in enumerate(acting) if one is not None and one.action == "drop"
+            ),
+            watched=watched if any(acting[at] is not None for at in watched) else frozenset(),
+            masks=route.masks,
+        )
+
+    def keeps_apart(self, key: Iterable[int], names: Iterable[str | None]) -> bool:
+        """Return whether different values of these columns, given by indexes and names, are published as
+        different ones."""
+        rules = (self.rules.get(name or "") for name in names)
+        is_shown = self.dropped.isdisjoint(key)
+        return is_shown and all(rule is None or isinstance(rule, Hmac) for rule in rules)
+
+    def definition(self, definition: Definition) -> Definition:
+        """Return a definition with the columns as published; dropped ones are no longer in it."""
+        columns = [self._column(column) for column in definition.columns]
+        if self.masks:
+            # What is stored of their comments is without its text.
+            columns = [replace(column, comment=None) for column in columns]
+        return replace(
+            definition,
+            columns=tuple(columns),
+            primary_key=tuple(self.renames.get(name, name) for name in definition.primary_key),
+            comment=None if self.masks else definition.comment,
+        )
+
+    def _column(self, column: Column) -> Column:
+        rule = self.rules.get(column.name)
+        if rule is not None:
+            hidden = {"unknown": ""} if column.initial is not None else None
+            return replace(rule.column(column), initial=hidden)
+        new = self.renames.get(column.name)
+        # It is the same column if the source renames it, and the mapping names it as before.
+        return column if new is None else replace(column, name=new, id=column.id or column.name)
+
+    def guarded(self, decode: Decode, table_map: TableMap, charsets: Charsets) -> Decode:
+        """Return the decoder of rows with what filters and tags read, and with faults that quote no value."""
+        if self.watched:
+            unread = frozenset(range(len(table_map.columns))) - self.watched
+            raw = CompiledDecoder(table_map, charsets, key=(), omitted=unread)
+            decode = _Watched(decode, raw.rows).rows
+        if self.masks:
+            decode = _Discreet(decode, f"{table_map.database}.{table_map.table}").rows
+        return decode
+
+
+_NONE = MaskedColumns()
+
+
+class _Watched:
+    """Rows with what filters and tags read."""
+
+    def __init__(self, decode: Decode, raw: Decode) -> None:
+        self._decode, self._raw = decode, raw
+
+    def rows(self, event_type: int, body: bytes) -> list[Row]:
+        """Return the rows of an event."""
+        published = self._decode(event_type, body)
+        return [
+            _watched(row, raw)
+            for row, raw in zip(published, self._raw(event_type, body), strict=True)
+        ]
+
+
+def _watched(row: Row, raw: Row) -> Row:
+    found = MaskedRow(row)
+    found.raw = raw[0], raw[1]
+    return found  # type: ignore[return-value]  # it is the same tuple, with an attribute
+
+
+class _Discreet:
+    """Rows whose faults are reported without a quotation."""
+
+    def __init__(self, decode: Decode, name: str) -> None:
+        self._decode, self._name = decode, name
+
+    def rows(self, event_type: int, body: bytes) -> list[Row]:
+        """Return the rows of an event."""
+        try:
+            return self._decode(event_type, body)
+        except MalformedEvent as error:
+            kind = type(error.__cause__ or error).__name__
+        raise MalformedEvent(
+            f"its rows cannot be read ({kind}; the rest is hidden, since the table has masked columns)",
+            table=self._name,
+        )
+
+
+def raw_images(row: Row) -> tuple[str | None, str | None]:
+    """Return the images that filters and tags read."""
+    return row.raw if isinstance(row, MaskedRow) else (row[0], row[1])
+
+
+def _read(route: Route) -> Iterable[str]:
+    """Yield the columns that the row filter and field tags read."""
+    if route.mapped is None:
+        return
+    if route.mapped.rules.row_filter:
+        yield from row_filter(route.mapped.rules.row_filter)[1]
+    for tag in route.mapped.tags:
+        if tag.column:
+            yield tag.column

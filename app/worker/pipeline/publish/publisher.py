@@ -1,0 +1,531 @@
+"""Publishing pieces: one Kafka transaction for rows, table versions and the cursor after them.
+
+Invariant: every send's future is awaited without error before the commit, because a refused batch does not stop
+aiokafka's commit; and the cursor is the last record of its transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from app.failpoints import point
+from app.worker.coordination.write_permit import WritePermit
+from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.piece_parts import Decision
+from app.worker.pipeline.publish.topic_ids import TopicIds
+from connectors.errors import (
+    AqueductError,
+    KafkaDenied,
+    KafkaLost,
+    KafkaRefused,
+    KafkaSlow,
+    RecordTooLarge,
+    TooFewBrokers,
+    TopicGone,
+    TopicReplaced,
+    TopicUnfit,
+    TopicUnusable,
+)
+from connectors.kafka.producer import TransactionalProducer, send_finished
+from connectors.kafka.record_batches import FinishedBatch
+from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
+from connectors.kafka.topics.topics import Compaction, TopicPlan, Topics
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.position import SourceOffset
+from connectors.mysql.stream.prepared_xa import PreparedPosition
+from connectors.wire import (
+    ddl_topic,
+    dead_letters_topic,
+    journal_topic,
+    logical_schemas_topic,
+    progress_topic,
+    quarantine_topic,
+    schemas_topic,
+    transactions_topic,
+)
+from tables.history.codec.journal_records import history_records
+from tables.journal_format import Entry as Note
+from tables.rules.table_version import TableVersion
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
+
+_COMPACTION = Compaction(
+    segment_bytes=16 * 1024 * 1024,
+    segment_ms=3_600_000,
+    dirty_ratio=0.1,
+    max_lag_ms=3_600_000,
+    delete_retention_ms=60_000,
+)
+"""Of the journal and what is made of it. What is not compacted yet is read where there is no checkpoint: some
+25,000 cursors, where Kafka's own default is a gigabyte. No tombstone is written, so that only the markers of
+transactions wait for ``delete_retention_ms``; by default they stay for a day."""
+
+_CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
+"""Faust's tables remove a row by a tombstone, which must stay until each worker that starts has read it."""
+
+
+OF_TOPICS = (KafkaDenied, KafkaRefused, RecordTooLarge, TopicGone, TopicReplaced, TopicUnfit)
+"""Errors that may be those of single topics, while all others can be written to."""
+
+_ANSWER_SECONDS = 15.0
+"""Seconds for the brokers to say which topics take no records."""
+
+TablesOf = Callable[[str], Collection[TableName]]
+"""Returns the tables that are published to a topic."""
+
+_PROGRESS_MS = 24 * 3_600_000
+"""How long a topic of progress keeps records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlans:
+    """The required configuration of an installation's topics."""
+
+    prefix: str
+    replication_factor: int
+    cleanup_policy: str
+    retention_ms: int
+    max_message_bytes: int
+    journal_partitions: int
+    keeps_existing: bool = False
+    """Whether topics of rows that were there before keep their partitions and their retention."""
+    takes_all: bool = False
+    """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
+    offline_seconds: float = 120.0
+    """How long a destination waits for topics that take no records, before it continues without them."""
+    progress: bool = False
+    """Whether a destination publishes the times up to which it is complete, for a merge."""
+
+    def rows(self, name: str, partitions: int, spread: int | None = None) -> TopicPlan:
+        """Return the plan of a row topic; ``spread``: its keys' partition count, if written to before."""
+        plan = self._plan(name, spread or partitions, self.cleanup_policy, self.retention_ms)
+        return replace(
+            plan,
+            takes_all=self.takes_all,
+            may_have_more=spread is not None or self.keeps_existing,
+            keeps_retention=self.keeps_existing,
+        )
+
+    def journal(self) -> TopicPlan:
+        """Return the plan of the journal: compacted and kept forever, with a fixed partition count."""
+        plan = self._plan(journal_topic(self.prefix), self.journal_partitions, "compact", -1)
+        return replace(plan, compaction=_COMPACTION)
+
+    def changelog(self, name: str) -> TopicPlan:
+        """Return the plan of a Faust table's changelog; its assignor needs the journal's partition count."""
+        plan = self._plan(name, self.journal_partitions, "compact", -1)
+        return replace(plan, compaction=_CHANGELOG_COMPACTION)
+
+    def schemas(self) -> TopicPlan:
+        """Return the plan of the topic of table versions."""
+        return self._plan(schemas_topic(self.prefix), 1, "compact", -1)
+
+    def logical_schemas(self) -> TopicPlan:
+        """Return the plan of the topic of logical tables' schemas."""
+        return self._plan(logical_schemas_topic(self.prefix), 1, "compact", -1)
+
+    def ordered(self, name: str) -> TopicPlan:
+        """Return the plan of a topic with one order per destination: transaction markers, DDL."""
+        return self._plan(name, 1, "delete", self.retention_ms)
+
+    def quarantine(self, destination: str) -> TopicPlan:
+        """Return the plan of the topic of parked raw events: kept forever, since the source purges its own."""
+        return self._plan(quarantine_topic(self.prefix, destination), 1, "delete", -1)
+
+    def dead_letters(self, destination: str) -> TopicPlan:
+        """Return the plan of the topic of undecodable rows: kept forever, and created with the first."""
+        return self._plan(dead_letters_topic(self.prefix, destination), 1, "delete", -1)
+
+    def progress_of(self, destination: str) -> list[TopicPlan]:
+        """Return the topic of these times, if the destination has one; only the last record counts."""
+        name = progress_topic(self.prefix, destination)
+        return [self._plan(name, 1, "delete", _PROGRESS_MS)] if self.progress else []
+
+    def of(self, destination: str) -> list[TopicPlan]:
+        """Return all topics that a destination needs before its first row."""
+        names = (transactions_topic(self.prefix, destination), ddl_topic(self.prefix, destination))
+        return [
+            self.journal(),
+            self.schemas(),
+            *map(self.ordered, names),
+            self.quarantine(destination),
+            *self.progress_of(destination),
+        ]
+
+    async def ready(self, topics: Topics, destination: str, *, is_new: bool) -> None:
+        """Have all of these; of one that has a past, none is made again. Raises as ``ensure`` does."""
+        plans = self.of(destination)
+        await topics.ensure(*plans, before=() if is_new else {plan.name for plan in plans})
+
+    def _plan(self, name: str, partitions: int, cleanup: str, retention_ms: int) -> TopicPlan:
+        return TopicPlan(
+            name=name,
+            partitions=partitions,
+            replication_factor=self.replication_factor,
+            cleanup_policy=cleanup,
+            retention_ms=retention_ms,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+
+class Publisher:
+    """The one writer of a destination, for one epoch."""
+
+    def __init__(
+        self,
+        producer: TransactionalProducer,
+        *,
+        plans: TopicPlans,
+        topics: Topics,
+        cursor: Cursor,
+        permit: WritePermit | None = None,
+        written: Mapping[str, int | None] | None = None,
+        ids: TopicIds | None = None,
+        offline: dict[str, float] | None = None,
+    ) -> None:
+        """``written``: see the attribute; ``ids``: Kafka's ids of the topics, if they are to be compared.
+
+        ``offline``: since when topics take no records, by the monotonic clock, over all runs.
+        """
+        self._producer = producer
+        self.ids = ids
+        self.written = dict(written or {})
+        """The row topics that were written to before, with their partition counts."""
+        self._plans = plans
+        self._topics = topics
+        self._permit = permit or WritePermit()
+        self._single = {plan.name for plan in plans.of(cursor.destination)}
+        self._committed: set[str] = set()
+        """The topics that this run has written to, which are not made again by it either."""
+        self._writable: set[str] = set()
+        """The topics to which the account may write."""
+        self.cursor = cursor
+        """The cursor last committed, or to be claimed."""
+        self._offline = {} if offline is None else offline
+        self._refused: dict[str, AqueductError] = {}
+        """The topics whose brokers have just refused records by the topic's settings."""
+        self.stated: Callable[[int], int | None] = lambda time_ms: time_ms
+        """See CompletenessWatch."""
+
+    async def claim(
+        self, notes: Iterable[Note] = (), versions: Iterable[TableVersion] = ()
+    ) -> None:
+        """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
+        which shows its epoch to all. ``versions``: those that their topic lacks."""
+        await self._topics.ensure(*self._plans.of(self.cursor.destination))
+        async with self._permit.writing(), self._producer.transaction() as kafka:
+            sent = [await self._send_version(kafka, version) for version in versions]
+            sent += [await self._note(kafka, note) for note in notes]
+            sent.append(await self._send_cursor(kafka, self.cursor))
+            await asyncio.gather(*sent)
+            point("claim.before")
+            self._permit.lease.check()
+        point("claim.after")
+
+    async def publish(self, piece: Piece) -> None:
+        """Commit a piece and the cursor after it; on any error none of it is visible."""
+        # The topic of a version in the journal existed, whether its first rows were published or not.
+        topics = piece.topics
+        await self.prepare(topics)
+        notes = [] if self.ids is None else await self.ids.confirm(topics)
+        await self._check_rights(topics)
+        await self._producer.learn(set(topics))
+        point("topics.made")
+        cursor = _after(self.cursor, piece)
+        sent: list[Any] = []
+        writing = self._permit.writing()
+        async with writing, self._named(piece, sent), self._producer.transaction() as kafka:
+            sent += [await self._note(kafka, note) for note in notes]
+            sent += [future async for future in self._sent(kafka, piece)]
+            point("produce.rows")
+            cursor_sent = await self._send_cursor(kafka, cursor)
+            await asyncio.gather(*sent, cursor_sent)
+            point("commit.before")
+            self._permit.lease.check()
+        point("commit.after")
+        self._committed |= topics.keys()
+        self.cursor = cursor
+
+    async def _check_rights(self, topics: Iterable[str]) -> None:
+        """Raise KafkaDenied for a topic that the account may not write to, once for each in this run, and
+        TooFewBrokers for one that takes no records now.
+
+        In a transaction its refusal would be one of several partitions, and the others' be in doubt. And a
+        transaction is not complete before all of its partitions have its end.
+        """
+        unknown = {*topics} - self._writable
+        refused = await self._topics.unwritable(unknown)
+        if refused:
+            raise refused[min(refused)]
+        self._writable |= unknown
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a merge needs the time up to which this destination is published."""
+        return self._plans.progress
+
+    async def complete(self, time_ms: int) -> None:
+        """Commit that all of the source's commits before a time are published, in milliseconds since 1970."""
+        writing = self._permit.writing()
+        async with writing, self._producer.transaction() as kafka:
+            await (await self._send_progress(kafka, time_ms))
+            self._permit.lease.check()
+
+    async def _send_progress(self, kafka: Any, time_ms: int) -> Any:
+        topic = progress_topic(self._plans.prefix, self.cursor.destination)
+        value = {"complete_ms": time_ms, "epoch": self.cursor.epoch}
+        return await kafka.send(topic, value=orjson.dumps(value), partition=0)
+
+    async def prepare(self, topics: Mapping[str, int]) -> None:
+        """Have the topics of rows among these, with so many partitions: make what is missing, once.
+
+        Raises as ``Topics.ensure`` does.
+        """
+        wanted = sorted(topics.keys() - self._single)
+        plans = [self._plan_of(name, topics[name]) for name in wanted]
+        known = self.ids.known if self.ids is not None else {}
+        await self._topics.ensure(*plans, before={*self.written, *known, *self._committed})
+
+    async def unusable(
+        self, topics: Mapping[str, int], more: Mapping[str, int] | None = None
+    ) -> dict[str, AqueductError]:
+        """Return why topics of rows among these cannot be written to; makes those that are missing.
+
+        ``more``: those that are to have more partitions than they were written with, which are given to them.
+
+        Raises KafkaDenied or TooFewBrokers if the destination's own topics cannot be written to, and KafkaLost.
+        """
+        destination = self.cursor.destination
+        refused = await self._topics.unwritable({*self._single, *topics})
+        if own := sorted(self._single & refused.keys()):
+            raise refused[own[0]]
+        rows = {*topics} - self._single
+        rows.discard(dead_letters_topic(self._plans.prefix, destination))
+        found = {name: refused[name] for name in rows & refused.keys()}
+        for error in found.values():
+            error.context["destination"] = destination
+            if isinstance(error, KafkaDenied):
+                error.advice = "Grant it Write on the topic."
+        self._topics.forget(rows)
+        for name in sorted(rows - found.keys()):
+            try:
+                await self.prepare({name: topics[name]})
+                if self.ids is not None:
+                    await self.ids.check([name])
+            except (*OF_TOPICS, TooFewBrokers) as error:
+                error.context["destination"] = destination
+                found[name] = error
+        more = {name: count for name, count in (more or {}).items() if name not in found}
+        return found | await ungrown(more, self._topics, destination)
+
+    async def of_tables(
+        self,
+        error: AqueductError,
+        topics: Mapping[str, int],
+        tables: TablesOf,
+        *,
+        is_waiting: bool = False,
+    ) -> AqueductError:
+        """Return the error of the tables whose topics are its cause; itself if the cause is another.
+
+        ``topics``: those that were to be written to, with their partition counts. Those that take no records
+        now are waited for at first, unless the tables wait already (``is_waiting``).
+        """
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS if isinstance(error, KafkaLost) else None):
+                unfit = await self.unusable(topics)
+                waited_for = {} if is_waiting else await self._waited_for(topics, unfit)
+        except (KafkaLost, TimeoutError) as lost:
+            # If Kafka does not answer, or own topics take no records: it is waited for.
+            if isinstance(error, KafkaLost):
+                return lost if isinstance(lost, TooFewBrokers) else error
+            raise
+        unfit = {name: one for name, one in unfit.items() if name not in waited_for}
+        refused = {name: one for name, one in self._refused.items() if name not in unfit}
+        unusable = refused | unfit
+        found = {name: one.in_one_line for topic, one in unusable.items() for name in tables(topic)}
+        if not found or not all(tables(topic) for topic in unusable):
+            return waited_for[min(waited_for)] if waited_for and not unusable else error
+        digests: dict[TableName, dict[str, str]] = {}
+        for topic, digest in (await self.digests(refused)).items():
+            for name in tables(topic):
+                digests.setdefault(name, {})[topic] = digest
+        return TopicUnusable.of_all(found, digests)
+
+    async def _waited_for(
+        self, topics: Iterable[str], unfit: Mapping[str, AqueductError]
+    ) -> dict[str, AqueductError]:
+        """Those topics that take no records now and are waited for: not for long yet, or no other topic of rows
+        takes any, so that nothing could be published without them."""
+        now = time.monotonic()
+        offline: dict[str, AqueductError] = {
+            name: one for name, one in unfit.items() if isinstance(one, TooFewBrokers)
+        }
+        for name in {*topics} - offline.keys():
+            self._offline.pop(name, None)
+        if not offline:
+            return {}
+        others = {*self.written} - offline.keys()
+        refused = await self._topics.unwritable(others)
+        if self.written and not others - refused.keys():
+            return offline
+        return {
+            name: one
+            for name, one in offline.items()
+            if now - self._offline.setdefault(name, now) < self._plans.offline_seconds
+        }
+
+    async def digests(self, topics: Collection[str]) -> dict[str, str]:
+        """Digests of what brokers judge records of these topics by."""
+        if not topics:
+            return {}
+        found = await self._topics.digests(topics)
+        ours = f"{self._producer.compression} {self._plans.max_message_bytes}"
+        return {name: f"{ours} {digest}" for name, digest in found.items()}
+
+    def _plan_of(self, name: str, partitions: int) -> TopicPlan:
+        """Return the plan of a topic that is created at its first write."""
+        destination = self.cursor.destination
+        if name == dead_letters_topic(self._plans.prefix, destination):
+            return self._plans.dead_letters(destination)
+        return self._plans.rows(name, partitions, self.written.get(name))
+
+    @contextlib.asynccontextmanager
+    async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
+        """Name the record in the error if the broker refuses a batch as too large, and the topics that take
+        none; ``sent`` ends with the batches."""
+        self._refused = {}
+        try:
+            yield
+        except KafkaSlow as error:
+            raise KafkaSlow(
+                error.detail, records=piece.records, bytes=sum(len(b.raw) for b in piece.batches)
+            ) from error
+        except KafkaRefused:
+            self._refused = refused_topics(_of_batches(piece, sent))
+            raise
+        except RecordTooLarge as error:
+            batch = refused_batch(_of_batches(piece, sent), error.__cause__)
+            if batch is None:
+                raise
+            limit = await self._topics.largest(batch.topic)
+            found = too_large(batch, limit)
+            if (
+                isinstance(found, RecordTooLarge)
+                and limit
+                and limit < self._plans.max_message_bytes
+            ):
+                # By the topic's own limit; what exceeds ours is a matter of the setting ``oversize``.
+                self._refused = {batch.topic: found}
+            raise found from error
+
+    async def _sent(self, kafka: Any, piece: Piece) -> Any:
+        for version in piece.tables.versions:
+            yield await self._send_version(kafka, version)
+            value = journal.encoded(version.to_json())
+            yield await self._note(kafka, (journal.version_key(version), value))
+        # A checkpoint of the history, among the notes, is older than this piece; so its records follow it.
+        for note in piece.notes:
+            yield await self._note(kafka, note)
+        for record in piece.tables.history:
+            for note in history_records(record):
+                yield await self._note(kafka, note)
+        point("produce.schemas")
+        if self._plans.progress and piece.committed_ms:
+            time_ms = self.stated(piece.committed_ms)
+            if time_ms is not None:
+                yield await self._send_progress(kafka, time_ms)
+        for batch in piece.batches:
+            yield await send_finished(kafka, batch)
+
+    async def _send_version(self, kafka: Any, version: TableVersion) -> Any:
+        """Send a table version to its topic."""
+        key, value = orjson.dumps(version.key_json()), orjson.dumps(version.to_json())
+        return await kafka.send(
+            schemas_topic(self._plans.prefix), key=key, value=value, partition=0
+        )
+
+    async def _note(self, kafka: Any, note: Note) -> Any:
+        """Send a journal record."""
+        return await kafka.send(
+            journal_topic(self._plans.prefix),
+            key=note[0],
+            value=note[1],
+            partition=self._journal_partition(),
+        )
+
+    def _journal_partition(self) -> int:
+        return journal.partition_of(self.cursor.destination, self._plans.journal_partitions)
+
+    async def _send_cursor(self, kafka: Any, cursor: Cursor) -> Any:
+        note = journal.cursor_key(cursor.destination), journal.encoded(cursor.to_json())
+        return await self._note(kafka, note)
+
+
+async def ungrown(
+    counts: Mapping[str, int], topics: Topics, destination: str
+) -> dict[str, AqueductError]:
+    """Give each of these topics so many partitions; return why some of them have fewer."""
+    found: dict[str, AqueductError] = {}
+    for name, count in sorted(counts.items()):
+        try:
+            await topics.grow({name: count})
+        except KafkaDenied as error:
+            found[name] = KafkaDenied(error.detail, remedy="Grant it Alter on the topic.")
+        except OF_TOPICS as error:
+            found[name] = error
+        if (why := found.get(name)) is not None:
+            why.context |= {"topic": name, "destination": destination}
+    return found
+
+
+def _of_batches(piece: Piece, sent: list[Any]) -> Iterable[tuple[FinishedBatch, Any]]:
+    """The batches of a piece with what came of each, which ``sent`` ends with."""
+    return zip(reversed(piece.batches), reversed(sent), strict=False)
+
+
+def _after(cursor: Cursor, piece: Piece) -> Cursor:
+    """Return the cursor after a piece is committed."""
+    old = cursor.offset
+    gtids = old.gtid_set
+    if gtids is not None and piece.trace.gtids:
+        gtids = gtids.copy()
+        for source, first, last in piece.trace.gtids:
+            gtids.add_interval(source, first, last)
+    return Cursor(
+        destination=cursor.destination,
+        installation=cursor.installation,
+        epoch=cursor.epoch,
+        seq=piece.seq,
+        versions=piece.version_count,
+        offset=SourceOffset(
+            server_uuid=old.server_uuid, coordinates=piece.coordinates, gtid_set=gtids
+        ),
+        resume=piece.resume,
+        prepared=_decided(cursor.prepared, piece.trace.decisions),
+        history=max((record.number for record in piece.tables.history), default=cursor.history),
+        written_ms=time.time_ns() // 1_000_000,
+        proof=cursor.proof.after(piece.trace.landmark, piece.trace.recent, piece.trace.head),
+    )
+
+
+def _decided(
+    prepared: Mapping[str, PreparedPosition], decisions: list[Decision]
+) -> Mapping[str, PreparedPosition]:
+    """Return the prepared XA transactions after these decisions."""
+    if not decisions:
+        return prepared
+    after = dict(prepared)
+    for xid, position in decisions:
+        if position is None:
+            after.pop(xid, None)
+        else:
+            after[xid] = position
+    return after

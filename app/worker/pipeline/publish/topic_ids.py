@@ -1,0 +1,129 @@
+"""Kafka's ids of the topics that a run writes to, compared with those in the journal.
+
+Invariant: nothing is written to a topic before its id was compared once in the run, or noted in the same Kafka
+transaction. A topic that is made again while the run lasts is found within seconds. A difference counts only if
+a second look has it too, as a broker may lag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from connectors.errors import AqueductError, Retry, RunRestarts, TopicReplaced
+from connectors.kafka.topics.topics import Topics
+from tables.journal_format import Entry as Note
+from tables.state.known_topics import KnownTopic, note_of
+
+_LOOK_SECONDS = 5.0
+_AGAIN_SECONDS = 1.0
+_MOST_NAMES = 20
+"""Topics, and tables of each, that an error names."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicIds:
+    """The topics of one run of a destination, or of a unit of work beside them."""
+
+    destination: str
+    topics: Topics
+    reread: str
+    """A topic whose records each run reads again, and judges: the journal, which cannot have its own id."""
+    known: dict[str, str] = field(default_factory=dict)
+    """The ids in the journal."""
+    tables: Callable[[], Mapping[str, Iterable[str]]] = dict
+    """Returns the names of the tables that were published to each topic."""
+    suspects: frozenset[str] = frozenset()
+    """The topics that were made again, by the last look."""
+    _confirmed: dict[str, str] = field(default_factory=dict)
+    """The topics that were compared in this run."""
+
+    async def confirm(self, names: Collection[str]) -> list[Note]:
+        """Compare topics that exist; return the notes of those that are not in the journal.
+
+        Raises TopicReplaced for those that were made again. Each topic is asked for once.
+        """
+        unknown = [name for name in names if name not in self._confirmed]
+        if not unknown:
+            return []
+        found = await self.check(unknown)
+        self._confirmed |= found
+        now_ms = time.time_ns() // 1_000_000
+        new = {
+            name: KnownTopic(destination=self.destination, topic=name, id=one, ts_ms=now_ms)
+            for name, one in found.items()
+            if name not in self.known and name != self.reread
+        }
+        return [note_of(one) for one in new.values()]
+
+    async def check(self, names: Collection[str]) -> Mapping[str, str]:
+        """Return the ids of those of these topics that exist; raise TopicReplaced for those made again."""
+        found = await self.topics.ids(names)
+        if self._replaced(found):
+            await asyncio.sleep(_AGAIN_SECONDS)
+            found = await self.topics.ids(names)
+            self._refuse(self._replaced(found))
+        return found
+
+    async def watch(self) -> None:
+        """Look for topics that are made again, until cancelled; raise TopicReplaced.
+
+        RunRestarts if it is the one that each run reads again.
+        """
+        suspected: set[str] = set()
+        while True:
+            await asyncio.sleep(_AGAIN_SECONDS if suspected else _LOOK_SECONDS)
+            try:
+                found = await self.topics.ids(list(self._confirmed))
+            except AqueductError as error:
+                if error.retry is not Retry.TIMED:
+                    raise
+                continue  # the run reports it, if it lasts
+            replaced = {name for name, one in found.items() if one != self._confirmed[name]}
+            if self.reread in replaced & suspected:
+                raise RunRestarts(f"as {self.reread} was deleted and made again")
+            self._refuse(replaced & suspected)
+            suspected = replaced
+
+    def _replaced(self, found: Mapping[str, str]) -> set[str]:
+        return {
+            name
+            for name, one in found.items()
+            if name != self.reread and self.known.get(name, one) != one
+        }
+
+    def _refuse(self, replaced: Collection[str]) -> None:
+        """Raise TopicReplaced for topics that were made again, if there are any."""
+        self.suspects = frozenset(replaced)
+        if not replaced:
+            return
+        tables = self.tables()
+        names = sorted(replaced)[:_MOST_NAMES]
+        of_topics = {name: sorted(tables.get(name, ()))[:_MOST_NAMES] for name in names}
+        listed = [f"{name} ({', '.join(of)})" if of else name for name, of in of_topics.items()]
+        more = len(replaced) - len(names)
+        raise TopicReplaced(
+            "; ".join([*listed, *([f"and {more} more"] if more else [])]),
+            destination=self.destination,
+            remedy=_remedy(
+                self.destination,
+                ["--all"] if more else names,
+                [table for of in of_topics.values() for table in of],
+            ),
+        )
+
+
+def _remedy(destination: str, topics: Iterable[str], tables: Collection[str]) -> str:
+    """What ends it: the commands with these names."""
+    accept = " ".join(map(shlex.quote, [destination, *topics]))
+    again = " ".join(map(shlex.quote, [destination, *tables]))
+    text = (
+        "Nothing more is written to it. What it held is gone, unless it was restored from a copy. Continue "
+        f"with it as it is: python -m app destination accept-topic {accept} --why REASON"
+    )
+    if tables:
+        text += f"; publish existing rows again: python -m app snapshot start {again}"
+    return f"{text}."

@@ -1,0 +1,278 @@
+"""The stage of a decoder: gather, number and encode a portion.
+
+Invariant: gathering and encoding are independent of other portions and may run in any process; numbering runs
+in the order of the portions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.worker.pipeline.decoded_share import DecodedShare, DecodedShares
+from app.worker.pipeline.encode.encode import Encoder
+from app.worker.pipeline.entered_share import RemovedShare, SelectedShare, WatchShare
+from app.worker.pipeline.formats.registry import value_counter
+from app.worker.pipeline.gather.captured_tables import CapturedTables, Schema
+from app.worker.pipeline.gather.gather import Gathering
+from app.worker.pipeline.gather.gathered import Gathered
+from app.worker.pipeline.gather.inserted_events import Inserting
+from app.worker.pipeline.gather.selected import GatheringSelected
+from app.worker.pipeline.gather.statement_changes import StatementJudge
+from app.worker.pipeline.gather.transaction_split import Share, Sharing
+from app.worker.pipeline.number.changed_keys import ChangedKeys
+from app.worker.pipeline.number.table_versions import Name, VersionBook
+from app.worker.pipeline.piece_parts import QuarantinedTable, UnloggedChange
+from app.worker.pipeline.portions.captured_chunk import CapturedChunk
+from app.worker.pipeline.portions.inserted_rows import InsertedRows
+from app.worker.pipeline.portions.key_watch import KeyWatch
+from app.worker.pipeline.portions.new_rules import NewRules
+from app.worker.pipeline.portions.portion import Effect, Portion
+from app.worker.pipeline.portions.removed_rows import RemovedRows
+from app.worker.pipeline.portions.selected_rows import SelectedRows
+from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.statement_effect import Applied
+from connectors.errors import AqueductError
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.event_names import HARMLESS
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server
+from connectors.mysql.landmark import landmark_in
+from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
+from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.transaction_reader import TransactionReader
+from tables.history.record import SchemaRecord
+from tables.rules.table_version import TableVersion
+from tables.state.cursor_proof import FileHead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpec:
+    """The parameters of a decoder, which are sent to its process."""
+
+    rules: Rules
+    server_uuid: str
+    charsets: Charsets
+    mariadb: bool
+    epoch: int
+    versions: Mapping[Name, TableVersion]
+    server: Server
+    has_column_names: bool = True
+    """Whether the binlog has column names, so that a table without history can be read."""
+    fingerprints: bool = False
+    """Whether fingerprints are kept, to recognize transactions on another server."""
+    has_gtids: bool = False
+    """Whether the server's transactions have GTIDs."""
+    known: Mapping[Name, Schema] = field(default_factory=dict)
+    """Captured tables as in their history at the start of this run; empty if none is kept."""
+
+    def make(self) -> ChunkStage:
+        """Make the stage."""
+        return ChunkStage(self)
+
+
+class ChunkStage:
+    """Decodes portion after portion, for one run of a destination."""
+
+    def __init__(self, spec: StageSpec) -> None:
+        self._spec = spec
+        self._has_prints, self._has_gtids = spec.fingerprints, spec.has_gtids
+        self._reader = TransactionReader(spec.server_uuid, spec.charsets, mariadb=spec.mariadb)
+        self._inserting = Inserting(mariadb=spec.mariadb)
+        self.book = VersionBook(
+            spec.rules.destination, known=spec.versions, spread=spec.rules.spread
+        )
+        self._keys = ChangedKeys()
+        self._watched: frozenset[Name] = frozenset()
+        self._follow(spec.rules, spec.known)
+
+    def _follow(self, rules: Rules, known: Mapping[Name, Schema]) -> None:
+        """Decode by these rules from now on."""
+        spec, self.rules = self._spec, rules
+        self._captures = rules.routes.captures
+        self.tables = CapturedTables(
+            rules.routes,
+            spec.charsets,
+            server=spec.server,
+            has_column_names=spec.has_column_names,
+            shadows=rules.shadow_rules(),
+            known=known,
+        )
+        self._passing = StatementJudge(self.tables, spec.server, rules.trusted)
+        connector = "mariadb" if spec.mariadb else "mysql"
+        self.encoder = Encoder(
+            rules, connector=connector, epoch=spec.epoch, spread=self.book.partitions
+        )
+
+    def decode(self, portion: Portion, learned: Sequence[Effect]) -> DecodedShares:
+        """Decode the portion up to the first event that cannot be read or published (first step).
+
+        ``learned``: the effects of earlier portions that this stage does not know yet.
+        """
+        self.rules.routes.rest()
+        for effect in learned:
+            self._learn(effect)
+        if isinstance(portion, CapturedChunk):
+            return self._chunk(portion.chunk, portion.effect)
+        if isinstance(portion, InsertedRows):
+            return self._inserted(portion)
+        if isinstance(portion, SelectedRows):
+            return DecodedShares([self._selected(portion)])
+        if isinstance(portion, RemovedRows):
+            return DecodedShares([self._removed(portion)])
+        if isinstance(portion, KeyWatch):
+            return DecodedShares([WatchShare(self.encoder, self.book, self._keys, portion)])
+        # New rules have no changes of their own.
+        assert isinstance(portion, NewRules)
+        return DecodedShares([self.inserted(Gathered(), portion.start)])
+
+    def _learn(self, effect: Effect) -> None:
+        if isinstance(effect, NewRules):
+            self._follow(effect.rules, effect.known)
+        elif isinstance(effect, KeyWatch):
+            self._watched = effect.tables
+        elif effect.record is not None:
+            self.tables.learn(effect.record)
+
+    def _chunk(self, chunk: Chunk, effect: Applied | None) -> DecodedShares:
+        reader = self._reader
+        gathering = Sharing(
+            self.tables,
+            self.rules,
+            value_counter,
+            applied=effect,
+            passing=self._passing,
+            digests=self._digests,
+            landmark=lambda last: landmark_in(chunk, reader.ended, last),
+            is_cut=not chunk.begins_between,
+            watched=self._watched,
+        )
+        try:
+            reader.read(chunk, gathering)
+        except AqueductError as error:
+            gathering.gathered.stop(error)
+        shares = gathering.all(reader.open)
+        events = _events(reader.seen, [share.gathered for share in shares], chunk.passed)
+        reader.seen = [0] * 256
+        parts = [self._part(chunk, share) for share in shares[:-1]]
+        return DecodedShares([*parts, self._part(chunk, shares[-1], events, effect)])
+
+    def _part(
+        self,
+        chunk: Chunk,
+        share: Share,
+        events: Counter[tuple[int, str]] | None = None,
+        effect: Applied | None = None,
+    ) -> DecodedShare:
+        head = FileHead(file=chunk.start.file, created=chunk.created) if chunk.created else None
+        noted = effect.record if effect is not None and share.gathered.error is None else None
+        return DecodedShare(
+            self.encoder,
+            self.book,
+            self._keys,
+            share.gathered,
+            chunk.start,
+            open_=share.open,
+            events=events,
+            landmark=share.landmark,
+            head=head,
+            history=[noted] if noted else [],
+            lost=self._lost(noted) if noted else [],
+            unlogged=_unlogged(chunk, share.gathered, effect),
+        )
+
+    def _lost(self, record: SchemaRecord) -> list[QuarantinedTable]:
+        """Return the tables that can no longer be read after a statement."""
+        why = record.reason or ""
+        return [
+            QuarantinedTable(name=name, why=why, since=record.position)
+            for name in self.tables.lost(record)
+        ]
+
+    def _inserted(self, portion: InsertedRows) -> DecodedShares:
+        gathering = Gathering(self.tables, self.rules, value_counter, watched=self._watched)
+        try:
+            self._inserting.transactions(portion.events, gathering)
+        except AqueductError as error:
+            gathering.gathered.stop(error)
+        return DecodedShares([self.inserted(gathering.gathered, portion.start)])
+
+    def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedShare:
+        """Return the share of events from outside a chunk; it neither begins nor ends a source transaction."""
+        gathered.first = None
+        return DecodedShare(self.encoder, self.book, self._keys, gathered, start)
+
+    def _selected(self, portion: SelectedRows) -> SelectedShare:
+        start = portion.start
+        transaction = Transaction(
+            start.file, start.pos, None, 0, portion.read, portion.read_ms, portion.server_id
+        )
+        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        try:
+            if portion.empties:
+                gathering.empty(transaction, portion.table, start.pos)
+            if portion.blocks or portion.removes:
+                table_map = self._inserting.mapped(portion.table_map)
+                gathering.all(transaction, table_map, portion.blocks, start.pos)
+                gathering.remove(transaction, table_map, portion.removes, start.pos)
+            gathering.finish(transaction)
+            if portion.replaced:
+                gathering.replaced(transaction, portion.table, start.pos)
+        except AqueductError as error:
+            gathering.gathered.stop(error)
+        return SelectedShare(self.encoder, self.book, self._keys, portion, gathering)
+
+    def _removed(self, portion: RemovedRows) -> RemovedShare:
+        start = portion.start
+        transaction = Transaction(
+            start.file, start.pos, None, 0, portion.name, portion.removed_ms, portion.server_id
+        )
+        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        try:
+            if portion.rows:
+                table_map = self._inserting.mapped(portion.table_map)
+                gathering.delete(transaction, table_map, portion.rows, start.pos)
+                if portion.is_last:
+                    gathering.end_of_parts(transaction, is_first=portion.ordinal == 0)
+        except AqueductError as error:
+            gathering.gathered.stop(error)
+        return RemovedShare(self.encoder, self.book, self._keys, portion, gathering, transaction)
+
+    def _digests(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
+        if self._has_gtids:
+            return RecentTransactions(self._captures, is_cut)
+        return FingerprintWindow(self._captures) if self._has_prints else None
+
+
+def _events(
+    seen: list[int], gathered: list[Gathered], passed: dict[int, int]
+) -> Counter[tuple[int, str]]:
+    """Return events by type and outcome."""
+    filtered = sum((one.filtered for one in gathered), Counter[int]())
+    given_up = sum((one.given_up for one in gathered), Counter[int]())
+    events: Counter[tuple[int, str]] = Counter()
+    for kind, count in enumerate(seen):
+        if (rest := count - filtered[kind] - given_up[kind]) > 0:
+            handling = "passed" if kind in HARMLESS else "decoded"
+            events[kind, handling] = rest
+    for kind, count in filtered.items():
+        events[kind, "filtered"] += count
+    for kind, count in given_up.items():
+        events[kind, "given up"] += count
+    for kind, count in passed.items():
+        events[kind, "passed"] += count
+    return events
+
+
+def _unlogged(chunk: Chunk, gathered: Gathered, effect: Applied | None) -> list[UnloggedChange]:
+    """Return the tables of which the statement at a chunk's end changed rows without row events."""
+    if effect is None or gathered.error is not None or not effect.unlogged:
+        return []
+    gtid = gathered.last.gtid if gathered.last is not None else None
+    at = (
+        chunk.start if gathered.end_pos is None else Coordinates(chunk.start.file, gathered.end_pos)
+    )
+    return [UnloggedChange(name, what, gtid, str(at)) for name, what in effect.unlogged]

@@ -1,0 +1,182 @@
+"""Release of a quarantined table: its events are decoded by the operator's definition, in order.
+
+Invariant: each event is decoded once and in stream order, so quarantined statements take effect
+between the rows around them. If an event does not fit, the release ends before it, and the table
+stays quarantined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.worker.pipeline.formats.registry import value_counter
+from app.worker.pipeline.gather.gather import Gathering, weight
+from app.worker.pipeline.gather.gathered import Gathered
+from app.worker.pipeline.gather.inserted_events import Inserting
+from app.worker.pipeline.gather.items import Ddl, values_of
+from app.worker.pipeline.gather.parked_event import ParkedEvent
+from app.worker.pipeline.hidden_statement import hidden_table
+from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.stage import ChunkStage, StageSpec
+from connectors.errors import AqueductError, DdlUnresolved, RuleImpossible
+from connectors.mysql.binlog.execution import execution_of
+from connectors.mysql.binlog.query_session import session_of
+from connectors.mysql.binlog.statement_kind import Kind
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Database, Table
+from connectors.mysql.ddl.parsed_statement import parse_statement
+from connectors.mysql.position import Coordinates
+from connectors.mysql.schema.definition_from_table_map import adopted
+from tables.state.cursor import Cursor
+from tables.state.quarantine import Entry, Outcome, Resolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """Decoded events of the quarantine, and the progress up to them."""
+
+    piece: Piece
+    entry: Entry
+    events: int
+    """The number of given events that were decoded."""
+
+
+class Release:
+    """Decodes the quarantined events of one table, by one resolution."""
+
+    def __init__(self, spec: StageSpec, resolution: Resolution, entry: Entry) -> None:
+        self._charsets = spec.charsets
+        self._resolution, self._server = resolution, spec.server
+        self._entry = entry
+        is_continued = entry.resolution == resolution.id and entry.outcome is Outcome.RELEASING
+        has_definition = is_continued or resolution.keeps_definition
+        self.table = entry.table if has_definition else resolution.table
+        """The definition for the next event; None if the binlog itself gives it."""
+        self._by_binlog = resolution.table is None and not resolution.keeps_definition
+        self._is_reached = has_definition
+        """Whether statements take effect from here on. An operator's definition is that of the first
+        rows, so it already includes the statements before them; the quarantine's own does not."""
+        self.offset = entry.offset
+        """The lowest offset of the next event in the quarantine topic."""
+        # Their transactions' ends are already published; an event that does not fit is refused, not
+        # sent to the dead letters.
+        rules = replace(spec.rules, markers=False, part_markers=False, undecodable_limit=0)
+        self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
+        self._stage.tables.put(resolution.name, self.table)
+        self._inserting = Inserting(mariadb=spec.mariadb)
+        self._last: TableMap | None = None
+        latest = spec.versions.get(resolution.name)
+        self._nullable = {
+            column.name: column.nullable for column in (latest.definition.columns if latest else ())
+        }
+        """Which columns may be NULL, by the latest event that shows it."""
+
+    def decode(self, events: Sequence[ParkedEvent], cursor: Cursor) -> Released:
+        """Decode the next events, in their order, as many as one Kafka transaction takes; the
+        progress shows whether all of these fitted."""
+        gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
+        outcome, reason, done, size = Outcome.RELEASING, "", 0, 0
+        for event in events:
+            known = len(gathering.gathered.items)
+            try:
+                self._gather(event, gathering)
+            except AqueductError as error:
+                position = Coordinates(event.transaction.file, event.pos)
+                outcome, reason = Outcome.REFUSED, f"{error.name} at {position}: {error.detail}"
+                break
+            self.offset, done = event.offset + 1, done + 1
+            size += sum(weight(item, values_of(item)) for item in gathering.gathered.items[known:])
+            if size >= self._stage.rules.max_bytes:
+                break
+        entry = self.entry(outcome, reason)
+        return Released(piece=self._piece(gathering.gathered, cursor), entry=entry, events=done)
+
+    def definition(self, database: Database) -> Table | None:
+        """Return the table's definition after all quarantined events; from the binlog, its last one."""
+        if self._by_binlog and self._last is not None:
+            return adopted(self._last, self._charsets, database=database, nullable=self._nullable)
+        return self.table
+
+    def entry(self, outcome: Outcome, reason: str = "") -> Entry:
+        """Return the journal entry of the progress."""
+        table: Table | None = None
+        if outcome is Outcome.RELEASING or (outcome is Outcome.REFUSED and self._is_reached):
+            table = self.table
+        elif outcome is Outcome.REFUSED:
+            table = self._entry.table
+        return replace(
+            self._entry,
+            offset=self.offset,
+            resolution=self._resolution.id,
+            outcome=outcome,
+            reason=reason,
+            table=table,
+            given=None,
+            lost=0,
+        )
+
+    def _gather(self, event: ParkedEvent, gathering: Gathering) -> None:
+        if event.query is not None:
+            self._state(event, gathering.gathered)
+            return
+        table_map = self._last = self._inserting.event(event.rows, gathering)
+        if not table_map.hides_not_null:
+            self._nullable = {one.name or "": one.nullable for one in table_map.columns}
+        self._is_reached = True
+
+    def _state(self, event: ParkedEvent, gathered: Gathered) -> None:
+        """Apply a statement between the rows: it is already on the DDL topic, and takes its effect here."""
+        query = event.query
+        assert query is not None
+        if event.statement == Kind.TRUNCATE.value:
+            route = self._stage.tables.route(event.name)
+            if route is not None and route.deletes_rows:
+                why = "its TRUNCATE waits, and truncates is deletes; set record or omit until it is released"
+                raise RuleImpossible.of(event.name, why)
+            emptied = (route,) if route is not None and route.records_truncates else ()
+            at = event.pos, event.ordinal
+            item = Ddl(
+                event.transaction, Kind.TRUNCATE, query, *at, emptied, None, (), is_published=False
+            )
+            gathered.items.append(item)
+            gathered.values += item.values
+        elif self._is_reached and not self._by_binlog:
+            self.table = self._after(event)
+            self._stage.tables.put(event.name, self.table)
+
+    def _after(self, event: ParkedEvent) -> Table | None:
+        """Return the definition after a statement; None if the table is gone."""
+        query = event.query
+        assert query is not None
+        catalog = Catalog(self._server)
+        if self.table is not None:
+            catalog.put(event.name, self.table)
+        session = session_of(
+            query.status,
+            database=query.database,
+            thread=query.thread,
+            charsets=self._charsets,
+            mariadb=self._server.mariadb,
+        )
+        # As the history has it: else a column that the statement adds would be another one here.
+        execution = execution_of(query, event.transaction.id)
+        parsed = replace(parse_statement(query.sql, self._server, session), execution=execution)
+        try:
+            catalog.apply_parsed(parsed)
+        except DdlUnresolved:
+            if self.table is not None:
+                raise
+            # The history did not know the table either: its rows describe themselves, or do not fit.
+            return None
+        table = catalog.get(event.name)
+        routes = self._stage.rules.routes
+        return None if table is None else hidden_table(event.name, table, routes)
+
+    def _piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
+        """Return the gathered batch, numbered after the last one, at the cursor's position."""
+        decoded = self._stage.inserted(gathered, cursor.offset.coordinates)
+        decoded.number(Numbers.of(cursor), [])
+        return decoded.encode()

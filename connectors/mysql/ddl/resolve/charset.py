@@ -1,0 +1,129 @@
+"""The character set of a table after ALTER TABLE, and the one its columns are converted to.
+
+Invariant: CONVERT TO applies to columns, and to the table's own character set unless an option sets
+that; MySQL applies all of it in the statement's order, in MariaDB options take precedence. A
+collation is valid until a later character set replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from connectors.mysql.ddl.definition import Column, Database, Server
+from connectors.mysql.ddl.resolve.columns import Terms
+from connectors.mysql.ddl.resolve.create import chosen
+from connectors.mysql.ddl.server_version import since
+from connectors.mysql.ddl.statement.alter_actions import Action, ConvertTo, SetOptions
+from connectors.mysql.ddl.statement.column_spec import NO_CHARSET, Charset, ColumnSpec
+from connectors.mysql.ddl.types.collations import longest
+from connectors.mysql.ddl.types.enum_labels import labels_in
+from connectors.mysql.ddl.types.text import OF_BYTES, OF_TEXT, holding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """The possible meanings of DEFAULT."""
+
+    database: Database
+    """The table's database."""
+    selected: Database
+    """The session's database."""
+
+
+def after(
+    actions: Sequence[Action], current: Database, defaults: Defaults, terms: Terms
+) -> Database:
+    """A table's own character set after an ALTER."""
+    clause = NO_CHARSET
+    mariadb = terms.server.mariadb
+    for action in actions:
+        if isinstance(action, ConvertTo) and not mariadb:
+            clause = _without_default(action.charset, defaults)
+        elif isinstance(action, SetOptions):
+            clause = _and_then(clause, action.options.charset)
+    if not clause and mariadb:
+        clause = next(
+            (one.charset for one in reversed(actions) if isinstance(one, ConvertTo)), clause
+        )
+    return chosen(clause, defaults.database, terms, current) if clause else current
+
+
+def target(
+    actions: Sequence[Action], current: Database, defaults: Defaults, terms: Terms
+) -> Database | None:
+    """The character set to which CONVERT TO converts columns; None without it."""
+    found = [action.charset for action in actions if isinstance(action, ConvertTo)]
+    if not found:
+        return None
+    clause = found[-1] if terms.server.mariadb else _without_default(found[-1], defaults)
+    return chosen(clause, defaults.database, terms, current)
+
+
+def _and_then(before: Charset, clause: Charset) -> Charset:
+    """Combine the clauses of two actions."""
+    if not clause:
+        return before
+    if clause.charset is None:
+        return replace(before, collation=clause.collation, collation_first=False)
+    if clause.collation is None:
+        first = before.collation is not None
+        return Charset(charset=clause.charset, collation=before.collation, collation_first=first)
+    return clause
+
+
+def _without_default(clause: Charset, defaults: Defaults) -> Charset:
+    """CONVERT TO CHARACTER SET DEFAULT in full; MySQL uses the selected database."""
+    if clause.charset != "default":
+        return clause
+    own = defaults.selected
+    return Charset(charset=own.charset, collation=clause.collation or own.collation)
+
+
+# --- columns that are converted and changed at once -------------------------------------------------
+
+
+def converting(spec: ColumnSpec, to: Database, server: Server) -> ColumnSpec:
+    """A column's definition with CONVERT TO's character set in place of its own; BINARY still
+    applies, though together with a character set of its own only in MySQL before 8.0."""
+    own = spec.type
+    binary = own.binary and (
+        own.charset is None or not since(server, mysql=(8, 0, 0), mariadb=(0, 0, 0))
+    )
+    collation = None if binary else to.collation
+    kind = replace(own, charset=to.charset, collation=collation, binary=binary)
+    return replace(spec, type=kind)
+
+
+def resized(spec: ColumnSpec, old: Column, new: Column, to: Database) -> Column:
+    """A changed column as MySQL sizes it if the statement contains CONVERT TO: a TEXT or BLOB,
+    other than the longest, is enlarged to hold the characters of the old column."""
+    word = OF_BYTES.get(new.type, new.type)
+    if word not in OF_TEXT or spec.type.arguments or word.startswith(("long", "char", "varchar")):
+        return new
+    each = 1 if new.charset is None else longest(to.charset)
+    name = holding(min(_characters(old) * each, 0xFFFFFFFF))
+    return replace(new, type=name if new.charset is not None else OF_TEXT[name])
+
+
+_SIZES = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
+_OTHER_WIDTH = 20
+"""For a number or a time as text; only whether it is short matters."""
+
+
+def _characters(column: Column) -> int:
+    """The number of characters that a column holds."""
+    word, _, rest = column.type.partition("(")
+    if word.endswith(("text", "blob")):
+        size = _SIZES[word[:-4]]
+        return size if column.charset is None else size // longest(column.charset)
+    if word in ("enum", "set"):
+        lengths = [len(label) for label in labels_in(column.type)]
+        return max(lengths) if word == "enum" else sum(lengths) + len(lengths) - 1
+    if word.endswith(("char", "binary", "decimal")):
+        return int(rest.partition(")")[0].partition(",")[0])
+    if word == "json" or word.endswith(
+        ("geometry", "point", "linestring", "polygon", "collection")
+    ):
+        return 0xFFFFFFFF
+    return _OTHER_WIDTH

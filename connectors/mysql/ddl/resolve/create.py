@@ -1,0 +1,97 @@
+"""The table that CREATE TABLE creates.
+
+Invariant: it is what the server would create, including generated names of keys; a definition that
+the server would refuse is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Column, Database, Index, Table
+from connectors.mysql.ddl.resolve import keys
+from connectors.mysql.ddl.resolve.columns import Refused, Terms, made, required
+from connectors.mysql.ddl.resolve.options import text_of
+from connectors.mysql.ddl.statement.column_spec import Charset, Period, TableOptions
+from connectors.mysql.ddl.statement.statement import CreateTable
+from connectors.mysql.ddl.types import collations
+
+
+def chosen(
+    charset: Charset, inherited: Database, terms: Terms, current: Database | None = None
+) -> Database:
+    """The character set and collation of a table or database."""
+    return collations.chosen(
+        charset.charset,
+        charset.collation,
+        inherited,
+        server=terms.server,
+        session=terms.session,
+        current=current,
+        collation_first=charset.collation_first,
+    )
+
+
+def created(
+    statement: CreateTable,
+    database: Database,
+    terms: Terms,
+    selected: Sequence[Column] = (),
+) -> Table:
+    """The table; ``selected`` are the columns of its query."""
+    defaults = chosen(statement.options.charset, database, terms)
+    columns = [made(spec, defaults, terms) for spec in statement.columns]
+    columns = _joined(columns, selected)
+    for period in statement.periods:
+        columns = with_period(columns, period)
+    specs = keys.with_periods(statement.indexes, statement.periods)
+    indexes = keys.with_geometries(keys.added((), specs, columns), columns, terms.server)
+    return finished(columns, indexes, defaults, statement.options)
+
+
+def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
+    """The table's own columns and those of the query: a column in both has the query's position."""
+    by_name = {lowered(column.name): column for column in own}
+    names = {lowered(column.name) for column in selected}
+    first = [column for column in own if lowered(column.name) not in names]
+    return [*first, *(by_name.get(lowered(column.name), column) for column in selected)]
+
+
+def with_period(columns: list[Column], period: Period) -> list[Column]:
+    """The columns, with those of a period NOT NULL."""
+    names = {lowered(period.begin), lowered(period.end)}
+    return [required(column) if lowered(column.name) in names else column for column in columns]
+
+
+def finished(
+    columns: list[Column], indexes: tuple[Index, ...], defaults: Database, options: TableOptions
+) -> Table:
+    """The table of these parts; its primary key's columns are NOT NULL."""
+    unique(columns)
+    return Table(
+        columns=tuple(keyed(columns, indexes)),
+        indexes=indexes,
+        charset=defaults.charset,
+        collation=defaults.collation,
+        options=text_of(options),
+    )
+
+
+def keyed(columns: list[Column], indexes: Sequence[Index]) -> list[Column]:
+    """The columns, with those of the primary key NOT NULL."""
+    primary = next((index.columns for index in indexes if index.name == keys.PRIMARY), ())
+    names = {lowered(name) for name in primary}
+    if not names:
+        return columns
+    return [required(column) if lowered(column.name) in names else column for column in columns]
+
+
+def unique(columns: Sequence[Column]) -> None:
+    """Raise Refused if two columns have the same name, or there is none at all."""
+    names = [lowered(column.name) for column in columns]
+    if not names:
+        raise Refused("a table has at least one column")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(f"there is a column {twice} already")

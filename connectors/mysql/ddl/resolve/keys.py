@@ -1,0 +1,272 @@
+"""A table's keys after a statement.
+
+Invariant: a key without a name gets the server's name for it; one that loses its last column is
+dropped; the primary key's columns are NOT NULL. A key that identifies no row never makes a
+statement fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Column, Index, Server
+from connectors.mysql.ddl.resolve.columns import Refused, same
+from connectors.mysql.ddl.statement.column_spec import IndexSpec, Part, Period
+
+PRIMARY = "PRIMARY"
+_MOST = 1000
+"""Keys in one statement; servers allow 64 and, for foreign keys, a few more."""
+_LENGTHY = ("char", "varchar", "binary", "varbinary")
+_SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
+_GEOMETRIES = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+     "geometrycollection", "geomcollection"}
+)  # fmt: skip
+
+
+def added(
+    indexes: Sequence[Index], specs: Iterable[IndexSpec], columns: Sequence[Column]
+) -> tuple[Index, ...]:
+    """The keys after adding some, the primary key first."""
+    found, wanted = list(indexes), list(specs)
+    if len(wanted) > _MOST:
+        raise Refused(f"{len(wanted)} keys are more than any server accepts")
+    foreign: list[IndexSpec] = []
+    for spec in wanted:
+        if spec.kind == "FOREIGN":
+            foreign.append(spec)
+        elif (index := _new(found, spec, columns)) is not None:
+            found.append(index)
+    for spec in foreign:
+        if not _is_covered(found, spec):
+            name = _foreign_name(found, spec)
+            made = _made(replace(spec, kind="KEY", name=name), found, columns)
+            found.append(replace(made, implicit=True))
+    found = [index for index in found if not (index.implicit and _gives_way(index, found))]
+    return tuple(sorted(found, key=lambda index: index.name != PRIMARY))
+
+
+def with_geometries(
+    indexes: Iterable[Index], columns: Sequence[Column], server: Server
+) -> tuple[Index, ...]:
+    """The keys as MariaDB has them: of a geometry it indexes the first bytes, also without a given length.
+
+    MySQL before 8.0 treats such a key of a POINT as covering the whole column, and later versions
+    refuse it.
+    """
+    if not server.mariadb:
+        return tuple(indexes)
+    found = {lowered(one.name) for one in columns if one.type.lower() in _GEOMETRIES}
+    return tuple(
+        replace(index, prefixed=True)
+        if not index.kind and any(lowered(name) in found for name in index.columns)
+        else index
+        for index in indexes
+    )
+
+
+def with_periods(specs: Iterable[IndexSpec], periods: Sequence[Period]) -> list[IndexSpec]:
+    """The keys, with a period's columns in place of the period: MariaDB's WITHOUT OVERLAPS."""
+    return [
+        replace(spec, parts=_spread(spec.parts, periods))
+        if any(part.without_overlaps for part in spec.parts)
+        else spec
+        for spec in specs
+    ]
+
+
+def _spread(parts: Sequence[Part], periods: Sequence[Period]) -> tuple[Part, ...]:
+    found: list[Part] = []
+    for part in parts:
+        if not part.without_overlaps:
+            found.append(part)
+            continue
+        period = next((one for one in periods if same(one.name, part.column)), None)
+        if period is None:
+            raise Refused(f"the period {part.column} of a key is not known")
+        found += (Part(column=period.end), Part(column=period.begin))
+    return tuple(found)
+
+
+def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Index | None:
+    """A new key; None if IF NOT EXISTS applies."""
+    index = _made(spec, found, columns)
+    there = next((other for other in found if same(other.name, index.name)), None)
+    if there is None:
+        return index
+    if spec.if_not_exists:
+        return None
+    if there.unique:
+        raise Refused(f"there is a key {index.name} already")
+    # It must be gone: perhaps a server created it for a foreign key.
+    found.remove(there)
+    return index
+
+
+def _made(spec: IndexSpec, others: Sequence[Index], columns: Sequence[Column]) -> Index:
+    by_name = {lowered(column.name): column for column in columns}
+    named: list[str] = []
+    for part in spec.parts:
+        column = by_name.get(lowered(part.column))
+        if column is None and part.column:
+            raise Refused(f"a key names a column {part.column} that does not exist")
+        named.append(column.name if column else "")
+    texts = tuple(map(_text, spec.parts))
+    lengths = zip(named, spec.parts, strict=True)
+    return Index(
+        name=_name(spec, named, others),
+        columns=tuple(named),
+        unique=spec.kind in (PRIMARY, "UNIQUE"),
+        prefixed=any(
+            part.length is not None and is_prefix(by_name[lowered(name)], part.length)
+            for name, part in lengths
+            if name
+        ),
+        parts=texts if any(texts) else (),
+        kind=spec.kind if spec.kind in _SPECIAL else "",
+        options=spec.options,
+    )
+
+
+def _text(part: Part) -> str:
+    length = "" if part.length is None else f"({part.length})"
+    order = " DESC" if part.descending else ""
+    overlaps = " WITHOUT OVERLAPS" if part.without_overlaps else ""
+    return f"{part.expression}{length}{order}{overlaps}"
+
+
+def _name(spec: IndexSpec, named: Sequence[str], others: Sequence[Index]) -> str:
+    """A key's name; by default that of its first column, with a number if it is taken."""
+    if spec.kind == PRIMARY:
+        return PRIMARY
+    if spec.name is not None:
+        return spec.name
+    first = "functional_index" if "" in named else named[0]
+    taken = {lowered(index.name) for index in others} | {lowered(PRIMARY)}
+    name, number = first, 2
+    while lowered(name) in taken:
+        name, number = f"{first}_{number}", number + 1
+    return name
+
+
+def is_prefix(column: Column, length: int) -> bool:
+    """Whether that many characters are only the beginning of a column."""
+    word, _, rest = column.type.partition("(")
+    if word in _LENGTHY:
+        whole = rest.partition(")")[0]
+        return not whole.isdecimal() or length < int(whole)
+    return word.endswith(("text", "blob")) or (word in _GEOMETRIES and word != "point")
+
+
+def _is_covered(indexes: Iterable[Index], spec: IndexSpec) -> bool:
+    """Whether a foreign key needs no new index."""
+    wanted = [lowered(part.column) for part in spec.parts]
+    return any(_begins_with(index, wanted) for index in indexes)
+
+
+def _gives_way(implicit: Index, indexes: Iterable[Index]) -> bool:
+    wanted = [lowered(name) for name in implicit.columns]
+    return any(_begins_with(index, wanted) for index in indexes if index is not implicit)
+
+
+def _begins_with(index: Index, wanted: list[str]) -> bool:
+    return not index.kind and [lowered(name) for name in index.columns[: len(wanted)]] == wanted
+
+
+def _foreign_name(indexes: Sequence[Index], spec: IndexSpec) -> str | None:
+    """A foreign key's name for its index, unless another key has it."""
+    if spec.name is None or any(same(index.name, spec.name) for index in indexes):
+        return None
+    return spec.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The columns of a table before and after an ALTER; all names except theirs are in lower case."""
+
+    before: Sequence[Column]
+    after: Sequence[Column]
+    was: dict[str, str]
+    """Old names of renamed columns, by their new ones."""
+    changed: set[str]
+    """New names of redefined columns."""
+    new: set[str]
+    """Names of new columns."""
+
+
+def with_columns(indexes: Iterable[Index], moved: Moved) -> list[Index]:
+    """The keys after columns were renamed, dropped, added or redefined.
+
+    As on the server, a part goes to the first column, in the table's new order, whose old name was
+    the part's or, if the column is not renamed, whose current name is. So a new column may take the
+    key of a renamed one that comes after it.
+    """
+    by_old_name: dict[str, Column] = {}
+    for column in moved.after:
+        name = lowered(column.name)
+        by_old_name.setdefault(moved.was.get(name, name), column)
+    before = {lowered(column.name): column for column in moved.before}
+    followed = (_followed(index, by_old_name, before, moved) for index in indexes)
+    return [index for index in followed if index is not None]
+
+
+def _followed(
+    index: Index, by_old_name: dict[str, Column], before: dict[str, Column], moved: Moved
+) -> Index | None:
+    parts = index.parts or ("",) * len(index.columns)
+    kept: list[tuple[str, str]] = []
+    for name, part in zip(index.columns, parts, strict=True):
+        if not name:
+            kept.append((name, part))  # an expression
+        elif (column := by_old_name.get(lowered(name))) is not None:
+            kept.append((column.name, _refitted(part, before.get(lowered(name)), column, moved)))
+    if not kept:
+        return None
+    texts = tuple(part for _, part in kept)
+    columns = tuple(name for name, _ in kept)
+    if columns == index.columns and texts == parts:
+        return index
+    has_length = any(name and part.startswith("(") for name, part in kept)
+    return replace(
+        index,
+        columns=columns,
+        parts=texts if any(texts) else (),
+        prefixed=has_length or (index.prefixed and not index.parts),
+    )
+
+
+def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> str:
+    """The definition of a part whose column was replaced or changed its type."""
+    name = lowered(column.name)
+    length, order = _length(part)
+    if name in moved.new:
+        # The server keeps the length of the column that had this name.
+        length = length or _whole(old)
+    elif name not in moved.changed or length is None:
+        return part
+    return f"({length}){order}" if length and is_prefix(column, length) else order
+
+
+def _length(part: str) -> tuple[int | None, str]:
+    """The characters of a part and the text after them; None if it covers the whole column."""
+    if not part.startswith("(") or not part[1:].partition(")")[0].isdecimal():
+        return None, part
+    length, _, order = part[1:].partition(")")
+    return int(length), order
+
+
+_SIZES = {
+    "tinyint": 1, "year": 1, "smallint": 2, "mediumint": 3, "date": 3, "int": 4, "float": 4, "bigint": 8,
+    "double": 8,
+}  # fmt: skip
+
+
+def _whole(column: Column | None) -> int | None:
+    """The characters of a text column or bytes of others, if known."""
+    word, _, rest = ("" if column is None else column.type).partition("(")
+    length = rest.partition(")")[0]
+    if word in _LENGTHY and length.isdecimal():
+        return int(length)
+    return _SIZES.get(word.split(" ")[0])

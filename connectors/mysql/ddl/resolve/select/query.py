@@ -1,0 +1,191 @@
+"""The columns that the query of CREATE TABLE … SELECT gives.
+
+Invariant: a column is returned if the server's own rule for it is certain; any other is refused,
+never guessed.
+sqlglot parses the query. A binlog of rows has no such query: the server writes the columns
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.definition import Column, Session
+from connectors.mysql.ddl.grammar.select_list import item_names
+from connectors.mysql.ddl.resolve.columns import Refused
+from connectors.mysql.ddl.resolve.draft import Draft
+from connectors.mysql.ddl.resolve.select.arithmetic import is_integer
+from connectors.mysql.ddl.resolve.select.expressions import Evaluation
+from connectors.mysql.ddl.resolve.select.scope import Scope, Source, copied
+from connectors.mysql.ddl.resolve.select.unions import united
+
+_QUERIES = (exp.Select, exp.SetOperation, exp.Subquery)
+_NOT_LOOKED_AT = {
+    "kind", "hint", "distinct", "expressions", "from_", "joins", "where", "group", "having", "order", "limit",
+    "offset", "locks", "windows", "with_", "operation_modifiers",
+}  # fmt: skip
+"""Parts of a query that do not affect its columns, or are evaluated below."""
+
+Derived = dict[str, Sequence[Column]]
+"""Columns of a query's common table expressions by their names in lower case."""
+
+
+def selected(query: str, draft: Draft) -> tuple[Column, ...]:
+    """The columns of a query; raises Refused if one of them is uncertain."""
+    if "||" in query and not draft.terms.session.sql_mode.isdisjoint({"PIPES_AS_CONCAT", "ANSI"}):
+        raise Refused("its query has || for text")
+    # It is only read.
+    text = f"SELECT * FROM {query[5:]}" if query[:5].upper() == "TABLE" else query  # noqa: S608
+    try:
+        tree = sqlglot.parse_one(text, dialect="mysql")
+    except (SqlglotError, RecursionError):
+        raise Refused("its query is not understood") from None
+    if not isinstance(tree, exp.Expression):
+        raise Refused("its query is not understood")
+    return tuple(_Query(draft, text, {}).columns(tree))
+
+
+class _Query:
+    """A query, and the tables it can select from: existing ones, and its own WITH."""
+
+    def __init__(self, draft: Draft, text: str, derived: Derived, *, named: bool = True) -> None:
+        self._draft = draft
+        self._text = text
+        self._derived = derived
+        self._named = named
+
+    def columns(self, tree: exp.Expression) -> list[Column]:
+        """The columns of a query or of one in parentheses."""
+        if not isinstance(tree, _QUERIES):
+            raise Refused("the columns of its query cannot be determined")
+        inner = self._with(tree)
+        if isinstance(tree, exp.Subquery):
+            return inner.columns(tree.this)
+        if isinstance(tree, exp.SetOperation):
+            # The first query names the columns.
+            others = _Query(self._draft, "", inner._derived, named=False)
+            columns = united(inner.columns(tree.this), others.columns(tree.expression))
+            if any(map(is_integer, columns)) and not _of_columns(tree):
+                raise Refused("a UNION of integers that are no columns is not certain")
+            return columns
+        return list(inner._of_select(tree))
+
+    def _with(self, tree: exp.Expression) -> _Query:
+        clause = tree.args.get("with_")
+        if clause is None:
+            return self
+        if clause.args.get("recursive"):
+            raise Refused("its query is recursive")
+        derived = dict(self._derived)
+        for part in clause.expressions:
+            if part.args["alias"].columns:
+                raise Refused("its query names columns of a WITH")
+            inner = _Query(self._draft, "", derived)
+            derived[lowered(part.alias)] = inner.columns(part.this)
+        return _Query(self._draft, self._text, derived)
+
+    def _of_select(self, select: exp.Select) -> Iterator[Column]:
+        unknown = {name for name, value in select.args.items() if value} - _NOT_LOOKED_AT
+        if unknown:
+            raise Refused(f"its query has {min(unknown).upper()}")
+        group = select.args.get("group")
+        if group is not None and any(group.args.get(name) for name in ("rollup", "cube", "totals")):
+            raise Refused("its query has ROLLUP")
+        scope = Scope(list(self._sources(select)))
+        evaluation = Evaluation(scope, self._draft.terms)
+        names = self._names(select)
+        for number, item in enumerate(select.expressions):
+            yield from self._of_item(item, evaluation, scope, names(number))
+
+    def _names(self, select: exp.Select) -> Callable[[int], str | None]:
+        """The names of columns without an alias: their own text."""
+        if not self._named:
+            return str
+        found = item_names(self._text, self._draft.terms.server, Session()) if self._text else []
+        return found.__getitem__ if len(found) == len(select.expressions) else lambda _number: None
+
+    def _of_item(
+        self, item: exp.Expression, evaluation: Evaluation, scope: Scope, text: str | None
+    ) -> Iterator[Column]:
+        if isinstance(item, exp.Star):
+            yield from map(copied, scope.all())
+        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            yield from map(copied, scope.of(item.table))
+        else:
+            inner = item.this if isinstance(item, exp.Alias) else item
+            name = item.alias if isinstance(item, exp.Alias) else _own_name(inner) or text
+            if not name:
+                raise Refused("a column of its query has no certain name")
+            yield replace(evaluation.column(inner), name=name)
+
+    # --- FROM ---------------------------------------------------------------------------------------
+
+    def _sources(self, select: exp.Select) -> Iterator[Source]:
+        clause = select.args.get("from_")
+        if clause is None:
+            return
+        if isinstance(clause.this, exp.Table) and clause.this.sql().upper() == "DUAL":
+            return
+        found = [self._source(clause.this)]
+        for join in select.args.get("joins") or ():
+            found = self._joined(found, join)
+        yield from found
+
+    def _joined(self, left: list[Source], join: exp.Join) -> list[Source]:
+        right = self._source(join.this)
+        side = (join.side or "").upper()
+        if side == "LEFT":
+            right = right.missing()
+        elif side == "RIGHT":
+            left = [source.missing() for source in left]
+        elif side:
+            raise Refused(f"its query has a join that is {side}")
+        shares = bool(join.args.get("using")) or join.method == "NATURAL"
+        return [*left, replace(right, shares=shares)]
+
+    def _source(self, tree: exp.Expression) -> Source:
+        if tree.args.get("joins"):
+            raise Refused("its query has joins in parentheses")
+        if isinstance(tree, exp.Subquery):
+            if tree.args["alias"] is None or tree.args["alias"].columns:
+                raise Refused("its query has a derived table of other names")
+            columns = _Query(self._draft, "", self._derived).columns(tree.this)
+            return Source(name=lowered(tree.alias), columns=tuple(columns))
+        if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
+            raise Refused("its query takes rows from what is no table")
+        return self._table(tree)
+
+    def _table(self, tree: exp.Table) -> Source:
+        name = lowered(tree.alias or tree.name)
+        if not tree.db and lowered(tree.name) in self._derived:
+            return Source(name=name, columns=tuple(self._derived[lowered(tree.name)]))
+        full = self._draft.name((tree.db or None, tree.name))
+        table = self._draft.visible(full)
+        if table is None:
+            raise Refused(f"the table {full[0]}.{full[1]} of its query is not known")
+        return Source(name=name, columns=table.columns, database=None if tree.alias else full[0])
+
+
+def _of_columns(tree: exp.Expression) -> bool:
+    """Whether a query's items are columns only."""
+    if isinstance(tree, exp.SetOperation):
+        return _of_columns(tree.this) and _of_columns(tree.expression)
+    if isinstance(tree, exp.Subquery):
+        return _of_columns(tree.this)
+    return all(
+        isinstance(one.this if isinstance(one, exp.Alias) else one, exp.Column | exp.Star)
+        for one in tree.expressions
+    )
+
+
+def _own_name(item: exp.Expression) -> str | None:
+    """The name of a column, with or without parentheses."""
+    while isinstance(item, exp.Paren):
+        item = item.this
+    return item.name if isinstance(item, exp.Column) else None

@@ -1,0 +1,449 @@
+"""Reads the rows of a table in chunks, each between two positions of the binlog.
+
+Invariant: a chunk's SELECT sees every transaction that it was to see, as the server has shown, and none after
+the high position. It needs no privilege but SELECT and that to show the end of the binlog.
+
+A server writes a transaction to the binlog before it makes it visible: so the SELECT sees nothing past the end
+of the binlog after it.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+
+from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.position import Coordinates
+from connectors.mysql.schema.server_columns import end_of_binlog
+from connectors.mysql.select.chunk_query import chunk_query, key_order, last_row_query
+from connectors.mysql.select.discreet_errors import WITHOUT_TABLE, without_values
+from connectors.mysql.select.keyless_reader import KeylessReader
+from connectors.mysql.select.load_limits import LoadGate
+from connectors.mysql.select.prepared_select import Check, PreparedSelect, SelectedPackets
+from connectors.mysql.select.read_clock import ReadClock, WorkerClock
+from connectors.mysql.select.read_labels import read_labels
+from connectors.mysql.select.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
+from connectors.mysql.select.row_condition import check_condition
+from connectors.mysql.select.row_locks import RowLocked, locked_rows
+from connectors.mysql.select.select_list import SESSION
+from connectors.mysql.select.selected_table import SelectedTable
+from connectors.mysql.select.spool import Spool, Spools
+from connectors.mysql.select.table_errors import UNLOCK, error_of_read, is_interrupted, text_of
+from connectors.mysql.select.table_size import estimated_rows, row_bytes
+from connectors.mysql.server.facts import SourceAddress, connection_to
+
+TARGET_BYTES = 1536 * 1024
+"""Bytes of a chunk's rows to aim for, as the server sends them."""
+_MOST_BYTES = 4 * TARGET_BYTES
+"""Bytes after which a chunk ends, whatever the size of its rows; the rows that were read too are read again."""
+_FIRST_ROWS, MOST_ROWS, _GROWTH = 1_000, 20_000, 16
+"""Rows of the first chunk where the server does not state their size, of any, and how many times as many as the
+last one the next may have."""
+_MOST_AT_ONCE = 1_000_000
+"""Most rows of a chunk that has to be whole."""
+_ANSWER_SECONDS = 600.0
+
+
+class DefinitionChanged(Exception):
+    """The table at the server is no longer what the definition says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadChunk:
+    """The rows of one SELECT."""
+
+    table_map: bytes
+    blocks: tuple[bytes, ...]
+    """The rows, as SelectedPackets has them."""
+    rows: int
+    last: tuple[str, ...] | None
+    """The order of the key, and literals of the last row's key; None without rows or a key."""
+    is_last: bool
+    """Whether no rows come after it."""
+    high: Coordinates
+    """A position that is not before any change that the SELECT saw."""
+    began_ms: int
+    """When the SELECT began, milliseconds since 1970."""
+    spool: Spool | None = None
+    """Of a table without a primary key: all its rows, in place of ``blocks``; the receiver closes it."""
+    estimate: int | None = None
+    """The server's estimate of the rows to read in all; with the first chunk of a reader only."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """Literals of the key of each row, if the reader was to keep them."""
+
+
+class ChunkReader:
+    """A connection that reads the chunks of one table; used by one thread at a time."""
+
+    def __init__(
+        self,
+        address: SourceAddress,
+        name: TableName,
+        *,
+        charsets: Charsets,
+        server: Server,
+        definition: Callable[[], Table | None],
+        is_masked: bool = False,
+        where: str | None = None,
+        gate: LoadGate | None = None,
+        keeps_keys: bool = False,
+        is_whole: bool = False,
+        most_rows: int = MOST_ROWS,
+        clock: ReadClock | None = None,
+        spools: Spools | None = None,
+        is_divided: bool = True,
+        is_bounded: bool = False,
+    ) -> None:
+        """``definition``: the table as its history has it now; None if it does not exist.
+
+        ``is_masked``: whether some of its values are hidden, so that errors have no texts of the server.
+        ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
+        ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk;
+        else ``most_rows``: of a chunk.
+        ``clock``: that of ``ReadChunk.began_ms``; None: this machine's. ``spools``: where rows of a table
+        without a key are; ``is_divided``: whether they may be several portions.
+        ``is_bounded``: whether rows are omitted that come after all those there were after the first chunk.
+        """
+        self._clock = clock or WorkerClock()
+        self._spools = spools or Spools()
+        self._keyless = KeylessReader(
+            address, name, is_divided=is_divided, gate=gate, clock=self._clock
+        )
+        self._keeps_keys, self._is_whole, self._most_rows = keeps_keys, is_whole, most_rows
+        self._is_bounded = is_bounded
+        self._until: tuple[str, ...] | None = None
+        """The order of the key, and literals of the last row's key; None: not known yet."""
+        self._address, self._name, self._charsets, self._server = address, name, charsets, server
+        self._definition, self._is_masked, self._where = definition, is_masked, where
+        self._gate = gate
+        self._is_estimated = False
+        self._connection: Any = None
+        self._views: ReadViews | None = None
+        self._limit: int | None = None
+        """The rows of the next chunk; None: before the first one."""
+        self._made: tuple[Table, SelectedTable] | None = None
+
+    def close(self) -> None:
+        """End the connection, from any thread; a SELECT that runs ends with SourceLost."""
+        connection = self._connection
+        if connection is not None:
+            connection._force_close()
+        self._keyless.close()
+
+    def rest(self) -> None:
+        """End the connection until the next read, from the thread that reads."""
+        self.close()
+        self._connection = None
+
+    def read(self, after: Sequence[str] | None, sees: Seen) -> ReadChunk | None:
+        """Read the rows after a key, by a SELECT that sees these transactions; None without such a table.
+
+        ``after``: the ``last`` of the chunk before. If a statement has changed the table's key or its order
+        since, the first rows are read again: another order has other rows after that one.
+
+        Raises DefinitionChanged if the server's table differs from the definition, SnapshotUnsupported if its
+        rows cannot be read exactly, TableUnreadable if they cannot be read now, SourceLost and related errors.
+        """
+        table = self._definition()
+        if table is None:
+            return None
+        try:
+            chunk = self._read_unlocked(table, after, sees)
+            if self._gate is not None and chunk.spool is None:
+                self._gate.read(chunk.rows)
+            return chunk
+        except DefinitionChanged:
+            # Rows of its result are still to come.
+            self.rest()
+            raise
+        except pymysql.MySQLError as raised:
+            self._drop_if_broken(raised)
+            error = without_values(raised) if self._is_masked else raised
+            if self._where is not None and not is_interrupted(error) and self._can_read_all():
+                raise self._bad_condition(error) from error
+            if error.args and error.args[0] in WITHOUT_TABLE:
+                raise DefinitionChanged(text_of(error)) from error
+            # After some errors the server ends the connection.
+            self.rest()
+            raise error_of_read(error, self._name, self._address) from error
+        except (OSError, AttributeError, ValueError) as error:
+            # A connection that was closed meanwhile raises any of these.
+            self._connection = None
+            raise SourceLost(str(error), source=self._address) from error
+
+    def _drop_if_broken(self, error: pymysql.MySQLError) -> None:
+        """Forget a connection that cannot be used again."""
+        if isinstance(error, pymysql.InterfaceError) or not error.args or error.args[0] >= 2000:
+            self.rest()
+
+    def _connect(self) -> None:
+        self._connection = connection_to(
+            self._address, use_unicode=False, conv={}, read_timeout=_ANSWER_SECONDS
+        )
+        with self._connection.cursor() as cursor:
+            for statement in SESSION:
+                cursor.execute(statement)
+        self._views = ReadViews(self._connection, self._address, self._server, self._name)
+
+    def _read_unlocked(self, table: Table, after: Sequence[str] | None, sees: Seen) -> ReadChunk:
+        """Read the rows after a key, fewer of them while others change some."""
+        deadline = time.monotonic() + VISIBLE_SECONDS
+        while True:
+            if self._connection is None:
+                self._connect()
+            if self._gate is not None:
+                with self._connection.cursor() as cursor:
+                    self._gate.wait(cursor)
+            assert self._views is not None, "_connect() comes first"
+            try:
+                with locked_rows(self._views, self._clock):
+                    return self._read(table, after, sees)
+            except RowLocked as locked:
+                self._limit = max(1, (self._limit or _FIRST_ROWS) // 2)
+                if time.monotonic() > deadline:
+                    raise self._still_locked(locked) from None
+
+    def _still_locked(self, locked: RowLocked) -> TableUnreadable:
+        return TableUnreadable(
+            f"for {VISIBLE_SECONDS:.0f} s other sessions had locked it, or rows of it: {locked}",
+            table=".".join(self._name),
+            source=self._address,
+            remedy=UNLOCK,
+        )
+
+    def _bad_condition(self, error: pymysql.MySQLError) -> SnapshotUnsupported:
+        return SnapshotUnsupported(
+            f"its condition cannot be evaluated: {error.args[1] if error.args[1:] else error}",
+            table=".".join(self._name),
+            remedy="Start its snapshot again with another condition.",
+        )
+
+    def _can_read_all(self) -> bool:
+        """Whether the table can be read without the operator's condition."""
+        if self._connection is None or self._made is None:
+            return False
+        query = chunk_query(
+            self._name,
+            self._made[1].select_list,
+            key=self._made[0].primary_key,
+            after=None,
+            limit=0,
+        )
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(query)
+        except pymysql.MySQLError:
+            return False
+        return True
+
+    def _first_limit(self, cursor: Any) -> int:
+        """The rows of the first chunk, by the size of a row as the server states it."""
+        size = row_bytes(cursor, self._name)
+        return max(1, min(MOST_ROWS, TARGET_BYTES // size)) if size else _FIRST_ROWS
+
+    def _estimate(self, cursor: Any) -> int | None:
+        """The server's estimate of the rows to read, once."""
+        if self._is_estimated:
+            return None
+        found = estimated_rows(cursor, self._name, self._where, self._server)
+        self._is_estimated = True
+        return found
+
+    def _selected_table(self, table: Table) -> SelectedTable:
+        if self._made is None or self._made[0] is not table:
+            with self._connection.cursor() as cursor:
+                labelled, unknown = read_labels(cursor, self._name, table)
+            selected = SelectedTable(
+                self._name, labelled, self._charsets, server=self._server, unknown=unknown
+            )
+            self._made = table, selected
+        return self._made[1]
+
+    def _read(self, table: Table, after: Sequence[str] | None, sees: Seen) -> ReadChunk:
+        selected = self._selected_table(table)
+        key = table.primary_key
+        if self._where is not None and not key:
+            raise SnapshotUnsupported(
+                "it has no primary key, so its rows replace all that were published of it before, and a "
+                "condition would leave the others out",
+                table=".".join(self._name),
+                remedy="Read all its rows, without a condition.",
+            )
+        if not key:
+            return self._read_spooled(selected, sees)
+        is_part = not self._is_whole
+        if self._limit is None:
+            with self._connection.cursor() as cursor:
+                self._limit = self._first_limit(cursor)
+        limit = min(self._limit, self._most_rows) if is_part else _MOST_AT_ONCE
+        if is_part and self._gate is not None:
+            limit = self._gate.most_rows(limit)
+        order = key_order(table)
+        query = chunk_query(
+            self._name,
+            selected.select_list,
+            key=key,
+            after=_in_order(after, order),
+            limit=limit,
+            until=_in_order(self._until, order),
+            where=self._where,
+        )
+        with self._connection.cursor() as cursor:
+            if self._where is not None and not self._is_estimated:
+                check_condition(cursor, self._name, self._where)
+            estimate = self._estimate(cursor)
+        most_bytes = _MOST_BYTES if is_part else None
+        began_ms, clause, found = self._packets(query, sees, selected, most_bytes)
+        high = self._end(sees)
+        if found.rows:
+            size = sum(map(len, found.blocks))
+            by_size = found.rows * TARGET_BYTES // size
+            self._limit = max(1, min(MOST_ROWS, by_size, _GROWTH * limit))
+        keys = self._keys(selected, key, found)
+        is_last = found.rows < limit and not found.is_cut
+        if self._is_bounded and not is_last and _in_order(self._until, order) is None:
+            self._until = self._bound(selected, key, order, clause)
+        return ReadChunk(
+            table_map=selected.table_map,
+            blocks=found.blocks,
+            rows=found.rows,
+            last=(order, *keys[-1]) if keys else None,
+            is_last=is_last,
+            high=high,
+            began_ms=began_ms,
+            estimate=estimate,
+            keys=tuple(keys) if self._keeps_keys else (),
+        )
+
+    def _prove(self, packets: bytes) -> None:
+        """Raise DefinitionChanged, after which labels are read again, if rows have one that none had before."""
+        assert self._made is not None
+        try:
+            column = self._made[1].unknown_label(packets)
+        except (ValueError, IndexError, struct.error):
+            return  # the rows' decoder reports it
+        if column is not None:
+            self._made = None
+            raise DefinitionChanged(f"the first row has a label of column {column!r}")
+
+    def _keys(
+        self, selected: SelectedTable, key: Sequence[str], found: SelectedPackets
+    ) -> list[tuple[str, ...]]:
+        """Literals of the last row's key, or of each row's if they are to be kept."""
+        blocks = found.blocks if self._keeps_keys else (found.last,)
+        try:
+            rows = [row for block in blocks for row in selected.texts.rows(block)]
+        except (ValueError, IndexError, struct.error):
+            # The error may contain row data.
+            raise SnapshotUnsupported(
+                "a row is not in the form of its columns", table=".".join(self._name)
+            ) from None
+        return [selected.key_literals(row, key) for row in rows]
+
+    def _bound(
+        self, selected: SelectedTable, key: Sequence[str], order: str, clause: str
+    ) -> tuple[str, ...] | None:
+        """The last row's key, after a chunk that was read with a clause; None if that is not known yet.
+
+        Rows that are not visible by now are in the stream, so a table has an end though it grows as fast as it
+        is read. Where only locks show that, a later row that is not visible is locked; then the end is asked
+        for again after the next chunk.
+        """
+        select = PreparedSelect(self._connection)
+        query = last_row_query(self._name, selected.select_list, key=key)
+        try:
+            found = select.packets(f"{query} {clause}", _types_of(selected))
+        except pymysql.MySQLError as error:
+            if clause and error.args and error.args[0] in ROW_LOCKED:
+                return None
+            raise
+        keys = self._keys(selected, key, found)
+        return (order, *keys[-1]) if keys else None
+
+    def _packets(
+        self, query: str, sees: Seen, selected: SelectedTable, most_bytes: int | None
+    ) -> tuple[int, str, SelectedPackets]:
+        """When the SELECT began, the clause that it needed, and its rows."""
+        assert self._views is not None, "_connect() comes first"
+        with locked_rows(self._views, self._clock):
+            clause = self._views.prove(sees, has_key=True)
+            with self._connection.cursor() as cursor:
+                began_ms = self._clock.asked(cursor)
+            select = PreparedSelect(self._connection, self._prove)
+            check = _types_of(selected)
+            found = select.packets(f"{query} {clause}", check, most_bytes=most_bytes)
+            return began_ms, clause, found
+
+    def _read_spooled(self, selected: SelectedTable, sees: Seen) -> ReadChunk:
+        """Read all rows of a table without a key."""
+        assert self._views is not None, "_connect() comes first"
+        spool = Spool(self._spools, self._name)
+        try:
+            with self._connection.cursor() as cursor:
+                estimate = self._estimate(cursor)
+            began_ms = self._keyless.fill(
+                spool,
+                self._connection,
+                self._views,
+                sees=sees,
+                select_list=selected.select_list,
+                check=_types_of(selected),
+                prove=self._prove,
+                portion=(TARGET_BYTES, MOST_ROWS),
+            )
+            high = self._end(sees)
+        except BaseException as error:
+            spool.close()
+            if type(error) is not RowLocked:
+                # The server may be sending more rows.
+                self.rest()
+            raise
+        return ReadChunk(
+            table_map=selected.table_map,
+            blocks=(),
+            rows=spool.rows,
+            last=None,
+            is_last=True,
+            high=high,
+            began_ms=began_ms,
+            spool=spool,
+            estimate=estimate,
+        )
+
+    def _end(self, sees: Seen) -> Coordinates:
+        """The end of the binlog, which is not before what was read from it."""
+        with self._connection.cursor() as cursor:
+            found, _ = end_of_binlog(cursor)
+        high = Coordinates(_text(found.file), found.pos)
+        if isinstance(sees, Coordinates) and high.order < sees.order:
+            raise SourceLost(
+                f"its binlog ends at {high}, before {sees}, which was read from it: it was reset",
+                source=self._address,
+            )
+        return high
+
+
+def _in_order(key: Sequence[str] | None, order: str) -> Sequence[str] | None:
+    """Literals of a key that was noted with its order; None if the order is another one now."""
+    return key[1:] if key is not None and key[0] == order else None
+
+
+def _types_of(selected: SelectedTable) -> Check:
+    """What compares the types of a result with the table's."""
+
+    def check(types: list[int]) -> None:
+        if difference := selected.difference(types):
+            raise DefinitionChanged(difference)
+
+    return check
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,124 @@
+"""Reads all rows of a table without a key: by one SELECT, into a spool, as nothing divides them.
+
+Invariant: of a large table no rows stay locked, and a table whose rows have to be one Kafka transaction is
+given up once it is too large for that. The source's load is asked for while the rows come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.select.chunk_query import chunk_query
+from connectors.mysql.select.load_limits import LoadGate
+from connectors.mysql.select.prepared_select import Check, PreparedSelect
+from connectors.mysql.select.read_clock import ReadClock
+from connectors.mysql.select.read_views import ReadViews, Seen
+from connectors.mysql.select.row_locks import TooManyLocked, locked_rows
+from connectors.mysql.select.spool import Spool
+from connectors.mysql.select.spooling import SESSION, Spooling
+from connectors.mysql.select.table_size import data_bytes
+from connectors.mysql.server.facts import SourceAddress, connection_to
+
+_UNDIVIDED_BYTES = 64 * 1024 * 1024
+"""Most bytes of a table of which all rows are one portion, or are locked while they are read."""
+
+
+class KeylessReader:
+    """Fills spools with the rows of one table; used by one thread at a time."""
+
+    def __init__(
+        self,
+        address: SourceAddress,
+        name: TableName,
+        *,
+        is_divided: bool,
+        gate: LoadGate | None,
+        clock: ReadClock,
+    ) -> None:
+        """``is_divided``: whether the rows may be several portions. ``gate``, ``clock``: see ChunkReader."""
+        self._address, self._name = address, name
+        self._is_divided, self._gate, self._clock = is_divided, gate, clock
+        self._may_lock = True
+        self._asking: Any = None
+        """A connection that asks how busy the source is, during a SELECT."""
+
+    def close(self) -> None:
+        """End that connection, from any thread."""
+        asking = self._asking
+        if asking is not None:
+            asking._force_close()
+
+    def fill(
+        self,
+        spool: Spool,
+        connection: Any,
+        views: ReadViews,
+        *,
+        sees: Seen,
+        select_list: str,
+        check: Check,
+        prove: Callable[[bytes], None] | None = None,
+        portion: tuple[int, int],
+    ) -> int:
+        """Spool all rows, within the limits of the source's load; return when the SELECT began.
+
+        ``check``, ``prove``: see PreparedSelect. ``portion``: most bytes and rows of one. After an error
+        other than RowLocked itself the server may be sending more rows.
+        """
+        with connection.cursor() as cursor:
+            spool.expect(data_bytes(cursor, self._name))
+            cursor.execute(SESSION)
+        most_bytes, most_rows = portion
+        spooling = Spooling(
+            spool, most_bytes=most_bytes if self._is_divided else None, most_rows=most_rows
+        )
+        query = chunk_query(self._name, select_list, key=(), after=None, limit=None)
+        try:
+            with locked_rows(views, self._clock):
+                clause = views.prove(sees, has_key=False, may_lock=self._may_lock)
+
+                def pause(rows: int) -> None:
+                    self._check_size(spooling.bytes, is_locking=bool(clause))
+                    self._pause(rows)
+
+                with connection.cursor() as cursor:
+                    began_ms = self._clock.asked(cursor)
+                blocks = PreparedSelect(connection, prove).blocks(f"{query} {clause}", check)
+                some = most_rows if self._gate is None else self._gate.most_rows(most_rows)
+                spooling.all(blocks, some=some, pause=pause)
+        finally:
+            self.close()
+            self._asking = None
+        return began_ms
+
+    def _check_size(self, size: int, *, is_locking: bool) -> None:
+        """Give a SELECT up whose rows are too many to be one portion, or to stay locked."""
+        if size <= _UNDIVIDED_BYTES:
+            return
+        if not self._is_divided:
+            raise self._undivided()
+        if is_locking:
+            self._may_lock = False
+            raise TooManyLocked
+
+    def _pause(self, rows: int) -> None:
+        """Count rows of a SELECT, and wait until it may continue."""
+        if self._gate is None:
+            return
+        self._gate.read(rows)
+        if self._asking is None:
+            self._asking = connection_to(self._address, use_unicode=False, conv={})
+        with self._asking.cursor() as cursor:
+            self._gate.wait(cursor)
+
+    def _undivided(self) -> SnapshotUnsupported:
+        return SnapshotUnsupported(
+            f"it has no primary key, and more than {_UNDIVIDED_BYTES >> 20} MiB of rows, which are one Kafka "
+            "transaction, as nothing is published that removes all of them (truncates: omit, or operations "
+            "without delete): rows could not be replaced after a part of them",
+            table=".".join(self._name),
+            remedy="Set truncates to record and publish deletes, or give it a primary key, or exclude it.",
+        )

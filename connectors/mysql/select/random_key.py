@@ -1,0 +1,81 @@
+"""Keys of a table at random: where samples of its rows begin.
+
+Invariant: each is the key of a row, as a literal; the server counts rows by an index, so a table of millions
+costs it a moment for each key.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pymysql
+
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.select.chunk_query import chunk_query, key_order
+from connectors.mysql.select.chunk_reader import DefinitionChanged
+from connectors.mysql.select.discreet_errors import WITHOUT_TABLE, without_values
+from connectors.mysql.select.prepared_select import PreparedSelect
+from connectors.mysql.select.read_labels import as_printed
+from connectors.mysql.select.select_list import SESSION
+from connectors.mysql.select.selected_table import SelectedTable
+from connectors.mysql.select.table_errors import error_of_read, text_of
+from connectors.mysql.server.facts import SourceAddress, connection_to
+
+_ANSWER_SECONDS = 600.0
+_COUNT = (
+    "SELECT COALESCE(MAX(table_rows), 0) FROM information_schema.tables"
+    " WHERE table_schema = %s AND table_name = %s"
+)
+
+
+def random_keys(
+    address: SourceAddress,
+    name: TableName,
+    table: Table,
+    *,
+    charsets: Charsets,
+    server: Server,
+    is_masked: bool = False,
+    count: int,
+    chance: random.Random,
+) -> list[tuple[str, ...] | None]:
+    """Return keys to read after, as ``ReadChunk.last`` has them, in no order; None: the table's beginning.
+
+    ``is_masked``: see ChunkReader, whose errors are raised.
+    """
+    selected = SelectedTable(name, as_printed(table), charsets, server=server)
+    query = chunk_query(name, selected.select_list, key=table.primary_key, after=None, limit=1)
+    found: list[tuple[str, ...] | None] = []
+    connection = connection_to(address, use_unicode=False, conv={}, read_timeout=_ANSWER_SECONDS)
+    select = PreparedSelect(connection)
+
+    def check(types: list[int]) -> None:
+        if difference := selected.difference(types):
+            raise DefinitionChanged(difference)
+
+    try:
+        with connection.cursor() as cursor:
+            for statement in SESSION:
+                cursor.execute(statement)
+            cursor.execute(_COUNT, name)
+            # It is an estimate, of which a part may be missing at the end.
+            rows = int(cursor.fetchall()[0][0])
+            for _ in range(count):
+                number = chance.randrange(rows + 1)
+                # Of each row but the first one, the one before it is read after.
+                packets = select.packets(f"{query} OFFSET {max(0, number - 1)}", check)
+                row = next(selected.texts.rows(packets.last), None) if number else None
+                if row is None:
+                    found.append(None)
+                else:
+                    literals = selected.key_literals(row, table.primary_key)
+                    found.append((key_order(table), *literals))
+    except pymysql.MySQLError as raised:
+        error = without_values(raised) if is_masked else raised
+        if error.args and error.args[0] in WITHOUT_TABLE:
+            raise DefinitionChanged(text_of(error)) from error
+        raise error_of_read(error, name, address) from error
+    finally:
+        connection.close()
+    return found

@@ -1,0 +1,141 @@
+"""Keys of records as SQL, by which a SELECT finds the source's rows.
+
+Invariant: at the server, the expression of a value equals each value of the column that is published as it is.
+A value of which that is not certain has none.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.binlog.table_map import FieldType, MappedColumn
+from connectors.mysql.charset.charsets import Charsets, text_decoder, text_encoder
+from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
+from connectors.mysql.select.described_table import described_table
+
+_T = FieldType
+_INTEGERS = frozenset({_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.YEAR})
+_TIMES = frozenset(
+    {_T.DATE, _T.TIME, _T.TIME2, _T.DATETIME, _T.DATETIME2, _T.TIMESTAMP, _T.TIMESTAMP2}
+)
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_TIME = re.compile(r"[-0-9:. ]+")
+_UNICODE = frozenset(
+    {"ascii", "utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32", "gb18030"}
+)
+"""Character sets in which a text is one sequence of bytes, so that the server's own conversion will do."""
+_LONGER = {"ujis": b"\x8f", "eucjpms": b"\x8f"}
+"""Bytes before two others that are one character with them."""
+
+
+class RecordKeys:
+    """The keys of one table's records."""
+
+    def __init__(
+        self, name: TableName, table: Table, charsets: Charsets, *, server: Server
+    ) -> None:
+        """Raises SnapshotUnsupported for a table whose rows cannot be read exactly."""
+        mapped = described_table(name, table, charsets, server=server)
+        columns = {column.name: column for column in mapped.columns}
+        self._key = [columns[one] for one in table.primary_key]
+        self._name, self._charsets = ".".join(name), charsets
+
+    def literals(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the expressions of a key; ``values``: as published, by the columns' own names.
+
+        Raises SnapshotUnsupported if one has none.
+        """
+        return tuple(self._literal(column, values[column.name or ""]) for column in self._key)
+
+    def _literal(self, column: MappedColumn, value: Any) -> str:
+        try:
+            return _literal(column, value, self._charsets)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, struct.error):
+            # Without the text of the error, which may have the value.
+            raise SnapshotUnsupported(
+                f"a key has a value of column {column.name!r} that cannot be looked for exactly",
+                table=self._name,
+            ) from None
+
+
+def _literal(column: MappedColumn, value: Any, charsets: Charsets) -> str:
+    kind = column.type
+    if kind in _INTEGERS:
+        return str(int(value))
+    if kind == _T.NEWDECIMAL:
+        return _checked(_DECIMAL, value)
+    if kind in (_T.FLOAT, _T.DOUBLE):
+        return _number(float(value), is_single=kind == _T.FLOAT)
+    if kind in _TIMES:
+        return f"'{_checked(_TIME, value.replace('T', ' ').removesuffix('Z'))}'"
+    if kind == _T.BIT:
+        # In a comparison with a number a hexadecimal literal is one.
+        return f"(X'{_bytes(value).hex()}' + 0)"
+    if kind in (_T.ENUM, _T.SET):
+        return f"_utf8mb4 X'{value.encode().hex()}'"
+    collation = column.collation or BINARY_COLLATION
+    if collation == BINARY_COLLATION:
+        return f"X'{_bytes(value).hex()}'"
+    return _text(value, charsets.name(collation))
+
+
+def _checked(form: re.Pattern[str], text: str) -> str:
+    if form.fullmatch(text) is None:
+        raise ValueError("it is not in the form of its type")
+    return text
+
+
+def _bytes(value: str) -> bytes:
+    return base64.b64decode(value, validate=True)
+
+
+def _number(value: float, *, is_single: bool) -> str:
+    if is_single:
+        # The server compares a FLOAT as the double with the same value.
+        (value,) = struct.unpack("<f", struct.pack("<f", value))
+    text = repr(value)
+    # Without an exponent it would be a DECIMAL.
+    return text if "e" in text else f"{text}e0"
+
+
+def _text(value: str, charset: str) -> str:
+    if charset in _UNICODE:
+        return f"_utf8mb4 X'{value.encode().hex()}'"
+    encode = text_encoder(charset)
+    if encode is None or not ambiguous(charset).isdisjoint(value):
+        raise ValueError("several values of the column may be published so")
+    return f"_{charset} X'{encode(value).hex()}'"
+
+
+@lru_cache(maxsize=64)
+def ambiguous(charset: str) -> frozenset[str]:
+    """Return the characters that several sequences of bytes are in a character set."""
+    decode = text_decoder(charset)
+    assert decode is not None
+    found = Counter[str]()
+    for raw in _forms(charset):
+        try:
+            text = decode(raw)
+        except UnicodeDecodeError:
+            continue
+        if len(text) == 1:
+            found[text] += 1
+    return frozenset(character for character, forms in found.items() if forms > 1)
+
+
+def _forms(charset: str) -> Iterator[bytes]:
+    """Yield what may be the bytes of a character."""
+    yield from map(bytes, product(range(256)))
+    high, every = range(0x80, 0x100), range(0x30, 0x100)
+    yield from map(bytes, product(high, every))
+    if (before := _LONGER.get(charset)) is not None:
+        yield from (before + bytes(pair) for pair in product(high, high))

@@ -1,0 +1,80 @@
+"""What is selected of one version of one table, and what the rows are.
+
+Invariant: the SELECT list returns all of a row's bits, in the order and the types of the table map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.binlog.table_map import MappedColumn
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.ddl.definition import Server, Table, TableName
+from connectors.mysql.select.chunk_query import literal
+from connectors.mysql.select.described_table import described_table
+from connectors.mysql.select.encoders.fields import field_of
+from connectors.mysql.select.encoders.generate import Row
+from connectors.mysql.select.packets.layout import difference
+from connectors.mysql.select.packets.texts import PacketTexts
+from connectors.mysql.select.read_labels import Unknown, is_set
+from connectors.mysql.select.select_list import select_list
+from connectors.mysql.select.table_map_body import table_map_body
+
+
+class SelectedTable:
+    """A table as it is selected; raises SnapshotUnsupported if its rows cannot be read exactly."""
+
+    def __init__(
+        self,
+        name: TableName,
+        table: Table,
+        charsets: Charsets,
+        *,
+        server: Server,
+        unknown: Unknown | None = None,
+    ) -> None:
+        """``table``: the definition at the SELECT. ``unknown``: the labels that no row may have."""
+        self._name, self._charsets = ".".join(name), charsets
+        mapped = described_table(name, table, charsets, server=server)
+        self.columns: Sequence[MappedColumn] = mapped.columns
+        self.table_map = table_map_body(mapped, mariadb=server.mariadb)
+        """The body of the TABLE_MAP event of its rows."""
+        self.select_list = select_list(mapped.columns, mariadb=server.mariadb)
+        """The expressions of the columns, for SELECT."""
+        self.texts = PacketTexts(mapped.columns)
+        """The reader of its packets."""
+        self._indexes = {column.name: at for at, column in enumerate(mapped.columns)}
+        self._unknown = [
+            (at, is_set(column), unknown[column.name])
+            for at, column in enumerate(table.columns)
+            if unknown and column.name in unknown
+        ]
+        try:
+            for column in mapped.columns:
+                field_of(column)
+        except SnapshotUnsupported as error:
+            raise SnapshotUnsupported(error.detail, table=self._name) from None
+
+    def difference(self, types: list[int]) -> str | None:
+        """How the types of a result's columns differ from the table's; None if they do not."""
+        return difference(self.columns, types)
+
+    def unknown_label(self, packets: bytes) -> str | None:
+        """The column of which a row in these packets has a label that is not known; None if there is none."""
+        if not self._unknown:
+            return None
+        for row in self.texts.rows(packets):
+            for at, has_members, numbers in self._unknown:
+                value = int(row[at] or 0)
+                if any(value >> one & 1 if has_members else value == one + 1 for one in numbers):
+                    return self.columns[at].name
+        return None
+
+    def key_literals(self, row: Row, key: Sequence[str]) -> tuple[str, ...]:
+        """The key of a row as literals for a later SELECT; ``key``: the names of its columns."""
+        indexes = [self._indexes[name] for name in key]
+        try:
+            return tuple(literal(self.columns[at], row[at], self._charsets) for at in indexes)
+        except SnapshotUnsupported as error:
+            raise SnapshotUnsupported(error.detail, table=self._name) from None

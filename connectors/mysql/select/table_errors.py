@@ -1,0 +1,101 @@
+"""MySQL's errors in a read of a table: those of the table alone, and those of the server or the connection.
+
+Invariant: what would prevent the read of any table is never an error of one. What a server may say of a table
+is not limited, as a generated column may fail in any way: so the errors of a server are listed, and others are
+the table's.
+"""
+
+from __future__ import annotations
+
+import pymysql
+from pymysql.constants import ER
+
+from connectors.errors import AqueductError, TableUnreadable
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.select.chunk_query import quoted
+from connectors.mysql.select.read_views import ROW_LOCKED
+from connectors.mysql.server.facts import SourceAddress, translated
+
+_CLIENT = range(2000, 3000)
+"""PyMySQL's own: those of the connection."""
+_OF_SERVER = {
+    ER.DISK_FULL, ER.OUTOFMEMORY, ER.OUT_OF_RESOURCES,
+    ER.CON_COUNT_ERROR, ER.BAD_HOST_ERROR, ER.HANDSHAKE_ERROR, ER.HOST_IS_BLOCKED, ER.HOST_NOT_PRIVILEGED,
+    ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED, ER.MAX_PREPARED_STMT_COUNT_REACHED,
+    ER.ACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.MUST_CHANGE_PASSWORD,
+    ER.OPTION_PREVENTS_STATEMENT, ER.UNKNOWN_SYSTEM_VARIABLE, ER.WRONG_VALUE_FOR_VAR, ER.PARSE_ERROR,
+    # Of Galera: the node is not ready.
+    ER.UNKNOWN_COM_ERROR,
+    ER.SERVER_SHUTDOWN, ER.NORMAL_SHUTDOWN, ER.SHUTDOWN_COMPLETE, ER.ABORTING_CONNECTION,
+    ER.NEW_ABORTING_CONNECTION, *range(ER.NET_READ_ERROR_FROM_PIPE, ER.NET_WRITE_INTERRUPTED + 1),
+    # A session was killed (at MariaDB, at MySQL), was idle for too long; the server is offline, or unavailable.
+    1927, 3169, 4031, 3032, 3168,
+}  # fmt: skip
+_INTERRUPTED = {ER.QUERY_INTERRUPTED, ER.QUERY_TIMEOUT, ER.FILSORT_ABORT, 1969}
+"""A statement was killed, or took longer than a limit of the server allows; the last is MariaDB's."""
+_DENIED = {
+    ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR,
+}  # fmt: skip
+_DAMAGED = {
+    ER.CANT_OPEN_FILE, ER.FILE_NOT_FOUND, ER.GET_ERRNO, ER.NOT_FORM_FILE, ER.NOT_KEYFILE, ER.OLD_KEYFILE,
+    ER.CRASHED_ON_USAGE, ER.CRASHED_ON_REPAIR,
+    # An index is corrupt; a tablespace is missing or discarded; a table is corrupt, or its engine has none.
+    1712, 1812, 1814, 1877, 1932,
+    # A storage engine's own, such as 145: a table was marked as crashed.
+    *range(120, 200),
+}  # fmt: skip
+
+UNLOCK = (
+    "End the session that holds the lock (SHOW PROCESSLIST and sys.schema_table_lock_waits show it), or wait "
+    "until its transaction, ALTER TABLE or LOCK TABLES has ended."
+)
+_KILLED = (
+    "Find out what kills statements, or raise max_execution_time (at MariaDB max_statement_time)."
+)
+_CHECK = "Run CHECK TABLE on it; repair or restore it as the server's error log advises."
+_OTHER = (
+    "Run a SELECT of all its columns as the account of source.user, and remove what makes it fail."
+)
+
+
+def error_of_read(
+    error: pymysql.MySQLError, name: TableName, address: SourceAddress
+) -> AqueductError:
+    """Our error for one of PyMySQL's in a statement that reads a table."""
+    code = error.args[0] if error.args else None
+    if not isinstance(code, int) or not concerns_table(code):
+        return translated(error, address)
+    return TableUnreadable(
+        text_of(error),
+        table=".".join(name),
+        source=address,
+        remedy=_remedy(code, name, address),
+    )
+
+
+def text_of(error: pymysql.MySQLError) -> str:
+    """Return the server's text with its number."""
+    code, *text = error.args
+    return f"{text[0] if text else error} (error {code})"
+
+
+def is_interrupted(error: pymysql.MySQLError) -> bool:
+    """Return whether a statement was killed, or took too long: it may succeed if it is executed again."""
+    return bool(error.args) and error.args[0] in _INTERRUPTED
+
+
+def concerns_table(code: int) -> bool:
+    """Return whether an error of a statement that reads a table is one of the table alone."""
+    return code > 0 and code not in _CLIENT and code not in _OF_SERVER
+
+
+def _remedy(code: int, name: TableName, address: SourceAddress) -> str:
+    if code in ROW_LOCKED:
+        return UNLOCK
+    if code in _INTERRUPTED:
+        return _KILLED
+    if code in _DENIED:
+        return (
+            f"Run GRANT SELECT ON {'.'.join(map(quoted, name))} TO the account of {address.user}."
+        )
+    return _CHECK if code in _DAMAGED else _OTHER

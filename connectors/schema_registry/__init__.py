@@ -1,1 +1,0 @@
-"""The schema registry: ids of Avro schemas, by the Confluent protocol."""

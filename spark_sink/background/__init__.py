@@ -1,1 +1,0 @@
-"""Background tasks beside the batches: reloads of tables, and scheduled maintenance."""

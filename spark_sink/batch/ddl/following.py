@@ -1,0 +1,467 @@
+"""DDL beside the rows: what is new is read before a batch, decided on, stored and carried out.
+
+Invariant: a row is merged only once each statement before it is known, so it always reaches the table that its
+incarnation is called now; statements are stored before any table is changed. Without new DDL a batch
+costs two requests to Kafka, and without a row that may be from before a known one, nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from spark_sink.batch.ddl.decision import OnDrop, OnRename, Rules, decided, is_left_by_drop
+from spark_sink.batch.ddl.moving import Moving
+from spark_sink.batch.ddl.statement import Statement, parse_statement
+from spark_sink.batch.ddl.topic import DdlTopics
+from spark_sink.errors import TableError, ValuesChanged
+from spark_sink.metrics import Metrics
+from spark_sink.source.offsets import Offsets
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.moves import (
+    BEGINNING,
+    Event,
+    History,
+    Name,
+    Piece,
+    Place,
+    of_open,
+    pieces,
+    pieces_of,
+    routed_sql,
+    superseded,
+)
+from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.table_faults import twice
+from spark_sink.warehouse.waiting_tables import RELOADING, Waits
+from spark_sink.wire.envelope import place
+from spark_sink.wire.names import DDL, SETTLED, argument, of_sink
+
+_log = logging.getLogger(__name__)
+_MANY: Final = 200
+"""Statements."""
+_BEGUN: Final = ("", 0)
+"""In place of a partition: that the topics are followed, before there is one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ddl:
+    """Follows the DDL topics; all calls are made while the batches' gate is held, or before the first batch."""
+
+    topics: DdlTopics
+    warehouse: Warehouse[DataFrame]
+    waits: Waits
+    on_drop: OnDrop = "rename"
+    on_rename: OnRename = "move"
+    metrics: Metrics | None = None
+    sources: Callable[[Name], Collection[str]] = lambda _: ()
+    """Returns the destinations that publish a table."""
+    keep_seconds: float = 3600.0
+    """For how long cuts of the past may go back before a statement."""
+    clock: Callable[[], float] = time.monotonic
+    _passed: tuple[float, Mapping[str, Place]] | None = None
+    """When it was first known up to where all was settled, and that position of each destination."""
+    _fold_from: int = _MANY
+    """The number of statements from which on those that are superseded are removed."""
+    _history: History | None = None
+    _until: dict[tuple[str, int], int] = field(default_factory=dict)
+    _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
+    """Events of which rows from before may still come: up to these offsets."""
+    _is_resumed: bool = False
+    _is_reopened: bool = False
+    _routes: dict[tuple[str, Name], list[Piece]] | None = None
+
+    @property
+    def history(self) -> History:
+        """All that is known."""
+        if self._history is None:
+            self._history = self.warehouse.ddl.history()
+            self._until = self.warehouse.ddl.read_until()
+        return self._history
+
+    def follow(
+        self,
+        applied: Offsets,
+        start: Offsets,
+        *,
+        put_back: Callable[[Name], object] = lambda _: None,
+        done: Mapping[str, Place] | None = None,
+    ) -> frozenset[Name]:
+        """Reads what is new and carries it out; returns the tables that are no longer what they were.
+
+        `applied` are the offsets up to which the row topics are applied; `start` those at which the batch
+        begins, which may have been applied before. `put_back` is called for each table that may be moved, or
+        be moved to, before it is. `done` is up to where the ledger has each destination's DDL as carried out.
+        """
+        changed = self.resume()
+        self._keep_done(done or {})
+        self._reopen(applied, start)
+        earliest, end = self.topics.settled()
+        if not self._until and not self.history.done:
+            self._begin(applied, end)
+        # An end before what was read is that of a topic that was made again.
+        since = {
+            at: first if self._until.get(at, 0) > end[at] else max(first, self._until.get(at, 0))
+            for at, first in earliest.items()
+        }
+        if any(until > since[at] for at, until in end.items()):
+            self._warn_of_lost(earliest)
+            records = self.topics.read(since, end)
+            parsed = [parse_statement(text, place(*at)) for *at, text in records]  # type: ignore[arg-type]
+            self._decide(parsed, end)
+        self._settle(start)
+        if self.metrics is not None:
+            self.metrics.gaps(len(self._gaps()))
+        changed |= self._carry_out(put_back)
+        self._fold()
+        return changed
+
+    def begin_again(self, topics: Collection[str]) -> None:
+        """Reads DDL topics that were made again from their beginning; what is known of it changes nothing."""
+        _log.error("DDL topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
+        self.warehouse.ddl.void(topics)
+        self._history = None
+
+    def routed(self, batch: DataFrame, *, table: Name | None = None) -> DataFrame:
+        """The envelopes with the tables that their rows belong to; without those that are gone.
+
+        With a `table`, those that belong to it; they may be older than what is applied.
+        """
+        if table is None:
+            return routed(batch, self._pieces())
+        return routed(batch, pieces_of(pieces(list(self.history.events.values())), [table]))
+
+    def floors(self, floors: Iterable[Floor]) -> list[Floor]:
+        """See History.floors."""
+        return self.history.floors(floors)
+
+    def carried(self, floor: Floor) -> bool:
+        """Stores a truncate from before its table got its present name; returns whether it is one."""
+        if floor.is_mapped:
+            return False
+        name = floor.database, floor.table
+        event = self.history.begun(floor.source.destination, name)
+        if event is None or floor.place >= event.place:
+            return False
+        event = replace(event, carried={name: floor.place})
+        self.warehouse.ddl.add([event], {})
+        self.history.add([event])
+        return True
+
+    def is_unsettled(self, destination: str, name: Name, place: Place) -> bool:
+        """Whether rows may still come that a change at a position follows, from before its table was renamed.
+
+        `name` is the table's then. Not rows of another table that had this name before, and was dropped or
+        renamed again; nor those from before a later rename, as the topic of `name` has them in order.
+        """
+        if not self._open:
+            return False
+        events = self.history.events.values()
+        before = [one for one in events if one.destination == destination and one.place <= place]
+        return any(
+            target == name and old != name and (destination, below) in self._open
+            for (_, old), own in pieces(before).items()
+            for below, target in own
+        )
+
+    def is_emptied(self, name: Name) -> bool:
+        """Whether the table of that name was dropped, so that another may have another key."""
+        return self.history.is_moved(name)
+
+    def concerns(self, name: Name) -> bool:
+        """Whether a table of that name was dropped or renamed, or is the new name of one that was."""
+        return any(name in event.names for event in self.history.events.values())
+
+    def absent(self) -> set[Name]:
+        """The tables that may be gone: all that they had are rows that a DROP left.
+
+        Not one that a source has dropped and made again. One that was renamed is not looked for.
+        """
+        left: dict[Name, bool] = {}
+        for (_, name), note in self.history.last_notes().items():
+            left[name] = left.get(name, True) and is_left_by_drop(note.text)
+        return {name for name, is_left in left.items() if is_left}
+
+    def advised(self, name: Name, fault: TableError) -> TableError:
+        """The error of a table with what ends its wait, where no source has the table any more."""
+        if not isinstance(fault, ValuesChanged) or name not in self.absent():
+            return fault
+        command = f"python -m spark_sink reload {argument(name)} --unknown-as-null"
+        return ValuesChanged(
+            fault.where,
+            advice="No source has the table any more. To keep its rows, with NULL in place of these values, "
+            f"run: {command}",
+        )
+
+    def resume(self) -> frozenset[Name]:
+        """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""
+        if self._is_resumed:
+            return frozenset()
+        outcome = self._moving(History()).finish()
+        self._history, self._is_resumed = None, True
+        return outcome.changed | outcome.faults
+
+    def _reopen(self, applied: Offsets, start: Offsets) -> None:
+        """Expects rows from before the events that an earlier process has not seen the last of; once.
+
+        Until a batch begins, from before all of them.
+        """
+        events = [one for one in self.history.events.values() if one.moves]
+        if self._is_reopened or not events or (self._open and not start):
+            return
+        self._is_reopened = bool(start)
+        ends = self.topics.written()
+        is_continued = all(
+            at in applied and start.get(at, 0) >= applied[at] for at, end in ends.items() if end
+        )
+        settled = self._stored(start) if is_continued else {}
+        self._open = {
+            (one.destination, one.place): self._open.get((one.destination, one.place), ends)
+            for one in events
+            if one.place > settled.get(one.destination, BEGINNING)
+        }
+
+    @property
+    def _note(self) -> str:
+        """Of the sink alone: what is settled depends on the topics that it reads."""
+        return of_sink(SETTLED, self.waits.sink or "")
+
+    def _stored(self, start: Offsets) -> Mapping[str, Place]:
+        """The last event of each destination that is settled with all before it, as an earlier process has it.
+
+        Not if it had read further than `start`: Kafka or the ledger is as it was before, or another.
+        """
+        try:
+            body = json.loads(self.warehouse.notes.read(self._note) or "{}")
+            is_older = sum(start.values()) < body.get("offsets", 0)
+            return {} if is_older else {one: (at[0], at[1]) for one, *at in body.get("settled", ())}
+        except (ValueError, TypeError, IndexError):
+            # A process that was killed has left it cut.
+            return {}
+
+    def _gaps(self) -> set[Name]:
+        found = self.history.gaps()
+        return found and self.history.gaps(self.warehouse.floors.highest())
+
+    def _begin(self, applied: Offsets, end: Offsets) -> None:
+        """Records that DDL is followed from now on, also if there is no topic of it yet."""
+        if applied and end:
+            # A warehouse from before the sink followed DDL: its tables are as they are.
+            _log.info("DDL is followed from now on; what came before is not carried out")
+        self._record([], {_BEGUN: 0, **(end if applied else {})})
+
+    def _keep_done(self, done: Mapping[str, Place]) -> None:
+        """Takes statements as carried out that the ledger has so; their log may be an older copy, or gone.
+
+        They are read again, for rows from before them and by the present settings, and move nothing.
+        """
+        known = self.history.done
+        if lost := {one: at for one, at in done.items() if at > known.get(one, (-1, -1))}:
+            _log.warning(
+                "%s is gone or an older copy: its statements are read again from Kafka, and those that the "
+                "ledger has as carried out are not carried out again destinations=%s",
+                DDL,
+                ", ".join(sorted(lost)),
+            )
+            self.warehouse.ddl.done(lost)
+            known.update(lost)
+
+    def _warn_of_lost(self, earliest: Offsets) -> None:
+        for at, first in sorted(earliest.items()):
+            if first > self._until.get(at, 0):
+                _log.warning(
+                    "Kafka removed DDL that was not read, so tables may have kept their names or rows "
+                    "topic=%s offsets=%d-%d",
+                    at[0],
+                    self._until.get(at, 0),
+                    first,
+                )
+
+    def _decide(self, statements: Iterable[Statement], end: Offsets) -> None:
+        events: list[Event] = []
+        shapes: dict[Name, bool] = {}
+
+        def is_mapped(name: Name) -> bool:
+            if name not in shapes:
+                shapes[name] = self._is_apart(name)
+            return shapes[name]
+
+        for statement in statements:
+            rules = Rules(
+                on_drop=self.on_drop,
+                on_rename=self.on_rename,
+                is_mapped=is_mapped,
+                floor=self._floor_of(events),
+                is_noted=self._noted(events).__contains__,
+            )
+            if (event := decided(statement, rules)) is not None:
+                events.append(event)
+            self._warn(statement, event)
+        self._record(events, end)
+
+    def _is_apart(self, name: Name) -> bool:
+        """Whether several source tables fill a table; not if it cannot be read, since it waits then."""
+        try:
+            shape = twice(partial(self.warehouse.tables.shape, *name), name, self.warehouse)
+        except TableError:
+            return False
+        return shape is not None and shape.apart
+
+    def _warn(self, statement: Statement, event: Event | None) -> None:
+        if statement.is_unknown:
+            _log.warning(
+                "a DROP or RENAME is not followed, as its record does not state its effect (no schema history) "
+                "destination=%s epoch=%d seq=%d",
+                statement.destination,
+                statement.epoch,
+                statement.seq,
+            )
+        for note in event.notes if event is not None else ():
+            if note.text:
+                _log.warning("table %s table=%s.%s", note.text, *note.name)
+
+    def _noted(self, more: Collection[Event]) -> Mapping[Name, list[str]]:
+        return self._with(more).notes()
+
+    def _floor_of(self, more: Collection[Event]) -> Callable[[str, Name], Place | None]:
+        def floor(destination: str, name: Name) -> Place | None:
+            held = self._with(more).floors(self.warehouse.floors.highest())
+            own = [
+                one.place
+                for one in held
+                if not one.is_mapped
+                and (one.database, one.table) == name
+                and one.source.destination == destination
+            ]
+            return max(own, default=None)
+
+        return floor
+
+    def _with(self, more: Collection[Event]) -> History:
+        history = History(dict(self.history.events), dict(self.history.done))
+        history.add(more)
+        return history
+
+    def _record(self, events: Collection[Event], end: Offsets) -> None:
+        new = {at: until for at, until in end.items() if until > self._until.get(at, -1)}
+        # All rows from before are written by now, though perhaps not visible yet.
+        moving = [one for one in events if one.moves]
+        if moving:
+            ends = self.topics.written()
+            self._open |= {(one.destination, one.place): ends for one in moving}
+        self.warehouse.ddl.add(events, new)
+        self._until |= new
+        self.history.add(events)
+        self._routes = None
+
+    def _settle(self, start: Offsets) -> None:
+        """Forgets events of which no row from before can come any more, in batches from `start` on."""
+        over = [
+            at
+            for at, ends in self._open.items()
+            if all(start.get(one, 0) >= end for one, end in ends.items())
+        ]
+        if not over:
+            return
+        for at in over:
+            del self._open[at]
+        self._routes = None
+        body = {
+            "settled": [[one, *at] for one, at in sorted(self._settled().items())],
+            "offsets": sum(start.values()),
+        }
+        self.warehouse.notes.write(self._note, json.dumps(body))
+
+    def _settled(self) -> dict[str, Place]:
+        """The last event of each destination that is settled and carried out, with all before it."""
+        first: dict[str, Place] = {}
+        for destination, opened in self._open:
+            first[destination] = min(opened, first.get(destination, opened))
+        return {
+            event.destination: event.place
+            for event in self.history.settled()
+            if event.place < first.get(event.destination, (event.epoch, event.seq + 1))
+        }
+
+    def _fold(self) -> None:
+        """Removes events that later ones supersede, once no batch and no cut goes back before them."""
+        events = self.history.events.values()
+        if len(events) < self._fold_from:
+            return
+        if not self._is_reopened and any(one.moves for one in events):
+            # It is not known yet where the batches begin.
+            return
+        if self._passed is None:
+            self._passed = self.clock(), self._settled()
+        since, settled = self._passed
+        if self.clock() - since < self.keep_seconds:
+            return
+        self._passed = None
+        if over := superseded(events, settled):
+            self.warehouse.ddl.forget(over)
+            for one in over:
+                del self.history.events[one.destination, one.place]
+            self._routes = None
+            _log.info("DDL that later statements supersede is removed statements=%d", len(over))
+        # So that this is done seldom, however many are left.
+        self._fold_from = max(_MANY, 2 * len(events))
+
+    def _pieces(self) -> Mapping[tuple[str, Name], list[Piece]]:
+        if self._routes is None:
+            # A row from before one event moves on by all later ones.
+            found = pieces(self.history.events.values() if self._open else ())
+            self._routes = of_open(found, lambda *at: at in self._open)
+        return self._routes
+
+    def _carry_out(self, put_back: Callable[[Name], object]) -> frozenset[Name]:
+        pending = self.history.pending()
+        if not pending:
+            return frozenset()
+        broken: dict[Name, TableError] = {}
+        for name in sorted({one for event in pending for one in event.names}):
+            try:
+                twice(partial(put_back, name), name, self.warehouse)
+            except TableError as fault:
+                broken[name] = fault
+        outcome = self._moving(self.history).carry_out(pending, broken=broken)
+        for name in outcome.changed:
+            held = self.waits.waiting(name)
+            if held is not None and held.kind == RELOADING:
+                # What is being rebuilt began with the rows from before.
+                self.waits.interrupt(held)
+        for event in pending:
+            at = event.destination
+            self.history.done[at] = max(event.place, self.history.done.get(at, event.place))
+        return outcome.changed | outcome.faults
+
+    def _moving(self, history: History) -> Moving:
+        return Moving(
+            warehouse=self.warehouse,
+            wait=self._wait,
+            waiting=self.waits.waiting,
+            end_wait=self.waits.pass_on,
+            sources=self.sources,
+            history=history,
+        )
+
+    def _wait(self, name: Name, fault: TableError) -> None:
+        held = self.waits.waiting(name)
+        self.waits.begin(name, fault, held.offsets if held is not None else {})
+        _log.error("table waits table=%s.%s: %s", *name, fault)
+
+
+def routed(batch: DataFrame, found: Mapping[tuple[str, Name], list[Piece]]) -> DataFrame:
+    """Envelopes with the tables that their rows belong to; without those that are gone."""
+    if not found:
+        return batch
+    to, gone = routed_sql(found)
+    names = [f"`{name}`" for name in batch.columns if name not in {"database", "table"}]
+    moved = batch.where(f"NOT {gone}").selectExpr("*", f"{to} AS __aqueduct_to")
+    return moved.selectExpr(*names, "__aqueduct_to.d AS database", "__aqueduct_to.t AS `table`")

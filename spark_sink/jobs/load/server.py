@@ -1,0 +1,326 @@
+"""The MySQL server that rows are loaded from, over JDBC: questions by the driver, rows by the executors.
+
+Invariant: nothing is written and nothing is locked. A session's own settings decide nothing: those that a value
+or a comparison depends on are set first.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from spark_sink.errors import (
+    JarMissing,
+    LoadRefused,
+    SinkError,
+    SourceUnreachable,
+    TableUnreadable,
+)
+from spark_sink.jobs.load.mysql_sql import identifier, whole_name
+from spark_sink.jobs.load.table_errors import NO_COLUMN, concerns_table, sql_error, unreadable
+from spark_sink.settings.model import LoadServer
+from spark_sink.spark.java import java_class
+
+DRIVER: Final = "org.mariadb.jdbc.Driver"
+_REGISTRY: Final = "org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry"
+_VARIABLES: Final[Mapping[str, int | str]] = {
+    # Each SELECT sees what is committed when it begins.
+    "autocommit": 1,
+    "completion_type": "NO_CHAIN",
+    "sql_mode": "",
+    "time_zone": "+00:00",
+    "character_set_client": "utf8mb4",
+    "character_set_connection": "utf8mb4",
+    "character_set_results": "utf8mb4",
+    # Else a result ends early, or a SELECT is refused for its size, or for how long it takes.
+    "sql_select_limit": 2**64 - 1,
+    "max_join_size": 2**64 - 1,
+    "sql_big_selects": 1,
+    "group_concat_max_len": 1 << 20,
+    # Else long keys that begin alike are in no order.
+    "max_sort_length": 1 << 15,
+    "sort_buffer_size": 1 << 21,
+    "sql_auto_is_null": 0,
+    "div_precision_increment": 4,
+    "lock_wait_timeout": 31_536_000,
+    # An executor that writes files meanwhile may be slow to take rows.
+    "wait_timeout": 28_800,
+    "interactive_timeout": 28_800,
+    "net_write_timeout": 3600,
+    "net_read_timeout": 3600,
+}
+"""What an answer depends on, whatever the server's defaults and its init_connect are."""
+_SINCE: Final = (((5, 7, 8), "max_execution_time"), ((8, 0, 3), "information_schema_stats_expiry"))
+"""Variables that are 0, since a version of MySQL."""
+_NEW_NAME: Final = (5, 7, 20)
+"""The first MySQL whose isolation has its new name; MariaDB knows the old one too."""
+_NO_VIEW: Final = "ROLLBACK"
+"""Ends a transaction that an init_connect began, whose view of the data every SELECT would have."""
+_FETCH_ROWS: Final = 5_000
+"""With a fetch size the driver streams the rows; without one it holds all of them."""
+_ADVICE: Final = {
+    1184: "The server's init_connect fails for load.user: correct it",
+    1203: "Raise max_user_connections, or lower load.connections",
+    1226: "Raise the account's MAX_USER_CONNECTIONS, or lower load.connections",
+    3159: "The server demands TLS (require_secure_transport): set load.options.sslMode, as to verify-full",
+}
+"""After single errors, of the connection."""
+_CONNECT_MS: Final = 10_000
+_SECONDS: Final = 1.0
+_OWNED: Final = "SELECT @@GLOBAL.gtid_owned"
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OWNED_SECONDS: Final = 10.0
+"""How long the end of a transaction is waited for whose GTID is owned; then it counts as seen."""
+_GLANCE_SECONDS: Final = 0.05
+
+Row = tuple[str | None, ...]
+Table = tuple[str, str]
+
+
+class SourceServer:
+    """One connection of the driver, and what executors need for theirs."""
+
+    def __init__(
+        self, spark: SparkSession, settings: LoadServer, *, lock_seconds: int | None = None
+    ) -> None:
+        """`lock_seconds`: how long a statement waits for a lock; None: as long as it takes.
+
+        Raises JarMissing.
+        """
+        self._spark, self._settings = spark, settings
+        self._jvm: Any = spark._jvm
+        try:
+            java_class(self._jvm, _REGISTRY).register(DRIVER)
+        except Py4JJavaError as fault:
+            raise JarMissing(
+                f"{DRIVER}, MariaDB Connector/J",
+                advice="Put its jar into the folder of jdbc_jars: python -m devstack jars",
+            ) from fault
+        self._connection: Any = None
+        self._variables = dict(_VARIABLES)
+        if lock_seconds is not None:
+            self._variables["lock_wait_timeout"] = lock_seconds
+
+    @property
+    def where(self) -> str:
+        """The server, as errors name it."""
+        return self._settings.server
+
+    def reader_options(self) -> dict[str, str]:
+        """The options of Spark's JDBC source."""
+        return {
+            "url": self._url(),
+            "driver": DRIVER,
+            "user": self._settings.user,
+            "password": self._settings.secret,
+            "fetchsize": str(_FETCH_ROWS),
+            # It would put the rows of one SELECT into a transaction that holds its snapshot for hours.
+            "isolationLevel": "READ_COMMITTED",
+            "sessionInitStatement": _NO_VIEW,
+        }
+
+    def ask(self, sql: str, *, table: Table | None = None) -> list[Row]:
+        """The rows of a statement, as text. `table` is one that it reads.
+
+        Raises SourceUnreachable, and TableUnreadable for an error of that table alone.
+        """
+        try:
+            return self._asked(sql)
+        except Py4JJavaError as fault:
+            self.close()
+            raise self._fault(fault, table) from fault
+
+    def check_readable(self, table: Table, columns: Sequence[str] = ()) -> None:
+        """Raises TableUnreadable if a table, or a column that it has, may not be read."""
+        for name in map(identifier, columns) if columns else ("1",):
+            try:
+                self.ask(f"SELECT {name} FROM {whole_name(table)} LIMIT 0", table=table)  # noqa: S608
+            except TableUnreadable as error:
+                if error.code != NO_COLUMN:
+                    raise
+
+    def error_of_read(self, fault: Exception, table: Table) -> SinkError | None:
+        """The error for a failure of executors that read a table; None if MySQL did not cause it."""
+        found = sql_error(self._spark, fault)
+        return self._of_sql(*found, table) if found is not None else None
+
+    def one(self, sql: str) -> str | None:
+        """The first value of a statement's first row; None without a row."""
+        rows = self.ask(sql)
+        return rows[0][0] if rows else None
+
+    def check(self) -> str:
+        """The server's UUID, if rows of it can be loaded exactly. Raises LoadRefused, SourceUnreachable."""
+        if "mariadb" in (self.one("SELECT VERSION()") or "").lower():
+            raise LoadRefused(
+                f"{self.where} is MariaDB, which has other GTIDs",
+                advice="Let the worker read the existing rows: python -m app snapshot start",
+            )
+        server, mode = self.ask("SELECT @@server_uuid, @@gtid_mode")[0]
+        if mode != "ON":
+            raise LoadRefused(
+                f"{self.where} has gtid_mode={mode}", advice="Set gtid_mode to ON at the source"
+            )
+        if self.one("SELECT @@binlog_order_commits") != "1":
+            raise LoadRefused(
+                f"{self.where} has binlog_order_commits=OFF, so a transaction may be visible before one that "
+                "precedes it in the binlog",
+                advice="Set binlog_order_commits to ON",
+            )
+        assert server is not None
+        return server
+
+    def executed(self) -> str:
+        """GTIDs of transactions that are visible now: of all but those that became so just before."""
+        return (self.one("SELECT @@GLOBAL.gtid_executed") or "").replace("\n", "")
+
+    def seen(self, *, stopped: Callable[[float], bool]) -> str:
+        """The GTIDs of all transactions that a SELECT before can have seen, and perhaps of some more.
+
+        A group of transactions is visible before gtid_executed has the first of them; until it has, their
+        sessions own the GTIDs. One that is rolled back is owned no more, and never executed.
+        """
+        deadline = time.monotonic() + _OWNED_SECONDS
+        owned = left = owned_gtids(self.one(_OWNED))
+        while left and time.monotonic() < deadline and not stopped(_GLANCE_SECONDS):
+            left = owned & owned_gtids(self.one(_OWNED))
+        return ",".join(filter(None, (self.executed(), *sorted(left))))
+
+    def contains(self, larger: str, smaller: str) -> bool:
+        """Whether a set of GTIDs has all of another."""
+        return self.one(f"SELECT GTID_SUBSET('{smaller}', '{larger}')") == "1"
+
+    def threads_running(self) -> int:
+        """The sessions that execute statements now, this one included."""
+        rows = self.ask("SHOW GLOBAL STATUS LIKE 'Threads_running'")
+        return int(rows[0][1] or 0)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except Py4JError:
+                return
+
+    def _asked(self, sql: str) -> list[Row]:
+        if self._connection is None:
+            self._connect()
+        return self._rows(sql)
+
+    def _connect(self) -> None:
+        """Open the connection, and compare its session's variables with what they are set to."""
+        properties = java_class(self._jvm, "java.util.Properties")()
+        properties.setProperty("user", self._settings.user)
+        properties.setProperty("password", self._settings.secret)
+        manager = java_class(self._jvm, "java.sql.DriverManager")
+        self._connection = manager.getConnection(self._url(), properties)
+        later = _later(str(self._connection.getMetaData().getDatabaseProductVersion()))
+        self._rows(f"SET SESSION {_assignments(later)}")
+        self._rows(_NO_VIEW)
+        self._variables |= later
+        names = ", ".join(f"@@SESSION.{name}" for name in self._variables)
+        (found,) = self._rows(f"SELECT {names}")
+        wrong = [
+            f"{name} is {value} in place of {wanted}"
+            for (name, wanted), value in zip(self._variables.items(), found, strict=True)
+            if value != str(wanted)
+        ]
+        if wrong:
+            self.close()
+            raise LoadRefused(
+                f"a session at {self.where} does not keep what it is set to: {'; '.join(wrong)}",
+                advice="Set these as global variables, and look for a proxy between that replaces them",
+            )
+
+    def _rows(self, sql: str) -> list[Row]:
+        statement = self._connection.createStatement()
+        try:
+            if not statement.execute(sql):
+                return []
+            found = statement.getResultSet()
+            columns = range(1, int(found.getMetaData().getColumnCount()) + 1)
+            rows = []
+            while found.next():
+                rows.append(tuple(found.getString(number) for number in columns))
+            return rows
+        finally:
+            statement.close()
+
+    def _url(self) -> str:
+        options: Mapping[str, str] = {
+            "connectTimeout": str(_CONNECT_MS),
+            # As the worker's client does. With sslMode nothing is retrieved.
+            "allowPublicKeyRetrieval": "true",
+            **self._settings.options,
+            # Spark has a dialect for the scheme of MySQL only.
+            "permitMysqlScheme": "true",
+            "sessionVariables": _assignments(self._variables),
+            "allowLocalInfile": "false",
+        }
+        parts = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"jdbc:mysql://{self._settings.server}/?{parts}"
+
+    def _fault(self, fault: Py4JJavaError, table: Table | None) -> SinkError:
+        text = " ".join(str(fault.java_exception.getMessage()).split())
+        return self._of_sql(*(sql_error(self._spark, fault) or (0, text)), table)
+
+    def _of_sql(self, code: int, text: str, table: Table | None) -> SinkError:
+        if table is not None and concerns_table(code):
+            return unreadable(code, text, table)
+        return SourceUnreachable(
+            f"{self.where}: {text}",
+            advice=_ADVICE.get(code)
+            or "Check that it runs, load.server, load.user, its password, and its SELECT on the tables",
+        )
+
+
+def _later(text: str) -> dict[str, int | str]:
+    """Variables that a server has by its version only; a MariaDB is refused anyway."""
+    version = () if "mariadb" in text.lower() else tuple(map(int, re.findall(r"\d+", text)[:3]))
+    isolation = "transaction_isolation" if version >= _NEW_NAME else "tx_isolation"
+    return {isolation: "READ-COMMITTED", **{name: 0 for since, name in _SINCE if version >= since}}
+
+
+def _assignments(variables: Mapping[str, int | str]) -> str:
+    return ",".join(
+        f"{name}={value}" if isinstance(value, int) else f"{name}='{value}'"
+        for name, value in variables.items()
+    )
+
+
+def owned_gtids(text: str | None) -> set[str]:
+    """The GTIDs in gtid_owned: of each UUID the numbers, each after its tag, with the sessions that own them.
+
+    Nothing divides a session's number from the next UUID.
+    """
+    found, marks = set(), list(_UUID.finditer(text or ""))
+    ends = [*(mark.start() for mark in marks[1:]), None]
+    for mark, end in zip(marks, ends, strict=False):
+        source = mark[0]
+        for part in (text or "")[mark.end() : end].strip(":,\n ").split(":"):
+            number, owner, _ = part.partition("#")
+            if owner:
+                found.add(f"{source}:{number}")
+            else:
+                source = f"{mark[0]}:{part}"
+    return found
+
+
+def wait_for(server: SourceServer, gtids: str, *, seconds: float, stopped: Any) -> None:
+    """Waits until the server shows all transactions of a set. Raises LoadRefused if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not server.contains(server.executed(), gtids):
+        if time.monotonic() >= deadline:
+            raise LoadRefused(
+                f"{server.where} lacks transactions that the worker has published",
+                advice="Name the worker's source in load.server, or a replica of it that replicates",
+            )
+        if stopped(_SECONDS):
+            raise LoadRefused("it was stopped", advice="Run the command again: it continues")

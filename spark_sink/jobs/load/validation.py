@@ -1,0 +1,300 @@
+"""The rows of a source compared with those of its table in the warehouse, while both change.
+
+The source is read as for a load: each SELECT sees at least what was published up to a low position, and the
+table is looked at once it holds all that any SELECT has seen. A row that the stream has not changed since that
+low position must be equal. Those that it has changed are read again, by their keys, until they are settled.
+
+Invariant: nothing is written but a copy of keys and checksums beside the tables, which is removed. A difference
+is reported only where no change on its way can explain it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
+
+from spark_sink.errors import LoadRefused, NotComparable
+from spark_sink.jobs.load.loader import Loader, Range
+from spark_sink.jobs.load.mysql_sql import identifier
+from spark_sink.jobs.load.plan import SourceTable
+from spark_sink.jobs.load.state import LoadState
+from spark_sink.jobs.load.table_result import Finding, Kind, TableResult
+from spark_sink.jobs.load.trouble import check_all, check_key, table_trouble
+from spark_sink.warehouse.identity import key_parts, source_parts, source_sql
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.waiting_tables import Waits
+from spark_sink.wire.names import literal, quoted
+
+_log = logging.getLogger(__name__)
+_ROUNDS: Final = 8
+_MOST_AGAIN: Final = 5_000
+"""Rows that are read again by their keys."""
+_SECONDS: Final = 1.0
+_SUMS: Final = "__sums"
+_SOURCE: Final = ("__destination", "__source_database", "__source_table")
+_ASIDE: Final = "__unrepresentable"
+_IN_FLIGHT: Final = "in flight"
+_TEMPORAL: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Validator:
+    """Compares tables of a plan, one after the other."""
+
+    loader: Loader
+    waits: Waits
+    most_listed: int = 20
+    """Rows of each kind that are listed."""
+
+    def compare(self, name: Name, sources: tuple[SourceTable, ...]) -> TableResult:
+        """The result of one table; what prevents its comparison is in it.
+
+        Raises what would prevent that of any table: SourceUnreachable, KafkaUnreachable, WarehouseUnusable, and
+        LoadRefused where worker or sink do not run or the server has no GTIDs.
+        """
+        result = TableResult(name=name, most_listed=self.most_listed)
+        with table_trouble(result, partial(check_all, self.loader, sources)):
+            self._compare(result, sources)
+        return result
+
+    def _compare(self, result: TableResult, sources: tuple[SourceTable, ...]) -> None:
+        name = result.name
+        shape = self._shape(name)
+        again: dict[str, list[Range]] = {}
+        for number in range(_ROUNDS):
+            traced = self.loader.traced(name, sources)
+            check_key(shape, traced.wanted)
+            compared = Compared(shape=shape, wanted=traced.wanted)
+            only = [one for ranges in again.values() for one in ranges]
+            state = self.loader.begun(name, sources, only=only)
+            state = replace(state, columns=compared.columns)
+            try:
+                state = self.loader.read_ranges(state, traced, to=compared.of_source)
+                self._await_sink(state)
+                if not number:
+                    result.rows = self.loader.loads.rows(state).count()
+                again = self._judge(compared, state, again, result)
+            finally:
+                self.loader.loads.remove_rows(state)
+            if not again or len(again) > _MOST_AGAIN:
+                break
+            _log.info("rows in flight are read again table=%s.%s rows=%d", *name, len(again))
+        result.in_flight = len(again)
+
+    def _shape(self, name: Name) -> Shape:
+        """The table's shape in the warehouse. Raises NotComparable, ForeignTable."""
+        self._check_not_waiting(name)
+        shape = self.loader.warehouse.tables.shape(*name)
+        if shape is None:
+            raise NotComparable(
+                f"the warehouse has no table {'.'.join(name)}",
+                advice="The sink makes it with its first change, or with rows that "
+                "`python -m spark_sink load` reads; check include and exclude in the settings",
+            )
+        if not shape.keyed:
+            raise NotComparable(
+                f"{'.'.join(name)} has no key by which rows could be compared",
+                advice="Give it a primary key at the source",
+            )
+        return shape
+
+    def _check_not_waiting(self, name: Name) -> None:
+        """Raises NotComparable if the table waits."""
+        self.waits.refresh()
+        if (held := self.waits.waiting(name)) is not None:
+            raise NotComparable(
+                f"{'.'.join(name)} waits: {held.error}: {held.reason}",
+                advice=held.action or "See: python -m spark_sink status",
+            )
+
+    def _await_sink(self, state: LoadState) -> None:
+        """Waits until the table has all that any SELECT has seen."""
+        loader = self.loader
+        loader.await_stream(state)
+        _, ends = loader.topics.ranges({source.topic for source in state.sources})
+        deadline = time.monotonic() + loader.timeout
+        while True:
+            self._check_not_waiting(state.name)
+            applied = loader.warehouse.ledger.applied()
+            if all(applied.get(at, 0) >= end for at, end in ends.items()):
+                return
+            if time.monotonic() >= deadline or loader.stopped(_SECONDS):
+                raise LoadRefused(
+                    f"no sink has applied what was read of {'.'.join(state.name)}",
+                    advice="A comparison needs a running sink: see lag",
+                )
+
+    def _judge(
+        self,
+        compared: Compared,
+        state: LoadState,
+        again: Collection[str],
+        result: TableResult,
+    ) -> dict[str, list[Range]]:
+        """Adds the rows that differ; returns those in flight: their keys, and what to read of them."""
+        found = compared.unlike(self.loader.loads.rows(state), self._held(compared, state), state)
+        if again:
+            found = found.where(f"key IN ({', '.join(map(literal, again))})")
+        in_flight: dict[str, list[Range]] = {}
+        for row in found.toLocalIterator():
+            if row.kind == _IN_FLIGHT:
+                in_flight[row.key] = compared.ranges_of(row, state)
+            else:
+                kind = Kind(row.kind)
+                columns = tuple(row.columns) if kind is Kind.DIFFERENT else ()
+                result.add(Finding(kind=kind, key=row.key, columns=columns))
+        return in_flight
+
+    def _held(self, compared: Compared, state: LoadState) -> DataFrame:
+        """The table's rows of these sources as of now, with the markers of deleted ones."""
+        warehouse, shape = self.loader.warehouse, compared.shape
+        own = " OR ".join(f"({source_sql(shape, one.source(state.name))})" for one in state.sources)
+        rows = compared.of_table(warehouse.tables.rows(shape, fixed=True).where(own))
+        removed = warehouse.deleted.tables.shape(*state.name)
+        if removed is not None and removed.key == shape.key:
+            markers = warehouse.deleted.tables.rows(removed, fixed=True).where(own)
+            rows = rows.unionByName(compared.of_markers(markers))
+        return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The columns of a table that are compared: those that the source has now, in the table's types."""
+
+    shape: Shape
+    wanted: Shape
+    """The shape of the source's rows alone."""
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns of the copy: what identifies a row, and a checksum of each column."""
+        types = dict(self.shape.all_columns)
+        return (*((name, types[name]) for name in self._identity), (_SUMS, "array<bigint>"))
+
+    @property
+    def _identity(self) -> list[str]:
+        own = {name for name, _ in self.shape.own_columns}
+        return [*self.shape.key, *(name for name in _SOURCE if name in own), _ASIDE]
+
+    def of_source(self, rows: DataFrame) -> DataFrame:
+        """The copy of rows as a load would have them."""
+        names = {self.shape.spelling(name): name for name, _ in self.wanted.columns}
+        types = dict(self.shape.columns)
+        cast = [
+            f"CAST({quoted(own)} AS {types[name]}) AS {quoted(name)}"
+            for name, own in names.items()
+            if name is not None
+        ]
+        typed = rows.selectExpr(*cast, *(name for name in self._identity if name not in types))
+        return typed.selectExpr(*map(quoted, self._identity), f"{self._sums()} AS {_SUMS}")
+
+    def of_table(self, rows: DataFrame) -> DataFrame:
+        """The same of the table's rows; without checksums for a marker, and with the last change."""
+        sums = f"if(__deleted, NULL, {self._sums()}) AS {_SUMS}"
+        return rows.selectExpr(*map(quoted, self._identity), sums, "__epoch", "__seq")
+
+    def of_markers(self, rows: DataFrame) -> DataFrame:
+        """The same of markers that are stored apart."""
+        sums = f"CAST(NULL AS array<bigint>) AS {_SUMS}"
+        return rows.selectExpr(*map(quoted, self._identity), sums, "__epoch", "__seq")
+
+    def _names(self) -> list[str]:
+        there = {self.shape.spelling(name) for name, _ in self.wanted.columns}
+        return [name for name, _ in self.shape.columns if name in there]
+
+    def _sums(self) -> str:
+        types = dict(self.shape.columns)
+        parts = [
+            f"xxhash64({quoted(name)}, try_element_at({_ASIDE}, {literal(name)}))"
+            if types[name] in _TEMPORAL
+            else f"xxhash64({quoted(name)})"
+            for name in self._names()
+        ]
+        return f"array({', '.join(parts)})"
+
+    def unlike(self, source: DataFrame, table: DataFrame, state: LoadState) -> DataFrame:
+        """The rows that are not equal: `kind`, `key` as JSON, `columns` that differ, what is of the key."""
+        shape = self.shape
+        pairs = zip(key_parts(shape, "r."), key_parts(shape, "w."), strict=True)
+        same = " AND ".join(f"{one} <=> {other}" for one, other in pairs)
+        both = source.alias("r").join(table.alias("w"), f.expr(same), "full")
+        newer = " OR ".join(
+            f"(w.__destination = {literal(destination)} AND "
+            f"(w.__epoch > {low.epoch} OR (w.__epoch = {low.epoch} AND w.__seq > {low.seq})))"
+            for destination, low in state.lows.items()
+        )
+        kind = (
+            f"CASE WHEN r.{_SUMS} <=> w.{_SUMS} THEN NULL WHEN ({newer}) THEN '{_IN_FLIGHT}' "
+            f"WHEN r.{_SUMS} IS NULL THEN 'extra' WHEN w.{_SUMS} IS NULL THEN 'missing' "
+            "ELSE 'different' END AS kind"
+        )
+        names = ", ".join(map(literal, self._names()))
+        equal = f"zip_with(r.{_SUMS}, w.{_SUMS}, (one, other) -> one <=> other)"
+        identity = [
+            f"if(r.{_SUMS} IS NULL, w.{quoted(name)}, r.{quoted(name)}) AS {quoted(name)}"
+            for name in self._identity
+        ]
+        found = both.selectExpr(
+            kind, f"filter(array({names}), (name, i) -> NOT {equal}[i]) AS columns", *identity
+        ).where("kind IS NOT NULL")
+        shown = ", ".join(f"{self._shown(name)} AS {quoted(name)}" for name in shape.key)
+        parts = [*self._identity[len(shape.key) : -1]] if shape.apart else []
+        shown = ", ".join([shown, *parts])
+        own = ", ".join(self._literal(name) for name in shape.key)
+        return found.selectExpr(
+            "kind",
+            "columns",
+            f"to_json(struct({shown}), map('ignoreNullFields', 'false')) AS key",
+            f"array({own}) AS literals",
+            f"array({', '.join(source_parts(shape, ''))}) AS source",
+        )
+
+    def _shown(self, name: str) -> str:
+        kind, value = dict(self.shape.columns)[name], quoted(name)
+        if kind not in _TEMPORAL:
+            return value
+        if kind == "timestamp":
+            value = f"to_utc_timestamp({value}, current_timezone())"
+        return f"coalesce(CAST({value} AS STRING), try_element_at({_ASIDE}, {literal(name)}))"
+
+    def ranges_of(self, row: Row, state: LoadState) -> list[Range]:
+        """The conditions on the key of a row that was found: of its source, or of all that it may be in."""
+        found = []
+        for number, one in enumerate(state.sources):
+            own = one.source(state.name)
+            if row.source in ([], [own.destination, own.database, own.table]):
+                found.append((number, self._condition(one, row.literals)))
+        return found
+
+    def _condition(self, source: SourceTable, literals: Sequence[str]) -> str:
+        """The condition on a key in MySQL's SQL, by the columns' real names."""
+        real = {
+            (self.shape.spelling(published) or published): (name, kind)
+            for published, name, kind in source.columns
+        }
+        parts = []
+        for name, value in zip(self.shape.key, literals, strict=True):
+            column, kind = real[name]
+            # In a comparison with a number a hexadecimal literal is one.
+            end = " + 0" if kind.lower().startswith("bit") else ""
+            parts.append(f"{identifier(column)} = {value}{end}")
+        return " AND ".join(parts)
+
+    def _literal(self, name: str) -> str:
+        """Spark SQL for a literal in MySQL's SQL with the value of a key's column."""
+        kind = dict(self.shape.columns)[name]
+        if kind == "string":
+            return f"concat('_utf8mb4 X\\'', hex(encode({quoted(name)}, 'UTF-8')), '\\'')"
+        if kind == "binary":
+            return f"concat('X\\'', hex({quoted(name)}), '\\'')"
+        if kind in _TEMPORAL:
+            return f"concat('\\'', {self._shown(name)}, '\\'')"
+        return f"CAST({quoted(name)} AS STRING)"

@@ -1,0 +1,92 @@
+"""The metastore kept up to date beside the batches, in a thread of its own.
+
+Invariant: no batch waits for the metastore, and no failure of it reaches the sink.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from spark_sink.errors import MetastoreUnreachable
+from spark_sink.jobs.metastore.registration import Registered
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.shape import Shape
+
+_log = logging.getLogger(__name__)
+_UNREACHABLE: Final = MetastoreUnreachable.__name__
+SECONDS_BETWEEN_LOOKS: Final = 1.0
+SECONDS_UNTIL_AGAIN: Final = 30.0
+"""After a failure."""
+SECONDS_UNTIL_ALL: Final = 600.0
+"""After which what others have changed in the metastore is repaired."""
+
+
+class _Registrar(Protocol):
+    def bring_up(self, changed: Collection[Name] | None = None) -> Registered: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class MetastoreKeeper:
+    """Brings the metastore up to date after a change of the tables, and again after a failure."""
+
+    registrar: Callable[[], _Registrar]
+    """Makes what registers tables; it may fail as the metastore may."""
+    shapes: Callable[[], frozenset[Shape]]
+    """Returns the shapes of the tables that this process has merged."""
+    moved: Callable[[], int]
+    """Returns a number that changes when tables are moved or removed."""
+    clock: Callable[[], float]
+    _registrar: _Registrar | None = None
+    _seen: tuple[frozenset[Shape], int] | None = None
+    _registered: frozenset[Shape] = frozenset()
+    _moved: int | None = None
+    """What was moved when all was last registered; None at first, when a move may have been missed."""
+    _due: float = 0.0
+    _error: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, stopped: Callable[[float], bool]) -> None:
+        """Looks until a stop; `stopped` waits for so many seconds and returns whether to stop."""
+        while not stopped(SECONDS_BETWEEN_LOOKS):
+            self.look()
+
+    def look(self) -> None:
+        """Brings the metastore up to date if that is due."""
+        with self._lock:
+            state = self.shapes(), self.moved()
+            if state == self._seen and self.clock() < self._due:
+                return
+            changed = None
+            if state[1] == self._moved:
+                new = state[0] - self._registered
+                changed = {(shape.database, shape.table) for shape in new}
+            error = self._bring_up(changed)
+            if not error:
+                self._registered, self._moved = state
+            # While it does not answer, the same has many texts.
+            known = error.partition(":")[0] if error.startswith(_UNREACHABLE) else error
+            if error and known != self._error:
+                _log.warning("metastore not up to date, trying again: %s", error)
+            elif self._error and not error:
+                _log.info("metastore up to date again")
+            self._error = known
+            # A change comes with its own look; while the metastore fails, none is worth one.
+            self._seen = state
+            wait = SECONDS_UNTIL_AGAIN if error else SECONDS_UNTIL_ALL
+            self._due = self.clock() + wait
+
+    def _bring_up(self, changed: Collection[Name] | None) -> str:
+        """Returns why that failed, wholly or for a table; empty if it did not."""
+        try:
+            self._registrar = self._registrar or self.registrar()
+            found = self._registrar.bring_up(changed)
+        except Exception as failure:
+            _log.debug("details", exc_info=failure)
+            return f"{type(failure).__name__}: {failure}"
+        if found.error:
+            return found.error
+        return "; ".join(f"{'.'.join(name)}: {why}" for name, why in sorted(found.faults.items()))

@@ -1,0 +1,230 @@
+"""Registration: the metastore's tables and views brought up to the warehouse's tables.
+
+What was registered is a text in the warehouse's folder: a table keeps its name for good, and what is gone is
+removed.
+
+Invariant: only what this warehouse has registered is replaced or removed: a table at its location, or a view
+that names it. A failure concerns the metastore alone, is stored with its reason, and is tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from spark_sink.errors import MetastoreUnreachable, NameTaken, SinkError
+from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.metastore_entries import Entry, distinct, in_pattern, plain, view_sql
+from spark_sink.warehouse.protocol import Name, Notes
+from spark_sink.warehouse.shape import Shape
+from spark_sink.wire.names import METASTORE, table_path
+from spark_sink.wire.times import utc
+
+_log = logging.getLogger(__name__)
+_VERSION: Final = 1
+
+
+class Metastore(Protocol):
+    """A metastore's tables and views. Each call raises MetastoreUnreachable if it does not answer."""
+
+    def names(self, database: str) -> set[str]:
+        """The names of its tables and views; empty without the database."""
+
+    def is_at(self, name: Name, location: str) -> bool | None:
+        """Whether the name is that of the table at a location, or of the view that was put for it.
+
+        None if there is nothing of that name.
+        """
+
+    def register(self, name: Name, location: str) -> None:
+        """Makes a table at a location that has one, and its database if there is none."""
+
+    def put_view(self, name: Name, sql: str, location: str) -> None:
+        """Makes or replaces the view of the table at a location, and its database if there is none."""
+
+    def remove(self, name: Name) -> None:
+        """Removes a table or view, if it is there; never its files."""
+
+
+class _Tables(Protocol):
+    def names(self) -> list[Name]: ...
+
+    def shape(self, database: str, table: str) -> Shape | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """What is registered, as the warehouse stores it."""
+
+    entries: dict[Name, Entry] = field(default_factory=dict)
+    faults: dict[Name, str] = field(default_factory=dict)
+    """Why tables are not registered as they should be."""
+    at_ms: int = 0
+    """When the metastore last answered."""
+    error: str = ""
+    """Why it does not answer; empty if it does."""
+
+    def text(self) -> str:
+        """As stored."""
+        entries = [
+            [*name, list(one.table), list(one.view) if one.view else None, one.view_sql]
+            for name, one in sorted(self.entries.items())
+        ]
+        faults = [[*name, reason] for name, reason in sorted(self.faults.items())]
+        body = {"entries": entries, "faults": faults, "at_ms": self.at_ms, "error": self.error}
+        return json.dumps({"version": _VERSION, **body})
+
+    @classmethod
+    def of(cls, text: str | None) -> Registered:
+        """What is stored; nothing without a text, or if a crash cut it: then all is registered again."""
+        try:
+            body: dict[str, Any] = json.loads(text or "null") or {}
+        except ValueError:
+            return cls()
+        if body.get("version") != _VERSION:
+            return cls()
+        entries = {
+            (database, table): Entry(
+                table=(one[0], one[1]), view=(view[0], view[1]) if view else None, view_sql=sql
+            )
+            for database, table, one, view, sql in body["entries"]
+        }
+        faults = {(database, table): reason for database, table, reason in body["faults"]}
+        return cls(entries=entries, faults=faults, at_ms=body["at_ms"], error=body["error"])
+
+
+@dataclass(slots=True, kw_only=True)
+class Registrar:
+    """Registers the tables of a warehouse."""
+
+    metastore: Metastore
+    tables: _Tables
+    notes: Notes
+    root: str
+    databases: str
+    """The pattern of the databases of tables."""
+    views: str
+    """That of the databases of views; empty without any."""
+    clock: Callable[[], float]
+    _held: dict[str, set[str]] = field(default_factory=dict)
+    """The names of the metastore's databases, as of this time."""
+
+    def bring_up(self, changed: Collection[Name] | None = None) -> Registered:
+        """Registers what is new, and removes what is gone; returns what is then registered.
+
+        `changed` are the tables whose columns may have changed since, all if it is None: only their columns are
+        read. An unreachable metastore is stored as the error.
+        """
+        held = Registered.of(self.notes.read(METASTORE))
+        entries, faults = dict(held.entries), dict[Name, str]()
+        error, at_ms = "", held.at_ms
+        self._held = {}
+        there = sorted(self.tables.names())
+        try:
+            self._remove_gone(entries, set(there))
+            for name in there:
+                is_known = changed is not None and name not in changed and name not in held.faults
+                if not (is_known and self._is_up(entries.get(name))):
+                    self._keep(name, entries, faults)
+            at_ms = int(self.clock() * 1000)
+        except MetastoreUnreachable as fault:
+            error = str(fault)
+            faults = {**held.faults, **faults}
+        found = Registered(entries=entries, faults=faults, at_ms=at_ms, error=error)
+        if found != held:
+            self.notes.write(METASTORE, found.text())
+        return found
+
+    def _remove_gone(self, entries: dict[Name, Entry], there: set[Name]) -> None:
+        for name in sorted(entries.keys() - there):
+            entry = entries[name]
+            for one in (entry.view, entry.table):
+                if one is not None and self.metastore.is_at(one, self._location(name)):
+                    self.metastore.remove(one)
+            del entries[name]
+            _log.info("table removed from the metastore table=%s.%s", *name)
+
+    def _keep(self, name: Name, entries: dict[Name, Entry], faults: dict[Name, str]) -> None:
+        """Registers a table as it is now; a fault of its own does not end the others."""
+        try:
+            shape = self.tables.shape(*name)
+            if shape is None:
+                return
+            before = entries.get(name)
+            entry = self._entry(name, shape, entries)
+            if before is None or not self._is_held(before.table):
+                self.metastore.register(entry.table, self._location(name))
+                _log.info("table registered table=%s.%s as=%s.%s", *name, *entry.table)
+            # Before the view: a killed run knows the name that it has taken.
+            entries[name] = Entry(table=entry.table)
+            if entry.view is not None and not self._has_view(entry, before):
+                self.metastore.put_view(entry.view, entry.view_sql, self._location(name))
+            entries[name] = entry
+        except MetastoreUnreachable:
+            raise
+        except (SinkError, PySparkException, Py4JError) as failure:
+            fault = named(failure)
+            faults[name] = f"{type(fault).__name__}: {fault.where}"
+            _log.debug("table not registered table=%s.%s: %s", *name, fault)
+
+    def _is_up(self, entry: Entry | None) -> bool:
+        """Whether a table, whose columns are as they were, is registered as it should be."""
+        if entry is None or (entry.view is None) != (not self.views):
+            return False
+        return self._is_held(entry.table) and (entry.view is None or self._is_held(entry.view))
+
+    def _has_view(self, entry: Entry, before: Entry | None) -> bool:
+        assert entry.view is not None
+        return entry == before and self._is_held(entry.view)
+
+    def _is_held(self, one: Name) -> bool:
+        """Whether there is a table or view of the name."""
+        if one[0] not in self._held:
+            self._held[one[0]] = self.metastore.names(one[0])
+        return one[1] in self._held[one[0]]
+
+    def _entry(self, name: Name, shape: Shape, entries: dict[Name, Entry]) -> Entry:
+        """The names of a table, those that it has already if it has any. Raises NameTaken."""
+        before = entries.get(name)
+        table = before.table if before else self._free(name, self.databases)
+        if not self.views:
+            return Entry(table=table)
+        view = before.view if before else None
+        view = view or self._free(name, self.views)
+        return Entry(table=table, view=view, view_sql=view_sql(shape, table))
+
+    def _free(self, name: Name, pattern: str) -> Name:
+        database = in_pattern(pattern, name[0])
+        tried = [(database, plain(name[1])), (database, distinct(name))]
+        for one in tried:
+            if self.metastore.is_at(one, self._location(name)) in (None, True):
+                return one
+        raise NameTaken(
+            " and ".join(".".join(one) for one in tried),
+            advice="Rename them, or set other databases in the setting metastore",
+        )
+
+    def _location(self, name: Name) -> str:
+        return table_path(self.root, *name)
+
+
+def metastore_status(notes: Notes) -> list[str]:
+    """The lines of what is stored of the metastore; none if no sink of the warehouse has one."""
+    text = notes.read(METASTORE)
+    return metastore_lines(Registered.of(text)) if text is not None else []
+
+
+def metastore_lines(found: Registered) -> list[str]:
+    """What `status` and the command print."""
+    last = utc(found.at_ms) if found.at_ms else "never"
+    lines = [f"metastore: {len(found.entries)} tables, brought up to date {last}"]
+    if found.error:
+        lines.append(f"  error: {found.error}")
+    lines += [f"  {'.'.join(name)}: {reason}" for name, reason in sorted(found.faults.items())]
+    return lines

@@ -1,0 +1,493 @@
+"""The rebuild of a table beside the existing one: its rows, then changes of any versions, era by era.
+
+An era is a run of versions whose rows fit into one shape. Between two eras the rows are converted as the
+source's ALTER TABLE converted them.
+
+Invariant: a rebuild never touches the table itself, so it can be discarded at any moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from spark_sink.batch.apply import Applier
+from spark_sink.batch.columns import brought, fitted, traced_to
+from spark_sink.batch.contents import (
+    Replacements,
+    TablePart,
+    contents,
+    foreign_rows,
+    unreadable,
+    unusable,
+    versions_of,
+)
+from spark_sink.batch.floors import floors_of
+from spark_sink.batch.merging import merged
+from spark_sink.batch.unusable import MOST, at_of, outside
+from spark_sink.errors import (
+    ColumnClash,
+    ForeignRecords,
+    KeyChanged,
+    LoadStale,
+    ReservedName,
+    TableError,
+    TypeConflict,
+    UnsupportedName,
+    UnsupportedType,
+    ValuesChanged,
+)
+from spark_sink.jobs.load.origin import BEGIN
+from spark_sink.jobs.load.sources import before_sql, check_records, check_rows
+from spark_sink.jobs.load.state import Loaded
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import At, any_of, spanned
+from spark_sink.source.schemas import TableVersion, VersionKey
+from spark_sink.warehouse.columns import Traced, converted, nulled, values_changed
+from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
+from spark_sink.warehouse.identity import SOURCES, source_parts
+from spark_sink.warehouse.ledger import Floor, Floors, Source
+from spark_sink.warehouse.moves import below_sql
+from spark_sink.warehouse.protocol import Name, Tables
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.waiting_tables import Request
+from spark_sink.wire.envelope import place
+from spark_sink.wire.names import literal, quoted
+
+_log = logging.getLogger(__name__)
+OF_VERSIONS = (ReservedName, ColumnClash, UnsupportedType, UnsupportedName, ForeignRecords)
+"""Errors of table versions whose records may be omitted, see `Rebuild.omit`."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rebuild:
+    """One table being rebuilt in `stage`."""
+
+    name: Name
+    request: Request
+    applier: Applier
+    stage: Tables[DataFrame]
+    seen: set[VersionKey] = field(default_factory=set)
+    load: Loaded | None = None
+    """Rows from the source that it starts from, instead of the table's."""
+    aside: dict[At, TableError] = field(default_factory=dict)
+    """Skipped records, by position: later ones replace them, the request allows the skip, or they are
+    dead letters."""
+    omitted: list[str] = field(default_factory=list)
+    """The conditions of records that `omit` has found."""
+    floors: list[Floor] = field(default_factory=list)
+    """The truncates that their rows are removed by."""
+    replaced: Replacements = field(default_factory=Replacements)
+    """The replacements of all rows of a source table among the records."""
+    places: set[tuple[str, int]] = field(default_factory=set)
+    """The partitions that have some of them."""
+    unread: set[tuple[str, int]] = field(default_factory=set)
+    """The partitions whose topic is excluded, and of which the request skips the changes."""
+
+    def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
+        """Starts from a table's rows, or from nothing."""
+        self.stage.drop(*self.name)
+        if held is not None and rows is not None:
+            self.stage.replace(held, rows)
+            for floor in self.floors:
+                self.stage.truncate(held, floor)
+
+    def begin_loaded(self) -> None:
+        """Starts from the rows of the load. Raises LoadStale if they do not fit the versions any more."""
+        assert self.load is not None
+        state, book = self.load.state, self.applier.book
+        found = book.versions(one.version_key for one in state.sources)
+        versions = [found[one.version_key] for one in state.sources]
+        wanted = traced_to(None, None, versions, book, name=self.name, apart=state.apart).wanted
+        if wanted.all_columns != state.columns:
+            raise LoadStale(f"{'.'.join(self.name)} has other columns now", advice=BEGIN)
+        self.seen |= found.keys()
+        self.begin(wanted, self.load.rows)
+
+    def check_whole(self, tables: Tables[DataFrame], unseen: DataFrame) -> None:
+        """Raises LoadRefused if the load lacks a source of the table.
+
+        `unseen` are the records before the load's offsets that the table does not have.
+        """
+        if self.load is not None:
+            check_rows(self.load.state, tables)
+            check_records(self.load.state, self.applier.envelopes(unseen, table=self.name))
+
+    def part(self, records: DataFrame) -> TablePart | None:
+        """The table's part of Kafka's records; None if they have none."""
+        return contents(self._own(records)).tables.get(self.name)
+
+    def sort_out(self, records: DataFrame) -> None:
+        """Finds unusable records and skips them; raises if one of them matters and may not be skipped."""
+        batch = self._envelopes(records).where(unusable())
+        found = batch.selectExpr("topic", "partition", "offset", "reason").limit(MOST + 1)
+        places = [at_of(row) for row in found.collect()]
+        part = self.part(records)
+        fault = part.fault if part is not None else None
+        if fault is not None:
+            self.put_aside(records, [at for at in places if at not in self.aside], fault)
+
+    def put_aside(self, records: DataFrame, places: Sequence[At], fault: TableError) -> None:
+        """Skips records; raises `fault` if they matter and the request does not allow it."""
+        if len(self.aside) + len(places) > MOST:
+            raise fault
+        matter = [] if self.request.skip_unusable else self._unreplaced(records, places)
+        if matter:
+            letters = self.applier.warehouse.letters.within(*spanned(matter))
+            matter = [at for at in matter if at not in letters]
+        if matter:
+            raise type(fault)(
+                f"{fault.where} ({len(matter)} record(s) not replaced by a later one)",
+                advice=f"{fault.advice or _WRITE_AGAIN}; or add --skip-unusable to skip them",
+            )
+        self.aside |= dict.fromkeys(places, fault)
+        _log.warning(
+            "records skipped table=%s.%s number=%d first=%s",
+            *self.name,
+            len(places),
+            place(*min(places)),
+        )
+
+    def omit(self, records: DataFrame, fault: TableError) -> bool:
+        """Omits records of versions that no table can have; returns whether there were any more.
+
+        Those from before a truncate of their own source are of no consequence, as it removes their rows. Others
+        are omitted only if the request skips what is unusable.
+        """
+        part = self.part(records)
+        if part is None or part.fault is not None:
+            return False
+        if foreign := foreign_rows(part, self.applier.book):
+            # Another installation's positions have nothing to do with this one's truncates.
+            if not self.request.skip_unusable:
+                return False
+            found = _any(f"topic = {literal(to)} AND {_of_version(key)}" for key, to in foreign)
+        else:
+            # All of them if Iceberg cannot have the table.
+            versions = unreadable(part, self.applier.book) or part.versions
+            self.seen |= versions
+            self.floors += part.truncates
+            found = _any(map(_of_version, sorted(versions)))
+            highest = self.applier.truncates.raised(part.truncates).get(self.name, {})
+            if not self.request.skip_unusable:
+                below = _any(_below(self.name, source, at) for source, at in highest.items())
+                found = f"{found} AND {below}"
+        rows = self._own(records).where(f"coalesce({found}, false)")
+        ((number, first),) = rows.selectExpr(
+            "count(*) AS number", "min(struct(topic, partition, offset)) AS first"
+        ).collect()
+        if not number:
+            return False
+        _log.warning(
+            "records omitted that no table can have%s%s table=%s.%s number=%d first=%s: %s: %s",
+            "" if self.request.skip_unusable else ", as a truncate follows them",
+            "; its history lacks them" if self.applier.rules.has_history(self.name) else "",
+            *self.name,
+            number,
+            place(*first),
+            type(fault).__name__,
+            fault.where,
+        )
+        self.omitted.append(found)
+        self.places |= part.places
+        return True
+
+    def apply(self, records: DataFrame, until: Offsets) -> set[tuple[str, int]]:
+        """Applies the table's records to the stage; returns the partitions that had any.
+
+        `until` are the offsets at which the records end, for what must be read past them.
+        """
+        prepared = self._prepared(self._own(records), until)
+        if prepared is None:
+            return set(self.places)
+        batch, part, versions = prepared
+        self.replaced.add(part.replaced)
+        removed = floors_of(part, versions)
+        floors = self.applier.truncates.raised(removed).get(self.name, {})
+        if (held := self.stage.shape(*self.name)) is not None:
+            for floor in removed:
+                self.stage.truncate(held, floor)
+        self._fold(batch, part, versions, floors)
+        self.applier.histories.add(batch, part, versions)
+        self.seen |= part.versions
+        return part.places | self.places
+
+    def keep_history(self, records: DataFrame, until: Offsets) -> None:
+        """Adds the changes that the load has read to the table's history, if it has one."""
+        if self.load is None or not self.applier.rules.has_history(self.name):
+            return
+        rows = self.applier.envelopes(records, table=self.name)
+        own = rows.where(f"{before_sql(self.load.state)} AND NOT {unusable()}")
+        if prepared := self._prepared(own, until):
+            self.applier.histories.add(*prepared)
+
+    def _prepared(
+        self, batch: DataFrame, until: Offsets
+    ) -> tuple[DataFrame, TablePart, list[TableVersion]] | None:
+        """The table's records with all that they need, and their versions; None if there are none."""
+        found = contents(batch)
+        part = found.tables.get(self.name)
+        if part is None:
+            return None
+        if part.fault is not None:
+            raise part.fault
+        if part.claims:
+            batch, found, faults = self.applier.fetched(batch, found)
+            if faults:
+                raise faults[self.name]
+            part = found.tables[self.name]
+        places = part.places
+        batch, part = self.applier.paired(batch, part, until)
+        part.places = places
+        self.applier.book.fetch(part.versions)
+        return batch, part, versions_of(part, self.applier.book)
+
+    def _fold(
+        self, batch: DataFrame, part: TablePart, versions: list[TableVersion], floors: Floors
+    ) -> None:
+        """Applies the records era by era: rows of all versions that fit, then a conversion to the next ones."""
+        queues = _queues(versions)
+        shape = self.stage.shape(*self.name)
+        while any(queues):
+            taken = _fitting(queues, partial(self._fit, shape, part))
+            if not taken:
+                assert shape is not None
+                leads = [queue[0] for queue in queues if queue]
+                shape = self._converted(shape, leads, self._traced(shape, leads, part))
+                continue
+            found = self._traced(shape, taken, part)
+            wanted = found.wanted
+            brought(self.stage, found, wanted, notes=self.applier.warehouse.notes)
+            shape = wanted
+            if part.has_rows:
+                merged(self.stage, batch, part, shape, found.versions, dict(floors))
+
+    def _fit(self, held: Shape | None, part: TablePart, versions: list[TableVersion]) -> None:
+        found = self._traced(held, versions, part)
+        key = found.wanted.key
+        numbers = [one.key.version for one in versions]
+        for one in found.conversions:
+            if one.column in key and (one.is_stored or one.done < min(numbers) < one.below):
+                # Keys are converted between two eras, so that no row is found by an earlier one.
+                raise ValuesChanged(one.text())
+
+    def _traced(self, held: Shape | None, versions: list[TableVersion], part: TablePart) -> Traced:
+        rows = self.stage.rows(held) if held is not None else None
+        book = self.applier.book
+        apart, names = part.is_apart, self.applier.shapes.names
+        found = traced_to(rows, held, versions, book, name=self.name, apart=apart, names=names)
+        if self.request.unknown_as_null:
+            return nulled(found, time_zone=self.request.time_zone)
+        return found
+
+    def _converted(self, held: Shape, leads: list[TableVersion], found: Traced) -> Shape | None:
+        if self.request.only_new:
+            self.stage.drop(*self.name)
+            return None
+        self._forward(held, leads)
+        moved = fitted(self.stage.rows(held), found, found.extended)
+        held = found.extended
+        wanted = found.described(target(held, found.versions))
+        zoned = needs_time_zone(held, wanted)
+        if zoned and not self.request.time_zone:
+            raise TypeConflict(
+                f"the values of {held.database}.{held.table}.{zoned[0]} depend on a time zone that "
+                "is not in the topics",
+                advice="Add --time-zone with the time zone of the session that altered the table, e.g. +02:00",
+            )
+        how = converted(found, held, wanted, time_zone=self.request.time_zone)
+        if lost := [one for one, lost in how.lost if not moved.where(lost).isEmpty()]:
+            which = "; ".join(one.text() for one in lost)
+            raise values_changed(self.name, which, (one.source.destination for one in lost))
+        is_rekeyed = wanted.keyed and (
+            sorted(wanted.key) != sorted(held.key) or bool(how.values.keys() & {*wanted.key})
+        )
+        rows = self._rows(moved, held, wanted, how.values, is_rekeyed=is_rekeyed)
+        if is_rekeyed:
+            self._check_keys(rows, wanted)
+        self.stage.replace(wanted, rows)
+        _log.info("table converted table=%s.%s key=%s", *self.name, list(wanted.key))
+        return wanted
+
+    def _rows(
+        self,
+        rows: DataFrame,
+        held: Shape,
+        wanted: Shape,
+        altered: Mapping[str, str],
+        *,
+        is_rekeyed: bool,
+    ) -> DataFrame:
+        """The rows of `held`, converted to the columns of `wanted`."""
+        columns = row_sql(held, wanted, altered, time_zone=self.request.time_zone)
+        if not wanted.keyed:
+            columns.append("1 AS __delta" if held.keyed else "__delta")
+        if not held.keyed and wanted.keyed:
+            rows = _summed(rows, held)
+        elif held.keyed and (is_rekeyed or sorted(held.key) != sorted(wanted.key)):
+            # A marker of a deleted row has only the old key.
+            rows = rows.where("NOT __deleted")
+        return rows.selectExpr(*columns)
+
+    def _check_keys(self, rows: DataFrame, wanted: Shape) -> None:
+        where, key = f"{wanted.database}.{wanted.table}", ", ".join(wanted.key)
+        missing, both = keys_sql(wanted)
+        without = rows.where(missing).count()
+        if without:
+            raise KeyChanged(
+                f"{without} rows of {where} were written before it had a value in its new key ({key}), so "
+                "the topics do not identify them",
+                advice="Write these rows again at the source and add --only-new, which keeps only rows "
+                "written since the change",
+            )
+        twice = rows.groupBy(f.expr(both).alias("k")).count().where("count > 1").count()
+        if twice:
+            raise KeyChanged(
+                f"{twice} values of the new key ({key}) of {where} occur in several rows",
+                advice="Add --from-beginning, or --only-new, which keeps only rows written since the change",
+            )
+
+    def _forward(self, held: Shape, leads: list[TableVersion]) -> None:
+        """Raises KeyChanged rather than convert a table back to an earlier version."""
+        newest = self._newest(held)
+        tables = Counter(_source_key(held, lead) for lead in leads)
+        for lead in leads:
+            # Each source table numbers its own versions; they are comparable only within one table.
+            source = _source_key(held, lead)
+            if tables[source] > 1:
+                continue
+            if lead.key.version < newest.get(source, -1):
+                raise KeyChanged(
+                    f"{lead.key} has changes after those of version {newest[source]}",
+                    advice="Add --from-beginning",
+                )
+
+    def _newest(self, held: Shape) -> dict[tuple[str, ...], int]:
+        """The newest version in the rows: per source table if `held.apart`, otherwise per destination."""
+        sources = source_parts(held, "") or ["__destination"]
+        keyed = self.stage.rows(held).selectExpr(f"array({', '.join(sources)}) AS s", "__schema")
+        rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
+        return {tuple(row.s): row.v for row in rows.collect()}
+
+    def _envelopes(self, records: DataFrame) -> DataFrame:
+        rows = self.applier.envelopes(records, table=self.name)
+        if self.load is None:
+            return rows
+        # NULL for a record that names no table.
+        return rows.where(f"NOT coalesce({before_sql(self.load.state)}, false)")
+
+    def _own(self, records: DataFrame) -> DataFrame:
+        """The table's records, without the skipped ones."""
+        rows = outside(self._envelopes(records), self.aside)
+        return rows.where(f"NOT coalesce({_any(self.omitted)}, false)") if self.omitted else rows
+
+    def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
+        """The records that no later usable record of the same key and partition, with all columns, replaces."""
+        kept = {*places, *self.aside}
+        keys = records.where("key IS NOT NULL").selectExpr(
+            "topic", "partition", "offset", "CAST(key AS STRING) AS k"
+        )
+        bad = {at_of(row): row.k for row in keys.where(any_of(places)).collect()}
+        batch = self._envelopes(records).where(f"NOT {unusable()}")
+        batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
+        usable = batch.select("topic", "partition", "offset").join(
+            keys, ["topic", "partition", "offset"]
+        )
+        wanted = ", ".join(literal(key) for key in sorted(set(bad.values()))) or "NULL"
+        later = usable.where(f"k IN ({wanted}) AND NOT {any_of(kept)}")
+        last = {
+            (row.topic, row.partition, row.k): row.last
+            for row in later.groupBy("topic", "partition", "k")
+            .agg(f.max("offset").alias("last"))
+            .collect()
+        }
+        return [at for at in places if last.get((at[0], at[1], bad.get(at)), -1) < at[2]]
+
+
+_WRITE_AGAIN = "Write these rows again at the source, then reload the table"
+
+
+def _any(conditions: Iterable[str]) -> str:
+    return f"({' OR '.join(f'({one})' for one in conditions) or 'false'})"
+
+
+def _of_version(key: VersionKey) -> str:
+    """The condition that a record is of a version."""
+    return (
+        f"destination = {literal(key.destination)} AND source_database = {literal(key.database)} "
+        f"AND source_table = {literal(key.table)} AND version = {key.version}"
+    )
+
+
+def _below(name: Name, source: Source, floor: tuple[int, int]) -> str:
+    """The condition that a record of a table is from before a truncate of its source, or is that truncate."""
+    of = (
+        f"(source_database = {literal(source.database)} AND source_table = {literal(source.table)})"
+    )
+    # One without a mapping belongs to the table by its present name.
+    of = f"if(routed, {of}, {str((source.database, source.table) == name).lower()})"
+    before = below_sql(floor, epoch="epoch", seq="seq")
+    itself = f"(op = 't' AND epoch = {floor[0]} AND seq = {floor[1]})"
+    return f"destination = {literal(source.destination)} AND {of} AND ({before} OR {itself})"
+
+
+def _source_key(held: Shape, version: TableVersion) -> tuple[str, ...]:
+    key = version.key
+    return (key.destination, key.database, key.table) if held.apart else (key.destination,)
+
+
+def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:
+    """The versions of each source table, oldest first."""
+    queues: dict[tuple[str, str, str], list[TableVersion]] = {}
+    for version in sorted(versions, key=lambda one: one.key):
+        key = version.key
+        queues.setdefault((key.destination, key.database, key.table), []).append(version)
+    return list(queues.values())
+
+
+def _fitting(
+    queues: list[list[TableVersion]], fit: Callable[[list[TableVersion]], object]
+) -> list[TableVersion]:
+    """Removes from the queues, and returns in order, all versions that `fit` together without a TableError."""
+    taken: list[TableVersion] = []
+    for queue in queues:
+        while queue:
+            try:
+                fit([*taken, queue[0]])
+            except TableError:
+                break
+            taken.append(queue.pop(0))
+    return taken
+
+
+def _summed(images: DataFrame, shape: Shape) -> DataFrame:
+    """The current rows of a log, each with the position of its last change."""
+    columns = [quoted(name) for name, _ in shape.columns]
+    entries = f.expr("array_sort(map_entries(__unrepresentable))").alias("__entries")
+    # A removal by one source does not cancel an equal image of another.
+    parts = dict(zip(SOURCES, source_parts(shape, ""), strict=False))
+    sources = [f.expr(part).alias(f"{name}_of") for name, part in parts.items()]
+    last = f.expr("max(struct(__ts_ms, __destination, __epoch, __seq, __schema))").alias("__last")
+    sums = (
+        images.select(*columns, entries, *sources, "__delta", *_LAST)
+        .groupBy(*columns, "__entries", *(f"{name}_of" for name in parts))
+        .agg(f.sum("__delta").alias("__n"), last)
+        .where("__n > 0")
+    )
+    return sums.selectExpr(
+        *columns,
+        *(f"__last.{name} AS {name}" for name in _LAST),
+        *(f"{name}_of AS {name}" for name in list(parts)[1:]),
+        "false AS __deleted",
+        "map_from_entries(__entries) AS __unrepresentable",
+        "explode(sequence(1, CAST(__n AS INT))) AS __nth",
+    ).drop("__nth")
+
+
+_LAST = ("__ts_ms", "__destination", "__epoch", "__seq", "__schema")

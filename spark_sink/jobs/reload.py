@@ -1,0 +1,545 @@
+"""Reloads of tables on request, beside the stream.
+
+A table is rebuilt in a folder of its own, then put in place in one commit that also records the offsets up to
+which Kafka is applied; after that the wait ends.
+
+Invariant: a reload interrupted at any point is repeated from the start, or found complete. Readers see the
+existing table until its replacement is complete.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from spark_sink.batch.apply import Applier
+from spark_sink.batch.contents import published_again
+from spark_sink.batch.ddl.moving import is_unplaced
+from spark_sink.batch.unusable import positions_of
+from spark_sink.errors import (
+    ColumnsChanged,
+    ForeignTable,
+    HistoryReplaced,
+    LedgerLost,
+    MalformedRecord,
+    ReloadRefused,
+    ReloadRequested,
+    RenamedWhileWaiting,
+    RenameFailed,
+    SinkError,
+    TableError,
+    TableFailed,
+    TableReplaced,
+    UnsupportedPartialImage,
+)
+from spark_sink.jobs.load.origin import BEGIN
+from spark_sink.jobs.load.placed import has_rows_of
+from spark_sink.jobs.load.state import Loaded, Loads
+from spark_sink.jobs.rebuild import OF_VERSIONS, Rebuild
+from spark_sink.source.kafka import Topics
+from spark_sink.source.offsets import Offsets
+from spark_sink.spark.error_mapping import named
+from spark_sink.warehouse.foreign import forget_foreign
+from spark_sink.warehouse.ledger import Floor
+from spark_sink.warehouse.moves import pieces
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.commits import again
+from spark_sink.warehouse.table_faults import FAILURES, is_shared
+from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, WaitState
+
+_log = logging.getLogger(__name__)
+_ROUNDS = 5
+
+_REPLACED = (TableReplaced.__name__, ColumnsChanged.__name__)
+_OF_ITS_ROWS = (*_REPLACED, TableFailed.__name__)
+"""Errors of tables whose own rows a reload must not begin with before they are looked at."""
+
+_ONLY_NEW = (
+    "Publish its existing rows again (python -m app snapshot start, with --replace), and once that is done, "
+    "add --only-new, which keeps only rows written since"
+)
+
+At = tuple[str, int]
+
+
+class Reloader:
+    """Carries out the reload requests in the log."""
+
+    def __init__(self, *, applier: Applier, topics: Topics, loads: Loads | None = None) -> None:
+        """`loads` are the rows that were loaded from sources; without it, no such request is carried out."""
+        self._loads = loads
+        self._store = applier.warehouse.tables
+        self._stage = applier.warehouse.stage
+        self._applier = applier
+        self._waits = applier.waits
+        self._topics = topics
+
+    def answer(self, request: Request) -> None:
+        """Reloads a table, or records why that failed."""
+        if request.replaced and self._has_ended(request):
+            return
+        try:
+            held = self._waiting(request)
+            kept = self._cut(request)
+            put = kept[1] if kept is not None and kept[0] == held.since_ms else None
+            if put is None or not self._ended(request, put):
+                self._reload(held, request, put)
+        except (SinkError, PySparkException, Py4JError) as failure:
+            fault = named(failure)
+            with self._applier.gate:
+                if (ddl := self._applier.ddl) is not None and isinstance(fault, TableError):
+                    fault = ddl.advised(request.name, fault)
+            _log.error("table not reloaded table=%s.%s: %s", *request.name, fault)
+            with self._applier.gate:
+                self._waits.refuse(self._standing(request), fault, request)
+            return
+        _log.info("table reloaded table=%s.%s", *request.name)
+
+    def _has_ended(self, request: Request) -> bool:
+        """Whether a table of which all rows have come does not wait any more: an operator has reloaded it."""
+        with self._applier.gate:
+            if self._waits.waiting(request.name) is not None:
+                return False
+            held = self._standing(request)
+            self._waits.loaded(held, held.offsets, request)
+        return True
+
+    def _cut(self, request: Request) -> tuple[int, dict[At, int]] | None:
+        """See Tables.cut; None if the table cannot be read, and need not be."""
+        try:
+            return self._store.cut(*request.name)
+        except FAILURES as failure:
+            if is_shared(failure) or not (request.from_beginning or request.load):
+                raise
+            return None
+
+    def _standing(self, request: Request) -> WaitState:
+        held = self._waits.tables.get(request.name)
+        return held or WaitState(
+            kind=LOADED, database=request.database, table=request.table, since_ms=0, at_ms=0
+        )
+
+    def _waiting(self, request: Request) -> WaitState:
+        """The table's wait; with `from_beginning`, begins one if the table does not wait.
+
+        Raises ReloadRefused.
+        """
+        if request.unknown:
+            raise ReloadRefused(
+                f"the command has asked for {', '.join(request.unknown)}, which this version does not know",
+                advice="Update the sink, or use the command of its own version",
+            )
+        if request.from_beginning:
+            self._check_beginning(request)
+        # A load that is gone must not make the table wait.
+        starts = request.from_beginning or self._load(request) is not None
+        with self._applier.gate:
+            held = self._waits.waiting(request.name)
+            if held is None:
+                if not starts:
+                    raise ReloadRefused(
+                        f"{'.'.join(request.name)} does not wait",
+                        advice="To read its topics again from their beginning, add --from-beginning",
+                    )
+                self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
+                self._applier.forget(request.name)
+                held = self._waits.tables[request.name]
+            # Its own rows are what a reload without these options begins with.
+            keeps = not starts and not request.only_new
+            if keeps and held.waits_for == RenamedWhileWaiting.__name__:
+                raise RenamedWhileWaiting(held.reason, advice=held.action)
+            if keeps and held.waits_for == LedgerLost.__name__:
+                raise LedgerLost(held.reason, advice=held.action)
+            if keeps and is_unplaced(held):
+                if self._applier.warehouse.moving.shape(*request.name) is None:
+                    raise RenameFailed(held.reason, advice=held.action)
+            elif keeps and held.waits_for in _OF_ITS_ROWS:
+                self._check_put_back(held)
+            if request.unknown_as_null:
+                self._check_gone(request)
+        return held
+
+    def _check_gone(self, request: Request) -> None:
+        """Raises ReloadRefused if images that are still to come would not match those with NULL."""
+        shape, ddl = self._store.shape(*request.name), self._applier.ddl
+        is_gone = ddl is not None and request.name in ddl.absent()
+        if shape is not None and not shape.keyed and not is_gone:
+            raise ReloadRefused(
+                f"{'.'.join(request.name)} has no key, so later changes would not match its rows",
+                advice="Run the commands that status prints: the source has the values",
+            )
+
+    def _check_put_back(self, held: WaitState) -> None:
+        """Raises TableReplaced or ColumnsChanged unless the table is again as the sink left it."""
+        # Its history is another matter, of which it waits after that.
+        with suppress(HistoryReplaced):
+            found = self._applier.milestones.integrity.checked(held.name)
+            # One that could not be made has no rows.
+            if found is None and held.waits_for in _REPLACED:
+                raise TableReplaced(held.reason, advice=again(held.name))
+
+    def _cut_before(self, request: Request) -> Offsets:
+        """The offsets up to which an earlier reload has applied and which the stream has not yet reached."""
+        held, reached = self._waits.tables.get(request.name), self._position()
+        cut = held.offsets if held is not None else {}
+        return {at: until for at, until in cut.items() if until > reached.get(at, 0)}
+
+    def _check_beginning(self, request: Request) -> None:
+        if self._has_loaded_rows(request.name):
+            raise ReloadRefused(
+                f"rows of {'.'.join(request.name)} were loaded from the source, and are not in its topics",
+                advice="Load the table again: see docs/bulk-load.md",
+            )
+        earliest, _ = self._ranges(self._names(request))
+        if not earliest:
+            raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
+        held = self._waits.waiting(request.name)
+        advice = "Reload without --from-beginning, which keeps the rows that were applied"
+        if held is not None and held.waits_for in (*_OF_ITS_ROWS, LedgerLost.__name__):
+            advice = "Load the table (docs/bulk-load.md)"
+        elif held is not None and held.waits_for in (
+            RenamedWhileWaiting.__name__,
+            RenameFailed.__name__,
+        ):
+            advice = (
+                "Publish its existing rows again (python -m app snapshot start, with --replace), and once "
+                "that is done, reload with --only-new instead"
+            )
+        for (topic, partition), first in sorted(earliest.items()):
+            if first > 0:
+                raise ReloadRefused(
+                    f"topic {topic}, partition {partition} begins at offset {first}: Kafka has removed "
+                    "the earlier records",
+                    advice=f"{advice}; or name only the table's own topics with --topic",
+                )
+
+    def _has_loaded_rows(self, name: Name) -> bool:
+        placed = self._loads.placed() if self._loads is not None else []
+        if not placed:
+            return False
+        with self._applier.gate:
+            ddl = self._applier.ddl
+            moved = pieces(ddl.history.events.values() if ddl is not None else ())
+            floors = self._applier.truncates.raised().get(name, {})
+            return has_rows_of(name, placed, moved, floors)
+
+    def _ranges(self, names: Collection[str]) -> tuple[Offsets, Offsets]:
+        """(earliest, latest committed) offsets of topics, of all of this installation where none is named."""
+        earliest, latest = self._topics.ranges(names)
+        if (foreign := self._applier.foreign) is None:
+            return earliest, latest
+        strange = foreign.installation.judge(
+            {topic for (topic, _), end in latest.items() if end > 0}
+        )
+        return (
+            {at: offset for at, offset in earliest.items() if at[0] not in strange},
+            {at: offset for at, offset in latest.items() if at[0] not in strange},
+        )
+
+    def _names(self, request: Request) -> Collection[str]:
+        """The topics that a request concerns; none if it concerns all."""
+        if request.topics:
+            return request.topics
+        held = self._waits.waiting(request.name)
+        names = {topic for topic, _ in held.offsets} if held else set()
+        if request.from_beginning:
+            own = self._topic_of(request.name)
+            if own is None:
+                # Those without a change since it waits have rows of it, too.
+                return ()
+            names |= {own} if own else set()
+        return sorted(names)
+
+    def _topic_of(self, name: Name) -> str | None:
+        """The topic of all of a table's rows, but for late ones; None if it may have some in others.
+
+        Empty if one source table fills it, whose versions name no topic.
+        """
+        shape = None
+        try:
+            shape = self._store.shape(*name)
+        except ForeignTable:
+            pass
+        except FAILURES as failure:
+            if is_shared(failure):
+                raise
+            return None
+        # Whether mapped tables filled one that is gone is not known.
+        is_gone = shape is None and name in self._applier.milestones.integrity.left
+        if is_gone or (shape is not None and shape.apart):
+            return None
+        with self._applier.gate:
+            ddl = self._applier.ddl
+            events = list(ddl.history.events.values()) if ddl is not None else []
+        if any(name in event.moves.values() for event in events):
+            # From before it had this name.
+            return None
+        return self._applier.book.topic_of(name)
+
+    def _ended(self, request: Request, put: dict[At, int]) -> bool:
+        """Ends the wait if its reload is already in place with no change since; returns whether it did."""
+        with self._applier.gate:
+            held, reached = self._waits.tables[request.name], self._position()
+            if any(reached.get(at, 0) > put.get(at, 0) for at in held.offsets):
+                return False
+            self._end(request, held, put)
+        return True
+
+    def _end(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
+        # The SELECTs have seen all before, of which the stream may still come to a part: also by a name that
+        # the table had earlier, in a topic that is not the load's.
+        self._applier.truncates.raised(self._loaded_floors(request))
+        self._waits.loaded(held, cut, request)
+        self._applier.forget(request.name)
+
+    def _position(self) -> dict[At, int]:
+        return {**self._applier.warehouse.ledger.applied(), **self._applier.applied}
+
+    def _reload(self, held: WaitState, request: Request, put: dict[At, int] | None) -> None:
+        """Rebuilds the table; `put` are the offsets of a rebuild already put in place for this wait."""
+        with self._applier.gate:
+            held = self._waits.reloading(self._waits.tables[request.name])
+            reached = self._position()
+        load = self._load(request) if put is None else None
+        rebuild = Rebuild(
+            name=request.name,
+            request=request,
+            applier=self._applier,
+            stage=self._stage,
+            load=load,
+        )
+        start = self._start(held, request, put, load, reached)
+        if request.skip_unusable:
+            rebuild.unread = held.offsets.keys() - start.keys()
+        if load is not None:
+            unseen = self._unseen(held, load.state.offsets)
+            rebuild.check_whole(self._store, unseen)
+            rebuild.keep_history(unseen, {**self._position(), **load.state.offsets})
+        fresh = put is None and (request.from_beginning or request.only_new)
+        end, places = self._built(rebuild, start, fresh=fresh)
+        for _ in range(_ROUNDS):
+            with self._applier.gate:
+                held, reached = self._waits.tables[request.name], self._position()
+                self._check_reloading(held)
+                since = {
+                    at: end.get(at, start.get(at, held.offsets.get(at, 0)))
+                    for at in held.offsets.keys() - rebuild.unread
+                }
+                until = {at: max(since[at], reached.get(at, 0)) for at in since}
+                records = self._topics.read(since, until)
+                part = rebuild.part(records)
+                if part is None or (part.fault is None and part.versions <= rebuild.seen):
+                    places |= rebuild.apply(records, {**reached, **until})
+                    end = {**end, **until}
+                    if request.replaced and (again := rebuild.replaced.open):
+                        # A second replacement has begun, whose end will ask again.
+                        raise published_again(request.name, again)
+                    known = load.state.offsets if load is not None else {}
+                    own = places | held.offsets.keys() | known.keys()
+                    self._put(rebuild, held, {at: end[at] for at in own - rebuild.unread})
+                    return
+            # A version that is new since: changes before it may be in other partitions.
+            end, places = self._built(rebuild, start, fresh=fresh)
+        raise ReloadRefused("the table's definition keeps changing", advice="Try again later")
+
+    def _check_reloading(self, held: WaitState) -> None:
+        """Raises ReloadRefused if the table was renamed or dropped since the reload began."""
+        if held.kind != RELOADING:
+            raise ReloadRefused(
+                f"{'.'.join(held.name)} was renamed or dropped meanwhile",
+                advice=held.action or "Run the reload again",
+            )
+
+    def _put(self, rebuild: Rebuild, held: WaitState, cut: dict[At, int]) -> None:
+        """Puts the new table in place, then ends the wait."""
+        request, load = rebuild.request, rebuild.load
+        shape = self._stage.shape(*request.name)
+        ddl = self._applier.ddl
+        # Or all that it ever had is skipped.
+        is_emptied = (ddl is not None and ddl.concerns(request.name)) or (
+            bool(rebuild.omitted or rebuild.unread) and self._store.shape(*request.name) is None
+        )
+        if shape is None and is_emptied:
+            self._store.drop(*request.name)
+            self._end(request, held, cut)
+            return
+        if shape is None:
+            raise ReloadRefused(
+                f"the topics have no row of {'.'.join(request.name)}",
+                advice="Write the name as status prints it",
+            )
+        if load is not None and self._loads is not None:
+            self._loads.keep_placed(load.state)
+        renewed = request.from_beginning or load is not None
+        self._replace(shape, cut=(held.since_ms, cut), is_whole=renewed)
+        if renewed:
+            self._applier.deleted.discard(request.name)
+            forget_foreign(self._applier.warehouse.notes, request.name)
+        self._end(request, held, cut)
+        self._applier.warehouse.moving.drop(*request.name)
+        renewed = renewed or held.waits_for == HistoryReplaced.__name__
+        self._applier.milestones.integrity.took(request.name, has_history=renewed)
+        self._stage.drop(*request.name)
+
+    def _replace(self, shape: Shape, *, cut: tuple[int, Offsets], is_whole: bool) -> None:
+        """Replaces the table by the one that was rebuilt; `is_whole` if nothing of the table is in that.
+
+        Then a table that cannot be replaced, as one whose log is damaged, is removed first.
+        """
+        rows, name = self._stage.rows(shape), (shape.database, shape.table)
+        try:
+            self._store.replace(shape, rows, cut=cut)
+        except FAILURES as failure:
+            if not is_whole or is_shared(failure):
+                raise
+            # The rows that take its place are there, and can be read.
+            rows.write.format("noop").mode("overwrite").save()
+            _log.warning("table removed, as it cannot be replaced table=%s.%s: %s", *name, failure)
+            self._store.drop(*name)
+            self._store.replace(shape, self._stage.rows(shape), cut=cut)
+
+    def _built(
+        self, rebuild: Rebuild, start: dict[At, int], *, fresh: bool
+    ) -> tuple[dict[At, int], set[At]]:
+        """Builds the table in the stage; returns the end offsets, and the partitions with its records."""
+        end = self._settled(rebuild, start)
+        with self._applier.gate:
+            # The records may be past DDL that no batch has come to.
+            self._applier.follow_ddl({})
+            self._check_reloading(self._waits.tables[rebuild.name])
+            try:
+                self._applier.deleted.put_back(rebuild.name)
+            except FAILURES as failure:
+                if is_shared(failure) or not (rebuild.request.from_beginning or rebuild.load):
+                    raise
+        records = self._topics.read(start, end)
+        rebuild.sort_out(records)
+        rebuild.keep_history(records, {**self._position(), **end})
+        held = self._waits.tables[rebuild.name]
+        tables = self._applier.warehouse.moving if is_unplaced(held) else self._store
+        shape: Shape | None = None if fresh else tables.shape(*rebuild.name)
+        # Starts over where records must be skipped.
+        while True:
+            if rebuild.load is not None:
+                rebuild.begin_loaded()
+            else:
+                rebuild.begin(shape, tables.rows(shape) if shape is not None else None)
+            try:
+                return end, rebuild.apply(records, {**self._position(), **end})
+            except (MalformedRecord, UnsupportedPartialImage) as fault:
+                places = positions_of(fault)
+                if not places or any(at in rebuild.aside for at in places):
+                    raise
+                rebuild.put_aside(records, places, fault)
+            except OF_VERSIONS as fault:
+                if not rebuild.omit(records, fault):
+                    raise
+
+    def _load(self, request: Request) -> Loaded | None:
+        """What a request's load has read; None if it names none. Raises ReloadRefused."""
+        if not request.load:
+            return None
+        state = self._loads.of(request.name) if self._loads is not None else None
+        if self._loads is None or state is None or state.number != request.load:
+            raise ReloadRefused("its load is gone", advice="Run the load again")
+        return Loaded(state=state, rows=self._loads.rows(state))
+
+    def _loaded_floors(self, request: Request) -> list[Floor]:
+        """Of each source table of a request's load, its position: no change before it holds any more."""
+        placed = self._loads.placed() if request.load and self._loads is not None else []
+        return [
+            Floor(
+                database=request.database,
+                table=request.table,
+                source=one.source(state.name),
+                epoch=state.lows[one.destination].epoch,
+                seq=state.lows[one.destination].seq,
+                ts_ms=state.lows[one.destination].written_ms,
+            )
+            for state in placed
+            if state.number == request.load
+            for one in state.sources
+        ]
+
+    def _start(
+        self,
+        held: WaitState,
+        request: Request,
+        put: dict[At, int] | None,
+        load: Loaded | None,
+        reached: Offsets,
+    ) -> dict[At, int]:
+        names = self._names(request)
+        earliest, _ = self._ranges(names)
+        if request.from_beginning and put is None:
+            return dict.fromkeys(earliest, 0)
+        # A snapshot may be in partitions that had no change since the table waits, and that no batch has read.
+        own = earliest if names else {}
+        offsets = {at: max(first, reached.get(at, first)) for at, first in own.items()}
+        offsets |= {**held.offsets, **(put or {})}
+        if load is not None:
+            # A partition or topic that is new since has no change from before it.
+            offsets = {**dict.fromkeys(earliest, 0), **load.state.offsets}
+        for at, offset in sorted(offsets.items()):
+            where, first = f"topic {at[0]}, partition {at[1]}", earliest.get(at)
+            if first is None and request.skip_unusable:
+                del offsets[at]
+                _log.warning(
+                    "changes skipped, as their topic is not read table=%s.%s: %s from offset %d on",
+                    *request.name,
+                    where,
+                    offset,
+                )
+            elif first is not None and request.only_new:
+                offsets[at] = max(first, offset)
+            elif first is None:
+                raise ReloadRefused(
+                    f"{where} is not among those that are read, and has changes from offset {offset} on",
+                    advice="If it was excluded or deleted on purpose, add --skip-unusable, which keeps the "
+                    "table without these changes",
+                )
+            elif first > offset:
+                raise ReloadRefused(
+                    f"{where} no longer holds the changes from offset {offset} on; it begins at {first}",
+                    advice=_ONLY_NEW if load is None else BEGIN,
+                )
+        return offsets
+
+    def _unseen(self, held: WaitState, until: Offsets) -> DataFrame:
+        """The records before these offsets that the table does not have, as far as Kafka has them."""
+        earliest, _ = self._topics.ranges({topic for topic, _ in until})
+        reached = self._position()
+        since = {
+            at: max(earliest.get(at, 0), min(reached.get(at, 0), held.offsets.get(at, end)))
+            for at, end in until.items()
+        }
+        return self._topics.read(since, until)
+
+    def _settled(self, rebuild: Rebuild, start: dict[At, int]) -> dict[At, int]:
+        """The offsets to read up to, such that no version is read without the changes that precede it.
+
+        The ends of partitions are not fetched at one instant, so the later of two transactions may be seen
+        without the earlier. The records committed before the second fetch include all that precede those
+        seen by the first.
+        """
+        topics = sorted({topic for topic, _ in start})
+        for _ in range(_ROUNDS):
+            first, second = (self._ends(start, topics) for _ in range(2))
+            if first == second:
+                return second
+            known = rebuild.part(self._topics.read(start, first))
+            later = rebuild.part(self._topics.read(first, second))
+            if later is None or (known is not None and later.versions <= known.versions):
+                return second
+        raise ReloadRefused("the table's definition keeps changing", advice="Try again later")
+
+    def _ends(self, start: dict[At, int], topics: list[str]) -> dict[At, int]:
+        latest: Any = self._topics.ranges(topics)[1] if topics else {}
+        return {at: max(offset, latest.get(at, offset)) for at, offset in start.items()}

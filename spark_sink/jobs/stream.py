@@ -1,0 +1,529 @@
+"""The streaming query: where it starts, what ends it, and which error a failure is.
+
+Invariant: a start is only made where nothing can be left out: a lost checkpoint is replaced by the
+ledger's offsets, and a checkpoint past the ledger is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_sink.batch.apply import THREADS, Applier
+from spark_sink.batch.ddl.following import Ddl
+from spark_sink.batch.ddl.topic import KafkaDdl
+from spark_sink.batch.rate import RateLimit
+from spark_sink.batch.read_ahead import Ahead
+from spark_sink.errors import DataLost, KafkaUnreachable, SinkError
+from spark_sink.jobs.lag.watch import Watch
+from spark_sink.jobs.load.state import Loads
+from spark_sink.jobs.maintain import Outcomes, RequestedMaintenance
+from spark_sink.jobs.metastore.opening import keeper, registrar
+from spark_sink.jobs.presence import Presence, SinkNote
+from spark_sink.jobs.reload import Reloader
+from spark_sink.jobs.tasks import BackgroundTasks
+from spark_sink.metrics import Metrics
+from spark_sink.settings.model import Settings
+from spark_sink.source.admin import admin
+from spark_sink.source.installation import installation_in, tables_of
+from spark_sink.source.kafka import (
+    KafkaTopics,
+    enough_to_merge,
+    matching,
+    no_topics,
+    pattern,
+    read_schemas,
+    stream,
+)
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark.batch_size import batch_limit
+from spark_sink.spark.checkpoint import Checkpoint, check_origin
+from spark_sink.spark.error_mapping import named
+from spark_sink.spark.files import Files
+from spark_sink.spark.lost_executors import again_if_lost
+from spark_sink.spark.session import pace
+from spark_sink.spark.store_faults import make_folder
+from spark_sink.views.recent.follower import Follower, divides_nothing
+from spark_sink.warehouse.foreign_topics import ForeignTopics
+from spark_sink.warehouse.ledger import (
+    check_checkpoint_not_past_ledger,
+    lost,
+    removed_between,
+    starting_offsets,
+)
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.table_rules import TableRules
+from spark_sink.warehouse.topic_ids import TopicIds
+from spark_sink.warehouse.waiting_tables import Waits
+from spark_sink.wire.names import (
+    FOREIGN,
+    MAINTAINED,
+    ORIGIN,
+    SOURCES,
+    TOPICS,
+    UNMAINTAINED,
+    ddl_pattern,
+    of_sink,
+)
+
+_log = logging.getLogger(__name__)
+_SECONDS_FOR_LAST_BATCH: Final = 5.0
+_POLL_SECONDS: Final = 0.2
+_SECONDS_FOR_KAFKA: Final = 60.0
+_SECONDS_BETWEEN_TRIES: Final = 2.0
+_SECONDS_BETWEEN_REQUESTS: Final = 1.0
+
+
+class BatchFailed(Exception):
+    """The batch failed; its cause is stored separately."""
+
+
+class Sink:
+    """One streaming query from Kafka to the warehouse."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, metrics: Metrics) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._checkpoint = Checkpoint(Files(spark), settings.checkpoint)
+        rules = TableRules(settings.tables)
+        self._warehouse = open_warehouse(
+            spark,
+            settings.warehouse,
+            table_format=settings.format,
+            catalog=settings.catalog,
+            retention_seconds=settings.maintenance.retention_seconds,
+            layouts=rules.layout,
+        )
+        self._failure: Exception | None = None
+        self.lost: set[str] = set()
+        """The topics of which unread records were found to be gone at the start."""
+        self._waits = Waits(self._warehouse.waits, time.time, sink=settings.name)
+        own = SinkNote(
+            name=settings.name,
+            pattern=pattern(settings),
+            checkpoint=settings.checkpoint,
+            fresh=settings.fresh and settings.mode == "continuous",
+            moves=settings.on_rename == "move" or settings.on_drop != "keep",
+        )
+        self._presence = Presence(
+            notes=self._warehouse.notes,
+            own=own,
+            matching=partial(matching, spark),
+            busy=lambda: time.monotonic() - (self._applier.busy_since or time.monotonic()),
+            complete_until=lambda: self._watch.complete_until(),
+        )
+        topics = self._topics = KafkaTopics(spark, settings)
+        schemas = partial(read_schemas, spark, settings)
+        book = SchemaBook(schemas)
+        ddl = Ddl(
+            topics=KafkaDdl(spark, settings),
+            warehouse=self._warehouse,
+            waits=self._waits,
+            on_drop=settings.on_drop,
+            on_rename=settings.on_rename,
+            keep_seconds=settings.maintenance.retention_seconds,
+            metrics=metrics,
+            sources=book.sources,
+        )
+        self._foreign = ForeignTopics(
+            installation=installation_in(topics, settings.prefix, schemas),
+            notes=self._warehouse.notes,
+            note=of_sink(FOREIGN, settings.name),
+        )
+        self._topic_ids = TopicIds(
+            notes=self._warehouse.notes,
+            waits=self._waits,
+            note=of_sink(TOPICS, settings.name),
+            tables=self._warehouse.tables.names,
+            shape=self._warehouse.tables.shape,
+            sources=book.sources,
+        )
+        self._applier = Applier(
+            foreign=self._foreign,
+            replaced=self._topic_ids.faults,
+            book=book,
+            warehouse=self._warehouse,
+            waits=self._waits,
+            metrics=metrics,
+            ahead=Ahead(topics, routed=ddl.routed),
+            ddl=ddl,
+            claim_checks=settings.claim_checks,
+            unusable_limit=settings.unusable_limit,
+            pace=pace(settings),
+            rules=rules,
+        )
+        self._rate = RateLimit(per_second=settings.max_rate)
+        loads = Loads(spark, settings.warehouse, self._warehouse.notes)
+        self._reloader = Reloader(applier=self._applier, topics=topics, loads=loads)
+        self._recent = (
+            Follower(
+                spark,
+                settings,
+                log=self._warehouse.recent,
+                merged=lambda: self._applier.applied,
+                followed=self._warehouse.ddl.read_until,
+                metrics=metrics,
+                installation=self._foreign.installation,
+            )
+            if settings.fresh and settings.mode == "continuous"
+            else None
+        )
+        self._metastore = keeper(
+            partial(registrar, spark, settings, self._warehouse),
+            settings.metastore,
+            shapes=self._applier.shapes.known,
+            moved=lambda: len(ddl.history.events),
+        )
+        self._watch = Watch(self._ends, lambda: self._applier.applied, metrics, clock=time.time)
+        self._maintenance = Maintenance(
+            warehouse=self._warehouse,
+            plan=settings.maintenance,
+            complete_until=self._watch.complete_until,
+            complete_elsewhere=self._presence.complete_elsewhere,
+            merged=self._applier.merged,
+            busy_since=lambda: self._applier.busy_since,
+            busy_elsewhere=self._presence.busy_elsewhere,
+            sources=Sources(
+                notes=self._warehouse.notes,
+                of_table=self._applier.book.sources,
+                newest=self._applier.newest,
+                note=of_sink(SOURCES, settings.name),
+            ),
+            note=of_sink(MAINTAINED, settings.name),
+            fault_note=of_sink(UNMAINTAINED, settings.name),
+            report=metrics.unmaintained,
+            waits=self._waits.waiting,
+            milestones=self._applier.milestones,
+            gate=self._applier.gate,
+        )
+        self._beside = BackgroundTasks(
+            gate=self._applier.gate,
+            waits=self._waits,
+            reloader=self._reloader,
+            maintenance=self._maintenance,
+            requested=RequestedMaintenance(
+                waits=self._waits,
+                maintain=self._maintenance.maintain,
+                tables=self._warehouse.tables.names,
+                sink=settings.name,
+            ),
+            recent=self._recent,
+            hard=self._applier.deleted if rules.any_hard else None,
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        """Runs until `stop` is set, or (available-now) until all is applied; raises SinkError."""
+        failure: Exception | None = None
+        try:
+            start = self._prepared(stop)
+            if start is None:
+                return
+            query = self._attend(start, stop)
+            self._end(query)
+            failure = self._failure or (query.exception() if query is not None else None)
+            if failure is None and self._settings.mode == "available-now" and not stop.is_set():
+                self._watch.look()
+                # Of tables of which all rows that replace theirs have come by now.
+                self._waits.refresh()
+                for request in list(self._waits.requests):
+                    self._reloader.answer(request)
+                while name := self._applier.deleted.due():
+                    self._applier.deleted.sweep(name)
+                while name := self._maintenance.due():
+                    self._maintenance.maintain(name)
+                if self._metastore is not None:
+                    self._metastore.look()
+        except (PySparkException, Py4JError, OSError) as fault:
+            # Once a stop was asked for, the JVM may have been stopped too, and answers no more.
+            failure = self._failure or fault
+        finally:
+            self._presence.end()
+        if failure is not None and not (stop.is_set() and not isinstance(failure, SinkError)):
+            raise named(failure) from failure
+        if self._settings.mode == "available-now" and not stop.is_set():
+            self._waits.raise_waiting()
+            self._foreign.raise_refused()
+
+    def _ends(self) -> Offsets:
+        """The ends of all row topics; a topic that was made again ends the run."""
+        ends = self._topics.ends()
+        try:
+            self._topic_ids.check(self._topics.ids({topic for topic, _ in ends}))
+        except DataLost as fault:
+            self._failure = self._failure or fault
+        return ends
+
+    def maintain(self, tables: Collection[Name]) -> Outcomes:
+        """Maintains tables, all if none is named, while no sink runs."""
+        self._waits.refresh()
+        newest = self._warehouse.ledger.newest_ms() / 1000
+        self._watch.begin(min(newest, self._presence.complete_at_last()))
+        if not self._warehouse.notes.excludes():
+            # A sink that started meanwhile would replace commits, or have its own replaced.
+            self._presence.claim(())
+        self._warehouse.commits.announce()
+        # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
+        self._applier.busy_since = time.monotonic()
+        names = list(tables) or self._warehouse.tables.names()
+        try:
+            return {name: self._maintenance.maintain(name) for name in names}
+        finally:
+            self._presence.end()
+
+    def _prepared(self, stop: threading.Event) -> str | None:
+        """The offsets to start from, once all is ready; None where a stop came before Kafka answered."""
+        settings = self._settings
+        start = self._from_kafka(stop)
+        if start is None:
+            return None
+        _log.info("Kafka answered; reading the ledger and DDL")
+        self._warehouse.ledger.make()
+        if self._recent is not None:
+            self._recent.look()
+        self._waits.refresh()
+        with self._applier.gate:
+            self._applier.follow_ddl({})
+            self._applier.hold_against_ledger()
+        if settings.mode == "available-now":
+            for request in list(self._waits.requests):
+                self._reloader.answer(request)
+        self._applier.milestones.begin()
+        _log.info("sink started mode=%s topics=%s", settings.mode, pattern(settings))
+        return start
+
+    def _start(self, start: str) -> StreamingQuery:
+        settings = self._settings
+        limit = batch_limit(self._spark, settings)
+        _log.info("merging begins largest_batch=%d offsets", limit)
+        partitions = len(self._topics.ends())
+        records = stream(
+            self._spark, settings, starting_offsets=start, limit=limit, partitions=partitions
+        )
+        writer = records.writeStream.foreachBatch(self._batch).option(
+            "checkpointLocation", settings.checkpoint
+        )
+        if settings.mode == "available-now":
+            return writer.trigger(availableNow=True).start()
+        interval = f"{round(settings.trigger_interval * 1000)} milliseconds"
+        return writer.trigger(processingTime=interval).start()
+
+    def _attend(self, start: str, stop: threading.Event) -> StreamingQuery | None:
+        """Starts the query once merging is due, and waits for its end or a stop.
+
+        Beside it, looks for requests and at Kafka's ends. Returns None where it was never due.
+        """
+        looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
+        looks.start()
+        if self._metastore is not None:
+            ended = stop.wait
+            threading.Thread(target=self._metastore.run, args=(ended,), daemon=True).start()
+        try:
+            return self._until_ended(start, stop)
+        finally:
+            self._watch.end()
+
+    def _until_ended(self, start: str, stop: threading.Event) -> StreamingQuery | None:
+        query: StreamingQuery | None = None
+        began, last = time.monotonic(), 0.0
+        while (query is None or query.isActive) and self._failure is None:
+            if query is None and self._must_merge(time.monotonic() - began):
+                query = self._start(start)
+            if stop.wait(_POLL_SECONDS):
+                break
+            if time.monotonic() - last >= _SECONDS_BETWEEN_REQUESTS:
+                last = time.monotonic()
+                if self._recent is not None:
+                    self._recent.look()
+                self._beside.look(stop)
+                beside = self._beside.failure or self._presence.superseded
+                self._failure = self._failure or beside
+        return query
+
+    def _must_merge(self, waited: float) -> bool:
+        """Whether the first merge is due, so many seconds after the start.
+
+        It takes longest by far, as nothing of it has ever run. While readers see all changes without it, it
+        waits as later ones do.
+        """
+        return (
+            self._recent is None
+            or waited >= self._settings.merge_interval
+            or not self._recent.suffices(enough_to_merge(self._settings))
+        )
+
+    def _from_kafka(self, stop: threading.Event) -> str | None:
+        """The offsets to start from, once Kafka answers; None where a stop came first."""
+        # A folder that cannot be used is named before anything else is asked.
+        make_folder(self._settings.warehouse, self._warehouse.notes.make)
+        make_folder(self._settings.checkpoint, self._checkpoint.make)
+        began, is_logged = time.monotonic(), False
+        while not stop.is_set():
+            try:
+                return self._from()
+            except KafkaUnreachable as fault:
+                has_end = self._settings.mode == "available-now"
+                if has_end and time.monotonic() - began >= _SECONDS_FOR_KAFKA:
+                    raise
+                if not is_logged:
+                    _log.error("%s. Retrying until it answers", fault)
+                    is_logged = True
+            stop.wait(_SECONDS_BETWEEN_TRIES)
+        return None
+
+    def _from(self) -> str:
+        settings = self._settings
+        with admin(self._spark, settings) as kafka:
+            cluster, names = kafka.cluster_id(), kafka.topics()
+            wanted = pattern(settings)
+            (earliest, latest), ids = kafka.ranges(wanted), kafka.ids()
+        self._presence.claim(names)
+        if not latest:
+            fault = no_topics(settings, names)
+            if settings.mode == "available-now":
+                raise fault
+            _log.warning("%s. Waiting for topics to appear", fault)
+        origin = {"prefix": settings.prefix, "cluster": cluster}
+        noted = f"{settings.warehouse}/{ORIGIN}"
+        check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
+        self._checkpoint.replace_if_damaged(origin)
+        self._foreign.begin({topic for topic, _ in latest})
+        applied, read = self._applied_of(wanted), self._checkpoint_of(wanted)
+        # A partition without an entry in the ledger had no record yet that was applied.
+        self._begin_again(ids, earliest, lost({**read, **applied}, earliest, latest))
+        if any(earliest.values()) and not self._warehouse.ledger.is_there():
+            self._applier.hold_without_ledger()
+        if self.lost:
+            applied = self._applied_of(wanted)
+        self._applier.applied = dict(applied)
+        kept = {topic for topic, _ in applied}
+        self._watch.begin(self._warehouse.ledger.newest_ms(kept) / 1000)
+        if self._checkpoint.started():
+            known = {topic for topic, _ in self._checkpoint.known()}
+            # Spark would read on from topics that are excluded now, and take them for lost; of those that are
+            # included again it would read from their beginning what the ledger has.
+            gone = sorted(known - matching(self._spark, wanted, known) | kept - known)
+            if not gone:
+                committed, initial = self._checkpoint.committed(), self._checkpoint.initial()
+                check_checkpoint_not_past_ledger(applied, committed, initial)
+                removed = removed_between({**initial, **committed}, applied, earliest)
+                if not removed:
+                    return "earliest"
+                _log.warning(
+                    "Kafka removed what follows the checkpoint: starting from the ledger's offsets topics=%s",
+                    sorted(removed),
+                )
+            else:
+                _log.warning(
+                    "topics excluded or included again: starting from the ledger's offsets topics=%s",
+                    gone,
+                )
+        elif applied:
+            _log.warning("checkpoint lost: starting from the ledger's offsets")
+        self._checkpoint.forget()
+        return starting_offsets(applied, latest) if applied else "earliest"
+
+    def _applied_of(self, wanted: str) -> Offsets:
+        """Up to where the ledger has the topics that match."""
+        applied = self._warehouse.ledger.applied()
+        kept = matching(self._spark, wanted, {topic for topic, _ in applied})
+        return {at: until for at, until in applied.items() if at[0] in kept}
+
+    def _checkpoint_of(self, wanted: str) -> Offsets:
+        """Up to where the checkpoint has the topics that match."""
+        if not self._checkpoint.started():
+            return {}
+        read = {**self._checkpoint.initial(), **self._checkpoint.committed()}
+        kept = matching(self._spark, wanted, {topic for topic, _ in read})
+        return {at: until for at, until in read.items() if at[0] in kept}
+
+    def _begin_again(
+        self, ids: Mapping[str, str], earliest: Offsets, gone: Mapping[str, str]
+    ) -> None:
+        """Makes the tables of topics wait that were deleted and made again; their offsets are void.
+
+        So are those of topics of which records that were not read are `gone`, for the reason given.
+        """
+        topics = {topic for topic, _ in earliest}
+        own = topics | matching(self._spark, ddl_pattern(self._settings.prefix), ids)
+        again = self._topic_ids.replaced(known := {one: ids[one] for one in own if one in ids})
+        strange = self._topic_ids.unknown(known)
+        # They are new, unless the ledger has them.
+        if strange := strange and strange & {one for one, _ in self._warehouse.ledger.applied()}:
+            _log.warning(
+                "%s lacks the ids of topics that the ledger has, so it is not known whether they were deleted "
+                "and made again while the sink was stopped topics=%s",
+                self._topic_ids.note,
+                ", ".join(sorted(strange)),
+            )
+        gone = {topic: text for topic, text in gone.items() if topic not in again}
+        self.lost = again & topics | gone.keys()
+        if self.lost:
+            values = read_schemas(self._spark, self._settings)
+            prefix = self._settings.prefix
+            sources = {topic: tables_of(values, topic, prefix) for topic in self.lost}
+            self._topic_ids.wait(sources, earliest, lost=gone)
+            self._warehouse.ledger.void(self.lost)
+            self._checkpoint.forget()
+        if (ddl := self._applier.ddl) is not None and again - topics:
+            ddl.begin_again(again - topics)
+        self._topic_ids.keep(known)
+
+    def _batch(self, records: DataFrame, batch_id: int) -> None:
+        began = time.monotonic()
+        try:
+            context = records.sparkSession.sparkContext
+            moved = self._checkpoint.offsets(batch_id)
+            self._topic_ids.check(self._topics.ids({topic for topic, _ in moved[1]}))
+            if self._recent is not None:
+                self._recent.wait_for(moved[1])
+                # While readers see all changes as recent ones, merging leaves them the processors.
+                self._applier.threads = 1 if self._recent.is_covering else THREADS
+            # Recent changes show it by themselves.
+            covered = self._recent is not None and self._recent.is_covering
+            is_whole = not covered and divides_nothing(self._topics, moved[1])
+
+            def apply() -> None:
+                self._applier.apply(
+                    records.coalesce(max(1, context.defaultParallelism)),
+                    batch_id,
+                    query_id=str(context.getLocalProperty("sql.streaming.queryId")),
+                    moved=lambda: moved,
+                    is_whole=is_whole,
+                )
+
+            again_if_lost(apply, stopped=self._applier.stopping.is_set)
+            self._rate.pause(began, *moved)
+        except Exception as fault:
+            # Kept here: through the JVM and back it would come as text, and of a long text Spark's
+            # own pattern matching overflows its stack.
+            self._failure = self._failure or fault
+            raise BatchFailed from None
+
+    def _end(self, query: StreamingQuery | None) -> None:
+        """Lets the batch in hand finish if it soon does, else leaves it for the next start."""
+        if self._recent is not None:
+            self._recent.stop()
+        self._rate.stop()
+        if query is None:
+            return
+        waited = 0.0
+        while query.isActive and waited < _SECONDS_FOR_LAST_BATCH:
+            if not query.status["isTriggerActive"]:
+                break
+            waited += _POLL_SECONDS
+            threading.Event().wait(_POLL_SECONDS)
+        self._applier.stopping.set()
+        query.stop()

@@ -1,1 +1,0 @@
-"""Text for logs and terminals: one line stays one line, with any name or error in it."""

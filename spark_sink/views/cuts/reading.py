@@ -1,0 +1,259 @@
+"""Tables as of one transaction of the source.
+
+Invariant: all tables of a cut are as of the same transactions, each with all of its changes or none. A table
+that cannot be read so is refused by name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.batch.contents import TablePart, contents
+from spark_sink.batch.ddl.following import routed
+from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
+from spark_sink.views.cuts.finding import Finder, Found, shown
+from spark_sink.views.cuts.moment import moment
+from spark_sink.views.cuts.moves import Moves
+from spark_sink.views.recent.reading import Merged, combined
+from spark_sink.views.recent.wholeness import reaches
+from spark_sink.warehouse.images import seen_rows
+from spark_sink.warehouse.markers import markers_of
+from spark_sink.warehouse.milestones import Existing, Positions
+from spark_sink.warehouse.moves import History, Piece, pieces
+from spark_sink.warehouse.opening import Format, open_warehouse
+from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
+from spark_sink.warehouse.waiting_tables import LOADED, Waits
+from spark_sink.wire.envelope import of_table
+from spark_sink.wire.names import literal
+
+
+def as_of(
+    spark: SparkSession,
+    warehouse: str,
+    at: str | datetime.datetime | tuple[str, int] | None = None,
+    *,
+    claim_checks: str = "",
+    catalog: Mapping[str, str] | None = None,
+    table_format: Format | None = None,
+) -> ConsistentCut:
+    """The tables of a warehouse as of one transaction of the source.
+
+    `at` is a transaction (its GTID), a time of commits, or (destination, `source.seq`), which may also be
+    written `destination@seq`; without it, the cut is after the newest complete transaction. See
+    `recent.reading.fresh` for what `spark` needs and for the other parameters. Raises CutUnknown,
+    CutIncomplete, CutGone or CutAmbiguous, and ForeignWarehouse.
+    """
+    held = open_warehouse(spark, warehouse, table_format=table_format, catalog=catalog)
+    wanted = moment(at) if at is not None else None
+    return ConsistentCut(Finder(held).find(wanted), held, claim_checks)
+
+
+@dataclass(slots=True)
+class ConsistentCut:
+    """All tables as of one transaction; made by `as_of`."""
+
+    _found: Found
+    _warehouse: Warehouse[DataFrame]
+    _claim_checks: str = ""
+    _waits: Waits = field(init=False)
+    _added: Recent[DataFrame] | None = field(init=False)
+    """The recent changes that belong to the cut and are not in its tables' versions."""
+    _history: History = field(init=False)
+    """The statements that drop and rename tables, as of the last time that they were asked for."""
+    _refused: dict[Name, str] = field(init=False)
+    """Tables that are not in the cut because of them."""
+    _pieces: dict[tuple[str, Name], list[Piece]] = field(init=False)
+    _half_read: dict[Name, str] = field(init=False)
+    """Tables of which rows that existed already entered the stream after the cut."""
+    _hard: set[Name] = field(init=False)
+    """Tables that have markers of deleted rows stored beside them."""
+    _parts: dict[Name, TablePart] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Reads which tables wait, and which were dropped or renamed."""
+        self._waits = Waits(self._warehouse.waits, time.time)
+        self._waits.refresh()
+        self._hard = set(self._warehouse.deleted.tables.names())
+        self._look_at_ddl()
+        self._half_read = half_read(self._found.existing, self._found.positions)
+        self._pieces = pieces(self._moves().carried_out())
+        recent, after = self._found.recent, self._found.base.until
+        self._added = None
+        if recent is not None:
+            records = recent.records.where(recent.cut.after_sql(after)).where(
+                upto_sql(self._found.positions)
+            )
+            records = routed(records, self._pieces).localCheckpoint(eager=False)
+            self._added = replace(recent, records=records)
+
+    def _look_at_ddl(self) -> None:
+        self._history = self._warehouse.ddl.history()
+        self._refused = self._moves().refused()
+
+    def _moves(self) -> Moves:
+        recent = self._found.recent
+        return Moves(
+            history=self._history,
+            statements=recent.statements if recent is not None else (),
+            done=self._found.milestone.ddl,
+            positions=self._found.positions,
+        )
+
+    @property
+    def positions(self) -> Positions:
+        """The last change of each destination in the cut."""
+        return self._found.positions
+
+    @property
+    def versions(self) -> dict[Name, int]:
+        """The version of each table to which recent changes are added."""
+        return dict(self._found.milestone.versions)
+
+    def known(self) -> list[Name]:
+        """All tables, those that are not in the cut too."""
+        return sorted({*self._found.milestone.versions, *self._contents(), *self._half_read})
+
+    def gone(self) -> list[Name]:
+        """Names that tables had before they were dropped or renamed, and that no table has in the cut."""
+        return sorted(self._moves().names() - set(self.known()))
+
+    def names(self) -> list[Name]:
+        """The tables in the cut."""
+        return [name for name in self.known() if not self.missing(name)]
+
+    def table(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
+        """The rows of a table in the cut. See `read`."""
+        (rows,) = self.read([(database, table)], bookkeeping=bookkeeping).values()
+        return rows
+
+    def read(
+        self, names: Iterable[Name] | None = None, *, bookkeeping: bool = False
+    ) -> dict[Name, DataFrame]:
+        """The rows of tables in the cut, without deleted rows; of all tables without `names`.
+
+        Raises UnknownTable, TableNotInCut, and CutGone if a version was removed.
+        """
+        wanted = list(names) if names is not None else self.names()
+        self._refuse_missing(wanted)
+        try:
+            merged = {name: self._merged(name) for name in wanted}
+        finally:
+            # One that was dropped or renamed since is gone, or another one by now, at the same version.
+            self._look_at_ddl()
+            self._refuse_missing(wanted)
+        return {name: self._rows(name, merged[name], bookkeeping=bookkeeping) for name in wanted}
+
+    def recent_changes(self) -> Counter[Name]:
+        """The number of changes that are added to each table's version."""
+        return Counter({name: part.ops.total() for name, part in self._contents().items()})
+
+    def later_changes(self) -> Counter[Name]:
+        """The number of visible changes of each table that are after the cut."""
+        if (recent := self._found.recent) is None:
+            return Counter()
+        after = recent.records.where(f"NOT coalesce({upto_sql(self.positions)}, false)")
+        rows = routed(after, self._pieces).groupBy("database", "table").count().collect()
+        return Counter({(row.database, row["table"]): row["count"] for row in rows})
+
+    def _contents(self) -> dict[Name, TablePart]:
+        if self._parts is None:
+            self._parts = contents(self._added.records).tables if self._added is not None else {}
+        return self._parts
+
+    def missing(self, name: Name) -> str:
+        """Why a table has no state in the cut; empty if it has one."""
+        if reason := self._refused.get(name) or self._half_read.get(name):
+            return reason
+        state, base = self._waits.tables.get(name), self._found.base
+        if state is None or state.since_ms > base.at_ms:
+            return ""
+        if state.waits:
+            return f"it waits since {shown(state.since_ms)}"
+        is_late = base.at_ms < state.at_ms or not reaches(base.until, state.offsets)
+        return (
+            "it is being brought up to date after a reload"
+            if state.kind == LOADED and is_late
+            else ""
+        )
+
+    def _refuse_missing(self, names: Iterable[Name]) -> None:
+        for name in names:
+            if reason := self.missing(name):
+                advice = "See: python -m spark_sink status"
+                if name in self._refused or name in self._half_read:
+                    advice = "Take a later cut, once the sink has merged it"
+                raise TableNotInCut(f"{'.'.join(name)}: {reason}", advice=advice)
+
+    def _rows(self, name: Name, merged: Merged, *, bookkeeping: bool) -> DataFrame:
+        part = self._contents().get(name)
+        found = (merged.shape, merged.rows)
+        if part is not None and self._added is not None:
+            records = self._added.records.where(of_table(name))
+            try:
+                found = combined(
+                    merged,
+                    records,
+                    part,
+                    self._added.versions,
+                    floors=self._found.milestone.floors,
+                    is_emptied=self._history.is_moved(name),
+                    claim_checks=self._claim_checks,
+                ) or (None, None)
+            except TableError as fault:
+                raise TableNotInCut(
+                    f"{'.'.join(name)}: {fault}", advice="See: python -m spark_sink status"
+                ) from fault
+        shape, rows = found
+        if shape is None or rows is None:
+            raise UnknownTable(".".join(name))
+        return seen_rows(rows, shape, bookkeeping=bookkeeping)
+
+    def _merged(self, name: Name) -> Merged:
+        """The table at the cut's version; nothing before its first row."""
+        version = self._found.milestone.versions.get(name)
+        if version is None:
+            return Merged(shape=None, rows=None)
+        try:
+            shape, rows = self._warehouse.tables.as_of(*name, version)
+        except VersionGone as fault:
+            raise CutGone(
+                str(fault),
+                advice="Take a later cut, or raise maintenance.retention_hours for the future",
+            ) from fault
+        markers = markers_of(self._warehouse, name, shape) if name in self._hard else None
+        if markers is not None:
+            # Those of deletes after the cut are of rows that are in it.
+            markers = markers.where(upto_sql(self.positions, own="__"))
+        return Merged(shape=shape, rows=rows, markers=markers)
+
+
+def half_read(existing: Existing, positions: Positions) -> dict[Name, str]:
+    """The tables whose existing rows were not all read up to a cut, and why they are not in it."""
+    found = {}
+    for name, places in existing.items():
+        for destination, (epoch, seq) in sorted(places.items()):
+            at = positions.get(destination)
+            if at is None or (epoch, seq) > (at.epoch, at.seq):
+                found[name] = (
+                    f"rows that existed before were still read by {destination}, up to epoch {epoch}, "
+                    f"seq {seq} so far"
+                )
+    return found
+
+
+def upto_sql(positions: Positions, *, own: str = "") -> str:
+    """The condition that a record is at or before the positions; `own` begins the names of a row's columns."""
+    return (
+        " OR ".join(
+            f"({own}destination = {literal(name)} AND ({own}epoch < {one.epoch} OR "
+            f"({own}epoch = {one.epoch} AND {own}seq <= {one.seq})))"
+            for name, one in sorted(positions.items())
+        )
+        or "false"
+    )

@@ -1,0 +1,206 @@
+"""The writing of a snapshot: all tables as of one consistent cut, as plain Parquet in a folder of its own.
+
+Invariant: the manifest is written last, in one step, after every file that it names; a snapshot with a manifest
+is never changed. A run continues what a killed one has left of the same cut: a table that was finished is not
+written again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_sink.errors import CutGone, SnapshotUnusable, TableNotInCut, UnknownTable
+from spark_sink.spark.error_mapping import cause
+from spark_sink.spark.files import Files
+from spark_sink.views.cuts.reading import ConsistentCut
+from spark_sink.views.export.manifest import (
+    CUT,
+    MANIFEST,
+    SnapshotTable,
+    cut_text,
+    folder_of,
+    is_folder,
+    manifest_text,
+    written_ms,
+)
+from spark_sink.warehouse.protocol import Name
+from spark_sink.wire.names import folder
+
+_log = logging.getLogger(__name__)
+_FINISHED: Final = "_SUCCESS"
+"""Spark's own mark of a folder that it has written wholly."""
+_TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
+_REMOVED: Final = re.compile(
+    r"FileNotFoundException|FAILED_READ_FILE|FILE_NOT_EXIST|does not exist"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot that is complete."""
+
+    path: str
+    is_new: bool
+    """Whether this run has completed it."""
+    tables: tuple[SnapshotTable, ...] = ()
+    """Those of a new one."""
+    omitted: dict[Name, str]
+    """The tables of the warehouse that have no state in the cut, with the reasons."""
+    removed: tuple[str, ...] = ()
+    """The folders of older ones that were removed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotWriter:
+    """Writes snapshots into `root`, a path or URI, each in a folder named by its cut."""
+
+    spark: SparkSession
+    files: Files
+    root: str
+    clock: Callable[[], float] = time.time
+
+    def write(
+        self, cut: ConsistentCut, tables: Collection[Name] = (), *, keep: int = 0
+    ) -> Snapshot:
+        """Writes the cut's tables, all or those that are named.
+
+        With `keep`, only so many complete snapshots are left, and no part of an earlier one. Raises
+        UnknownTable, TableNotInCut, CutGone and SnapshotUnusable.
+        """
+        known = cut.known()
+        for name in tables:
+            if name not in known:
+                raise UnknownTable(".".join(name))
+        reasons = {name: cut.missing(name) for name in tables or known}
+        omitted = {name: reason for name, reason in reasons.items() if reason}
+        if tables and omitted:
+            name, reason = next(iter(omitted.items()))
+            raise TableNotInCut(
+                f"{'.'.join(name)}: {reason}", advice="See: python -m spark_sink status"
+            )
+        text = cut_text(cut.positions, tables)
+        path = f"{self.root}/{folder_of(cut.positions, text)}"
+        with self._usable(path):
+            is_complete = self.files.read(f"{path}/{MANIFEST}") is not None
+            if not is_complete and self.files.read(f"{path}/{CUT}") != text:
+                self.files.put(f"{path}/{CUT}", text)
+        wanted = [name for name in reasons if name not in omitted]
+        written = [] if is_complete else self._tables(cut, wanted, path)
+        with self._usable(path):
+            if not is_complete:
+                at = int(self.clock() * 1000)
+                text = manifest_text(text, written, omitted, written_ms=at)
+                self.files.put(f"{path}/{MANIFEST}", text)
+            removed = self._prune(keep, path) if keep else ()
+        return Snapshot(
+            path=path,
+            is_new=not is_complete,
+            tables=tuple(written),
+            omitted=omitted,
+            removed=tuple(removed),
+        )
+
+    def _tables(self, cut: ConsistentCut, names: list[Name], path: str) -> list[SnapshotTable]:
+        return [self._table(name, rows, path) for name, rows in cut.read(names).items()]
+
+    def _table(self, name: Name, rows: DataFrame, path: str) -> SnapshotTable:
+        below = f"{folder(name[0])}/{folder(name[1])}"
+        to = f"{path}/{below}"
+        try:
+            if _FINISHED not in self.files.names(to):
+                with self._plain_timestamps():
+                    rows.write.mode("overwrite").parquet(to)
+            held = self.spark.read.schema(rows.schema).parquet(to)
+            number = held.count()
+        except (PySparkException, Py4JError) as fault:
+            if _REMOVED.search(str(fault)):
+                raise CutGone(
+                    f"{'.'.join(name)}: its files were removed while the snapshot was written",
+                    advice="Raise maintenance.retention_hours above the time that a snapshot takes",
+                ) from fault
+            raise
+        _log.info("table written table=%s.%s rows=%d", *name, number)
+        files = (file for file in self.files.names(to) if file.endswith(".parquet"))
+        return SnapshotTable(
+            name=name,
+            path=below,
+            rows=number,
+            columns=tuple((column.name, column.dataType.simpleString()) for column in rows.schema),
+            files=tuple(files),
+        )
+
+    @contextmanager
+    def _plain_timestamps(self) -> Iterator[None]:
+        """Timestamps as Parquet's own type: Spark's default is one that many readers do not know."""
+        before = self.spark.conf.get(_TIMESTAMPS)
+        self.spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+        try:
+            yield
+        finally:
+            self.spark.conf.set(_TIMESTAMPS, before or "INT96")
+
+    def _prune(self, keep: int, own: str) -> list[str]:
+        """Removes all but the newest complete snapshots, and the files of incomplete ones.
+
+        The manifest is removed first, so that the rest of a killed removal is no snapshot.
+        """
+        complete: list[tuple[int, str]] = []
+        incomplete: list[str] = []
+        for name in self.files.names(self.root):
+            path = f"{self.root}/{name}"
+            if not is_folder(name) or path == own:
+                continue
+            text = self.files.read(f"{path}/{MANIFEST}")
+            if text is not None:
+                complete.append((written_ms(text), path))
+            elif self.files.read(f"{path}/{CUT}") is not None:
+                incomplete.append(path)
+        surplus = [path for _, path in sorted(complete, reverse=True)[keep - 1 :]]
+        for path in (*surplus, *incomplete):
+            self.files.delete(f"{path}/{MANIFEST}")
+            for name in self.files.names(path):
+                # The mark of a folder of ours goes last, so that a killed removal is taken up again.
+                if name != CUT:
+                    self.files.delete(f"{path}/{name}")
+            self.files.delete(path)
+            _log.info("snapshot removed folder=%s", path)
+        return sorted((*surplus, *incomplete))
+
+    @contextmanager
+    def _usable(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (Py4JError, OSError) as fault:
+            raise SnapshotUnusable(
+                f"{path}: {cause(str(fault))}", advice="Name a folder that the sink can write to"
+            ) from fault
+
+
+def root_of(folder: str) -> str:
+    """The folder of snapshots as Hadoop names it; a path without a scheme is a local one."""
+    is_uri = re.match(r"[a-z][a-z0-9+.-]*:", folder)
+    return folder.rstrip("/") if is_uri else str(Path(folder).absolute())
+
+
+def snapshot_lines(snapshot: Snapshot) -> Iterator[str]:
+    """What the command prints."""
+    yield f"snapshot: {snapshot.path}"
+    if not snapshot.is_new:
+        yield "complete before this run: nothing was written"
+    for one in sorted(snapshot.tables, key=lambda one: one.name):
+        yield f"{'.'.join(one.name)}: {one.rows} rows, {len(one.files)} files"
+    for name, reason in sorted(snapshot.omitted.items()):
+        yield f"{'.'.join(name)}: omitted: {reason}"
+    for path in snapshot.removed:
+        yield f"removed: {path}"

@@ -1,0 +1,385 @@
+"""The thread that stores recent changes: a light reader of the same topics, beside the query that merges.
+
+A merge plans several jobs for each table and takes seconds; storing a batch of all tables is one small commit.
+
+Invariant: a batch is merged only once the recent changes hold it, as long as they are covered, so that a
+reader who combines both never sees one table later than another. If this thread fails, it is started
+again, and merging continues: recent changes are a copy, on which only depends how early readers see them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.observation import Observation
+
+from spark_sink.batch.contents import envelopes
+from spark_sink.errors import DataLost, KafkaUnreachable
+from spark_sink.metrics import Metrics
+from spark_sink.settings.model import Settings
+from spark_sink.source.installation import Installation
+from spark_sink.source.kafka import KafkaTopics
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Place
+from spark_sink.source.tail import Tail
+from spark_sink.spark.error_mapping import named
+from spark_sink.views.recent.wholeness import Wholeness, reaches
+from spark_sink.warehouse.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
+from spark_sink.warehouse.ledger import lost, spans
+from spark_sink.warehouse.protocol import RecentLog
+from spark_sink.wire.names import ddl_topic, literal, schemas_topic
+
+_log = logging.getLogger(__name__)
+POOL: Final = "recent"
+"""The scheduler's pool, which gets a task slot before the merge's many tasks do."""
+_SECONDS_BETWEEN_STARTS: Final = 5.0
+_SECONDS_BETWEEN_REMOVALS: Final = 300.0
+_SECONDS_FOR_COVERAGE: Final = 10.0
+_SECONDS_TO_END: Final = 5.0
+_GROUP: Final = "aqueduct recent changes"
+_SECONDS_TO_BEGIN: Final = 60.0
+"""Of waiting for the first batch, which may never come if nothing is written."""
+
+
+class Follower:
+    """Starts the thread, and again when it has failed."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        *,
+        log: RecentLog[DataFrame],
+        merged: Callable[[], Offsets],
+        followed: Callable[[], Offsets],
+        metrics: Metrics,
+        installation: Installation | None = None,
+    ) -> None:
+        """``merged``: up to where partitions are merged; ``followed``: up to where DDL topics are carried out.
+
+        Without an ``installation``, all records that
+        match are taken for its own.
+        """
+        self._installation = installation
+        self._spark = spark
+        self._settings = settings
+        self._log = log
+        self._merged = merged
+        self._followed = followed
+        self._metrics = metrics
+        self._schemas_topic = schemas_topic(settings.prefix)
+        self._ddl_topics = ddl_topic(settings.prefix, "")
+        self._topics = KafkaTopics(spark, settings)
+        self._coverage = Coverage()
+        self._wholeness = Wholeness()
+        self._settled: Offsets = {}
+        """What was merged when all transactions of it were last known to be whole."""
+        self._until: Offsets = {}
+        self._reached = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._tidying: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._stopping = threading.Event()
+        self._started_at = float("-inf")
+        self._is_beginning = False
+        """Whether the thread has started and judged no batch yet."""
+        self._has_unused = False
+        self._removed_at = time.monotonic()
+
+    def look(self) -> None:
+        """Starts the thread unless it runs; a failure is logged, and tried again later."""
+        if self._stopping.is_set() or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._uncover()
+        if self._failure is not None:
+            _log.warning("recent changes stopped, starting again: %s", named(self._failure))
+            self._failure = None
+        if time.monotonic() - self._started_at < _SECONDS_BETWEEN_STARTS:
+            return
+        self._started_at, self._is_beginning = time.monotonic(), True
+        # Of PySpark's kind, so that it has a thread of the JVM, and job settings, of its own.
+        self._thread = InheritableThread(target=self._run, name="recent changes", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_covering(self) -> bool:
+        """Whether readers see all changes before they are merged."""
+        return self._coverage.since is not None
+
+    def suffices(self, most: int) -> bool:
+        """Whether readers see all changes, of which fewer than `most` are not merged; or will at once."""
+        if self._is_beginning:
+            return time.monotonic() - self._started_at < _SECONDS_TO_BEGIN
+        return self.is_covering and unmerged(self._until, self._merged()) < most
+
+    @property
+    def is_untidy(self) -> bool:
+        """Whether files that are no longer used should be removed."""
+        return self._has_unused and time.monotonic() - self._removed_at > _SECONDS_BETWEEN_REMOVALS
+
+    def remove_unused(self) -> None:
+        """Removes files of recent changes that are merged."""
+        self._has_unused, self._removed_at = False, time.monotonic()
+        self._log.remove_unused()
+
+    def stop(self) -> None:
+        """Ends the thread, whatever it is doing: what it has not stored yet will be merged."""
+        self._stopping.set()
+        self._uncover()
+        if self._thread is not None:
+            with suppress(PySparkException, Py4JError):
+                self._spark.sparkContext.cancelJobGroup(_GROUP)
+            self._thread.join(_SECONDS_TO_END)
+
+    def wait_for(self, until: Offsets) -> None:
+        """Waits until the recent changes hold a batch that is to be merged, or cover nothing.
+
+        Not for long: if the other thread does not get on, merging does.
+        """
+        with self._reached:
+            self._reached.wait_for(lambda: self._holds(until), _SECONDS_FOR_COVERAGE)
+
+    def _holds(self, until: Offsets) -> bool:
+        if self._is_beginning:
+            return False
+        return self._coverage.since is None or all(
+            self._until.get(at, 0) >= end for at, end in until.items()
+        )
+
+    def _uncover(self) -> None:
+        with self._reached:
+            self._coverage.since, self._is_beginning = None, False
+            self._reached.notify_all()
+
+    def _run(self) -> None:
+        try:
+            context = self._spark.sparkContext
+            context.setLocalProperty("spark.scheduler.pool", POOL)
+            context.setJobGroup(_GROUP, "recent changes", interruptOnCancel=True)
+            tail = Tail(self._spark, self._settings, self._topics, start=self._first())
+            try:
+                self._follow(tail)
+            finally:
+                tail.close()
+        except Exception as fault:
+            if not self._stopping.is_set():
+                self._failure = fault
+                self._uncover()
+
+    def _follow(self, tail: Tail) -> None:
+        """Stores what comes, until it is stopped."""
+        while not self._stopping.wait(self._settings.trigger_interval):
+            start, ends = dict(tail.until), tail.ends()
+            # Partitions that are new by now begin with their first record.
+            start = {**tail.until, **start}
+            if reaches(start, ends) and self.is_covering:
+                continue
+            if unmerged(self._of_rows(ends), self._merged()) > MOST_UNMERGED:
+                tail.skip(ends)
+                self._uncover()
+            else:
+                records = tail.read(ends)
+                self._store(records, start, dict(tail.until))
+
+    def _first(self) -> Offsets:
+        """The offset of each partition from which on it is read. Raises DataLost."""
+        merged = dict(self._merged())
+        earliest, latest = self._topics.ranges(())
+        known = {at: offset for at, offset in merged.items() if at in latest}
+        for text in lost(known, earliest, latest).values():
+            raise DataLost(text, advice="Start the sink again: the tables of the topic then wait")
+        # The values so far are read where a coverage begins.
+        versions = {**self._topics.schemas_end(), **self._topics.markers_end()}
+        first, end = self._topics.ddl_ranges()
+        done = self._followed()
+        statements = {at: min(max(done.get(at, 0), first[at]), end[at]) for at in end}
+        return {**earliest, **known, **versions, **statements}
+
+    def _store(self, records: DataFrame, start: Offsets, until: Offsets) -> None:
+        markers = {at: offset for at, offset in start.items() if self._is_of_markers(at[0])}
+        versions = {at: offset for at, offset in start.items() if at[0] == self._schemas_topic}
+        if self._coverage.since is None:
+            # The markers that are read at a beginning are proven only by what is seen after it.
+            self._wholeness = Wholeness()
+        whole = self._whole(until)
+        start, until = self._of_rows(start), self._of_rows(until)
+        merged = dict(self._merged())
+        if whole is not None and reaches(whole, merged):
+            self._settled = merged
+        step = self._coverage.step(start, until, merged, settled=self._settled)
+        # A stop uncovers; what would begin then is not proven whole, and readers would lose what is.
+        if step is Step.OMIT or (step is Step.BEGIN and self._stopping.is_set()):
+            self._uncover()
+            return
+        if step is Step.BEGIN:
+            records = self._with_versions(records, versions)
+        rows = stored(
+            records, self._schemas_topic, self._ddl_topics, own=self._own_sql(start, until)
+        )
+        cut = Cut(
+            since=self._coverage.since or {},
+            until=until,
+            at_ms=int(time.time() * 1000),
+            whole=whole,
+        )
+        seen, known = Observation(), self._metrics.destinations
+        rows = rows.observe(
+            seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"), *highest(known)
+        )
+        if step is Step.BEGIN:
+            self._wait_for_tidying()
+            ends = self._topics.last_values(markers)
+            self._log.begin(rows, cut, markers=filter(is_open, ends))
+        else:
+            self._log.add(rows, cut)
+            if step is Step.ADVANCE:
+                self._tidy(cut)
+        self._has_unused |= step is not Step.ADD
+        with self._reached:
+            self._until, self._is_beginning = until, False
+            self._reached.notify_all()
+        found = seen.get
+        self._metrics.visible(until, oldest_ms=found["oldest"], now=time.time())
+        self._metrics.seen(highest_found(found, known))
+
+    def _with_versions(self, records: DataFrame, until: Offsets) -> DataFrame:
+        """The records, and those of the schemas topic before these offsets, as Spark reads them from Kafka.
+
+        Not as values, each of which would be in the plan: there is one for each CREATE and ALTER of all time.
+        """
+        earliest, _ = self._topics.own_ranges(self._schemas_topic)
+        earlier = self._topics.read({at: earliest.get(at, 0) for at in until}, until)
+        return records.unionByName(earlier.where("value IS NOT NULL"), allowMissingColumns=True)
+
+    def _own_sql(self, start: Offsets, until: Offsets) -> str:
+        """The condition that a record of these ranges is of this installation; empty if all are."""
+        if self._installation is None:
+            return ""
+        strange = self._installation.judge({topic for topic, _ in spans(start, until)})
+        return self._installation.own_sql(strange)
+
+    def _tidy(self, cut: Cut) -> None:
+        """Tidies in a thread of its own: it takes as long as several batches."""
+        if self._tidying is None or not self._tidying.is_alive():
+            self._tidying = InheritableThread(target=self._tidied, args=(cut,), daemon=True)
+            self._tidying.start()
+
+    def _tidied(self, cut: Cut) -> None:
+        try:
+            # It begins with the settings of the thread that stores, whose batches must not wait for it.
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "default")
+            self._log.tidy(cut)
+        except Exception as fault:
+            # The next one does the same, and more. A stop ends the session meanwhile.
+            if not self._stopping.is_set():
+                _log.info("recent changes not tidied, trying again later: %s", named(fault))
+
+    def _wait_for_tidying(self) -> None:
+        """A beginning replaces what is tidied, so one of both commits would fail."""
+        if self._tidying is not None:
+            self._tidying.join()
+
+    def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
+        return {
+            at: offset
+            for at, offset in offsets.items()
+            if at[0] != self._schemas_topic
+            and not self._is_of_markers(at[0])
+            and not at[0].startswith(self._ddl_topics)
+        }
+
+    def _is_of_markers(self, topic: str) -> bool:
+        return topic.startswith(markers_prefix(self._schemas_topic))
+
+    def _whole(self, until: Offsets) -> Offsets | None:
+        """The offsets before which each transaction is whole, now that all up to `until` is covered."""
+        try:
+            # Only now, as all before `until` was shown when it was planned.
+            reach = self._topics.reach(ddl=True)
+        except KafkaUnreachable:
+            # The thread fails by itself if that lasts.
+            reach = None
+        if reach is not None:
+            self._wholeness.seen(until, reach)
+        return self._wholeness.covered(until)
+
+
+def highest(known: Sequence[str]) -> list[Column]:
+    """Aggregates over the rows of a RecentLog: the highest (epoch, seq) of each known destination.
+
+    Aggregates that are observed cannot be grouped, so a destination that is not known is found by being the
+    first or the last by name.
+    """
+    places = [f"max(if(destination = {literal(name)}, struct(epoch, seq), NULL))" for name in known]
+    return [
+        f.expr("min(destination)").alias("first"),
+        f.expr("max(destination)").alias("last"),
+        f.expr("max(if(destination IS NULL, NULL, struct(epoch, seq)))").alias("of_all"),
+        *(f.expr(sql).alias(f"of_{number}") for number, sql in enumerate(places)),
+    ]
+
+
+def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, Place]:
+    """What `highest` has found, by destination; of several new ones nothing until a merge makes them known."""
+    places = {name: found[f"of_{number}"] for number, name in enumerate(known)}
+    if found["first"] is not None and found["first"] == found["last"]:
+        places[found["first"]] = found["of_all"]
+    return {name: (place[0], place[1]) for name, place in places.items() if place is not None}
+
+
+def stored(records: DataFrame, schemas: str, ddl: str, *, own: str = "") -> DataFrame:
+    """Kafka's records as the rows of a RecentLog; of row records those of the condition `own`, if there is one.
+
+    Those of the topic `schemas` are versions, and of topics that begin with `ddl`, statements. Of the
+    transactions topics beside it, only the ends of transactions in parts are kept.
+    """
+    kinds = {
+        "version": f"topic = {literal(schemas)}",
+        "marker": f"startswith(topic, {literal(markers_prefix(schemas))})",
+        "statement": f"startswith(topic, {literal(ddl)})",
+    }
+    last = "get_json_object(text, '$.last') = 'false'"
+    parts = f"{last} OR CAST(get_json_object(text, '$.part') AS INT) > 1"
+    ends = f"(get_json_object(text, '$.status') = 'END' AND ({parts}))"
+    whens = " ".join(f"WHEN {sql} THEN '{kind}'" for kind, sql in kinds.items())
+    kind = f"CASE {whens} ELSE 'record' END AS kind"
+    kept = f"if({' OR '.join(kinds.values())}, text, NULL) AS text"
+    rows = envelopes(records, kind, kept).where(f"kind <> 'marker' OR {ends}")
+    if own:
+        rows = rows.where(f"kind <> 'record' OR {own}")
+    # A statement has a place among the rows, but is none that a merge could reach.
+    of_rows = f.expr("if(kind = 'record', destination, NULL)")
+    return rows.withColumn("destination", of_rows).coalesce(1)
+
+
+def markers_prefix(schemas: str) -> str:
+    """What the names of the transactions topics begin with, beside a schemas topic."""
+    return f"{schemas.removesuffix('__schemas')}__transactions."
+
+
+def is_open(marker: str) -> bool:
+    """Whether a record of a transactions topic ends a part of a transaction that is not the last."""
+    body = json.loads(marker)
+    return body.get("status") == "END" and not body.get("last", True)
+
+
+def divides_nothing(topics: KafkaTopics, until: Offsets) -> bool:
+    """Whether batches up to `until`, which Spark has planned, are known to divide no transaction."""
+    try:
+        reach, markers = topics.reach(), topics.markers_end()
+        if reach is None or not reaches({**until, **markers}, reach):
+            return False
+        return not any(is_open(one) for one in topics.last_values(markers))
+    except KafkaUnreachable:
+        return False

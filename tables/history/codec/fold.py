@@ -1,0 +1,314 @@
+"""The fold of a schema history's journal records into that history.
+
+Invariant: the history is a checkpoint and all records after its count, up to the cursor's count; if
+one of them is missing there is none. Records past the cursor's count are not yet reached. The last
+record of a key is valid, and of two with one number the later one, so that any compaction folds to
+the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from connectors.errors import JournalTooNew, JournalUnreadable
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.mysql.ddl.definition import Change
+from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
+from tables.history.codec.record_json import Reading
+from tables.history.history import SchemaHistory
+from tables.history.record import SchemaRecord
+from tables.journal_format import damaged, decoded, is_tombstone
+from tables.journal_kind import Kind, StatePart
+
+HEAD = "head"
+"""The last part of the key of a checkpoint's head; other keys end with the part's number."""
+NEWEST = 0
+"""Instead of a checkpoint's number: the last complete one."""
+OLDEST = -1
+"""The first one from which nothing is missing up to the cursor."""
+
+
+_UNREAD = 10_000
+"""The limit of unread records: a checkpoint usually replaces most of them before they need to be read."""
+_NUMBER = re.compile(rb'"number":(\d+)')
+_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""The errors of a value that is not of the expected form."""
+
+Unreadable = JournalUnreadable | JournalTooNew
+
+
+@dataclass(slots=True)
+class _Kept:
+    offset: int
+    record: SchemaRecord
+    more: int
+    """The number of records that continue its changes."""
+
+
+class HistoryFold:
+    """A destination's schema history in the journal.
+
+    It keeps the content of one checkpoint only: the one that ``base`` names.
+    """
+
+    def __init__(self, base: int = NEWEST) -> None:
+        self._base = base
+        self._reading = Reading()
+        self._unread: dict[bytes, StoredRecord] = {}
+        self._unreadable: dict[bytes, tuple[StoredRecord, Unreadable]] = {}
+        """Those that could not be read when that was due; a later record of the key replaces each."""
+        self._records: dict[bytes, _Kept] = {}
+        self._more: dict[bytes, dict[int, tuple[Change, ...]]] = {}
+        """Changes that did not fit, by the record's key and their part."""
+        self._heads: dict[int, CheckpointHead] = {}
+        self._parts: dict[int, dict[int, bytes | None]] = {}
+        """Of each checkpoint its parts; None for a part whose content is not kept."""
+        self._first: dict[int, int] = {}
+        """Of each checkpoint the offset of its first record."""
+        self._highest = 0
+
+    def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
+        """Fold a record in; ``names`` follow the destination's in its key."""
+        self._unreadable.pop(record.key, None)
+        try:
+            if kind == CHECKPOINT.name:
+                if not removes_stray(names, record):
+                    self._checkpoint(int(names[0]), names[1], record)
+            elif self._base == NEWEST:
+                self._let_wait(record)
+            else:
+                self._record(record)
+        except _FAULTS as error:
+            raise damaged("a record of the schema history", record, error) from error
+
+    @property
+    def unreadable(self) -> tuple[Unreadable, ...]:
+        """The errors of records that were read later than they were folded in."""
+        return tuple(error for _, error in self._unreadable.values())
+
+    @property
+    def highest(self) -> int:
+        """The highest number that a checkpoint ever had; 0 before the first."""
+        return self._highest
+
+    def given_keys(self) -> list[bytes]:
+        """The keys of the definitions that operators gave."""
+        return [key for key in self._records if RESOLVED.is_of(key)]
+
+    def _let_wait(self, record: StoredRecord) -> None:
+        self._unread[record.key] = record
+        if len(self._unread) >= _UNREAD:
+            self._read()
+
+    def _read(self) -> None:
+        """Read the unread records."""
+        unread, self._unread = self._unread, {}
+        for record in unread.values():
+            try:
+                self._record(record)
+            except (JournalUnreadable, JournalTooNew) as error:
+                self._unreadable[record.key] = record, error
+            except _FAULTS as error:
+                found = damaged("a record of the schema history", record, error)
+                self._unreadable[record.key] = record, found
+
+    def _record(self, record: StoredRecord) -> None:
+        if is_tombstone(record):
+            if self._records.pop(record.key, None) is None:
+                key, _, part = record.key.rpartition(b"/")
+                self._more.get(key, {}).pop(int(part) if part.isdigit() else 0, None)
+            return
+        value = decoded(record)
+        if "part" in value:
+            key = record.key.rpartition(b"/")[0]
+            changes = tuple([self._reading.definitions.change(one) for one in value["changes"]])
+            self._more.setdefault(key, {})[value["part"]] = changes
+            return
+        read = self._reading.record(value)
+        self._records[record.key] = _Kept(record.offset, read, value.get("more", 0))
+
+    def _checkpoint(self, number: int, part: str, record: StoredRecord) -> None:
+        self._highest = max(self._highest, number)
+        parts = self._parts.setdefault(number, {})
+        if is_tombstone(record):
+            if part == HEAD:
+                self._heads.pop(number, None)
+            else:
+                parts.pop(int(part), None)
+            return
+        self._first[number] = min(record.offset, self._first.get(number, record.offset))
+        if part == HEAD:
+            self._heads[number] = self._reading.head(decoded(record))
+            self._keep(number)
+        else:
+            parts[int(part)] = record.value if self._base in (NEWEST, OLDEST, number) else None
+
+    def _keep(self, number: int) -> None:
+        """Drop the content of other checkpoints once one is complete: only one is needed."""
+        if self._base > 0 or not self._is_complete(number):
+            return
+        complete = [one for one in self._parts if self._has_content(one)]
+        kept = number
+        if self._base == OLDEST and not self._heads[number].begins:
+            kept = min(complete)
+        for one in complete:
+            if one != kept:
+                self._parts[one] = dict.fromkeys(self._parts[one])
+        if self._base == NEWEST:
+            self._forget_before(self._heads[number].count)
+
+    def _forget_before(self, count: int) -> None:
+        for key, record in list(self._unread.items()):
+            if _is_within(record, count):
+                del self._unread[key]
+                self._records.pop(key, None)
+        for key, (record, _) in list(self._unreadable.items()):
+            if _is_within(record, count):
+                del self._unreadable[key]
+        for key, kept in list(self._records.items()):
+            if kept.record.number <= count and kept.record.kind != "resolution":
+                del self._records[key]
+                self._more.pop(key, None)
+
+    def _is_complete(self, number: int) -> bool:
+        head, parts = self._heads.get(number), self._parts.get(number, {})
+        return head is not None and all(part in parts for part in range(head.parts))
+
+    def _has_content(self, number: int) -> bool:
+        parts = self._parts[number]
+        return self._is_complete(number) and all(
+            parts[part] is not None for part in range(self._heads[number].parts)
+        )
+
+    def checkpoint_for(self, count: int) -> CheckpointHead | None:
+        """The newest checkpoint from which a cursor with so many records can begin."""
+        heads = self._candidates(count)
+        return heads[-1] if heads else None
+
+    def lacks_parts(self, head: CheckpointHead, count: int) -> bool:
+        """Whether a checkpoint after this one, within so many records, is incomplete."""
+        return any(
+            number > head.number and one.count <= count and not self._is_complete(number)
+            for number, one in self._heads.items()
+        )
+
+    def base(self, count: int) -> CheckpointHead | None:
+        """The checkpoint to begin from, from which no record is missing up to the cursor's count."""
+        self._read()
+        first = self._unbroken_to(count)
+        heads = [head for head in self._candidates(count) if head.count >= first]
+        if self._base > 0:
+            heads = [head for head in heads if head.number == self._base]
+        if not heads:
+            return None
+        return heads[0] if self._base == OLDEST else heads[-1]
+
+    def _candidates(self, count: int) -> list[CheckpointHead]:
+        """Complete checkpoints that are not past the cursor, from the last baseline on."""
+        heads = [
+            head
+            for number, head in sorted(self._heads.items())
+            if head.count <= count and self._is_complete(number)
+        ]
+        begins = max((at for at, head in enumerate(heads) if head.begins), default=0)
+        return heads[begins:]
+
+    def _numbered(self, count: int) -> dict[int, _Kept]:
+        """The records up to the cursor's by number; of two with the same number the later one."""
+        found: dict[int, _Kept] = {}
+        for key, kept in self._records.items():
+            number = kept.record.number
+            if number > count or (number in found and found[number].offset > kept.offset):
+                continue
+            found[number] = self._with_more(key, kept)
+        return {number: kept for number, kept in found.items() if not kept.more}
+
+    def _with_more(self, key: bytes, kept: _Kept) -> _Kept:
+        """A record with all its changes, if they are present."""
+        more = self._more.get(key, {})
+        if not kept.more or any(part not in more for part in range(1, kept.more + 1)):
+            return kept
+        changes = [change for part in range(1, kept.more + 1) for change in more[part]]
+        record = replace(kept.record, changes=(*kept.record.changes, *changes))
+        return _Kept(kept.offset, record, 0)
+
+    def _unbroken_to(self, count: int) -> int:
+        """The least count of a checkpoint after which no record is missing."""
+        numbered = self._numbered(count)
+        first = count
+        while first in numbered:
+            first -= 1
+        return first
+
+    def is_whole(self, count: int) -> bool:
+        """Whether the history of a cursor with so many records is complete."""
+        head = self.base(count)
+        return head is not None and self._has_content(head.number)
+
+    def begins_at(self, head: CheckpointHead) -> int:
+        """The offset of a checkpoint's first record; all records after its count have a higher offset."""
+        return self._first[head.number]
+
+    def build(self, count: int) -> SchemaHistory:
+        """The history of a cursor with so many records; it must be whole."""
+        head = self.base(count)
+        assert head is not None, "a history that is not whole"
+        numbered = self._numbered(count)
+        history = SchemaHistory()
+        history.load(
+            self._content(head),
+            [numbered[number].record for number in range(head.count + 1, count + 1)],
+            heads=[one for one in self._candidates(count) if one.number > head.number],
+            resolutions=[one.record for one in self._kept_resolutions()],
+            numbered=self._highest,
+        )
+        return history
+
+    def _kept_resolutions(self) -> list[_Kept]:
+        found = [one for one in self._records.values() if one.record.kind == "resolution"]
+        return sorted(found, key=lambda one: one.offset)
+
+    def _content(self, head: CheckpointHead) -> SchemaCheckpoint:
+        """A checkpoint with all its schemas; raises JournalUnreadable."""
+        try:
+            return self._reading.checkpoint(head, self._items(head))
+        except _FAULTS as error:
+            record = self._part(head, HEAD, b"")
+            raise damaged("a checkpoint of the schema history", record, error) from error
+
+    def _items(self, head: CheckpointHead) -> Iterator[list[Any]]:
+        """The items of a checkpoint, part by part: reading all at once would need much more memory."""
+        for part in range(head.parts):
+            value = self._parts[head.number][part]
+            assert value is not None, "a history that is not whole"
+            yield from decoded(self._part(head, part, value))["items"]
+
+    def _part(self, head: CheckpointHead, part: int | str, value: bytes) -> StoredRecord:
+        """A part of a checkpoint, at the offset of its first one."""
+        key = CHECKPOINT.key(head.destination, str(head.number), str(part))
+        return StoredRecord(key, value, self._first[head.number])
+
+
+def removes_stray(names: list[str], record: StoredRecord) -> bool:
+    """Whether a record removes one whose key is that of no checkpoint's part, and so changes nothing."""
+    is_part = len(names) == 2 and names[0].isdecimal() and names[1].isdecimal()
+    is_head = len(names) == 2 and names[0].isdecimal() and names[1] == HEAD
+    return not (is_part or is_head) and is_tombstone(record)
+
+
+def _is_within(record: StoredRecord, count: int) -> bool:
+    """Whether a checkpoint of so many records holds a record that is not read."""
+    number = _NUMBER.search(record.value)
+    return bool(number and int(number[1]) <= count and not RESOLVED.is_of(record.key))
+
+
+HISTORY_PART = StatePart(lambda _: HistoryFold())
+HISTORY: Kind[Any] = Kind(name="history", part=HISTORY_PART)
+BASELINE: Kind[Any] = Kind(name="baseline", part=HISTORY_PART)
+RESOLVED: Kind[Any] = Kind(name="resolved", part=HISTORY_PART)
+CHECKPOINT: Kind[Any] = Kind(name="checkpoint", part=HISTORY_PART)
+NUMBERED = (HISTORY, BASELINE, RESOLVED)
+"""Kinds of the history's own records, which later checkpoints include."""

@@ -1,0 +1,400 @@
+"""Every table of a destination as of any position: the schema history, Canal's TSDB.
+
+Invariant: a version is never changed, and at a position the greatest version at or before it is
+valid. A statement applied again at the same position changes nothing. A table is only called known
+if it is. Source: the interface of Canal's TableMetaTSDB.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from connectors.errors import HistoryTooShort
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import (
+    Change,
+    Database,
+    DatabaseChange,
+    Server,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+    ViewChange,
+)
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
+from connectors.mysql.ddl.show_create import create_table
+from tables.history.checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
+from tables.history.definition_json import packs
+from tables.history.position import HistoryPosition, PositionQuery
+from tables.history.record import Given, Known, SchemaRecord, TableState, Unresolved
+from tables.history.resolution import Corrections, resolutions
+from tables.history.statement_effect import UNKNOWN, Effect, effect_of, fill
+from tables.history.steps import RewoundHistory, Steps
+from tables.history.view import SchemaView
+
+
+class SchemaHistory:
+    """The schema history of one destination.
+
+    One thread may apply what it reads while others query it.
+    """
+
+    def __init__(self, *, policy: CheckpointPolicy | None = None) -> None:
+        self.destination = ""
+        self.policy = policy or CheckpointPolicy()
+        self._catalog: Catalog | None = None
+        self._server: Server | None = None
+        self._steps: Steps | None = None
+        self._corrections = Corrections()
+        self._checkpoints = 0
+        self._count = 0
+        """The number that the first record follows, before there is a baseline."""
+        self._lock = threading.RLock()
+
+    def init(self, destination: str, *, count: int = 0, checkpoints: int = 0) -> bool:
+        """Reset to an empty history; return whether it is for another destination than before.
+
+        Its numbers follow ``count``, the last one of a record, and ``checkpoints``, that of a checkpoint.
+        """
+        with self._lock:
+            changed, self.destination = destination != self.destination, destination
+            self._steps, self._catalog = None, None
+            self._count, self._checkpoints = count, checkpoints
+            self._corrections = Corrections()
+            return changed
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a baseline."""
+        return self._steps is not None
+
+    def serve(self, server: Server) -> None:
+        """Set the server of all further statements; its version may have changed since the baseline."""
+        with self._lock:
+            self._server, self._catalog = server, None
+
+    def baseline(
+        self,
+        tables: Mapping[TableName, Table],
+        databases: Mapping[str, Database],
+        position: HistoryPosition,
+        server: Server,
+        *,
+        made_ms: int | None = None,
+        views: Iterable[TableName] = (),
+    ) -> SchemaCheckpoint:
+        """Begin with these tables; earlier records no longer belong to this history."""
+        with self._lock:
+            checkpoint = SchemaCheckpoint(
+                head=self._head(position, self.count, server, made_ms=made_ms, begins=True),
+                tables=dict(tables),
+                databases=dict(databases),
+                views=frozenset(views),
+                given=self._corrections.after(position),
+            )
+            self._steps = Steps(checkpoint)
+            self.serve(server)
+            return checkpoint
+
+    def add_baseline(
+        self,
+        tables: Mapping[TableName, Table],
+        databases: Mapping[str, Database],
+        position: HistoryPosition,
+        views: Iterable[TableName] = (),
+    ) -> tuple[SchemaRecord, ...]:
+        """Add tables and views that are captured later, as the server has them at a position; known
+        ones stay.
+
+        A table that the history has under the name of a view is ignored.
+        """
+        with self._lock:
+            steps, now = self._required_steps(), self.now()
+            news: list[Change] = [
+                DatabaseChange(name=name, old=None, new=database)
+                for name, database in databases.items()
+                if now.database(name) is None
+            ]
+            news += [
+                TableChange(name=name, old=None, new=table)
+                for name, table in tables.items()
+                if now.find(*name) is None
+            ]
+            known = now.views()
+            unknown_views = [
+                ViewChange(name=name, is_there=True)
+                for name in views
+                if steps.versions.name(name) not in known
+            ]
+            news += [
+                TableChange(name=view.name, old=table, new=None)
+                for view in unknown_views
+                if (table := now.find(*view.name)) is not None
+            ]
+            return tuple(
+                self._take(
+                    SchemaRecord(
+                        destination=self.destination,
+                        number=steps.count + 1,
+                        kind="baseline",
+                        position=position,
+                        type="BASELINE",
+                        changes=tuple(pack),
+                        views=tuple(unknown_views) if number == 0 else (),
+                    )
+                )
+                for number, pack in enumerate(packs(news) or ([[]] if unknown_views else []))
+            )
+
+    def load(
+        self,
+        checkpoint: SchemaCheckpoint,
+        records: Iterable[SchemaRecord],
+        *,
+        heads: Iterable[CheckpointHead] = (),
+        resolutions: Iterable[SchemaRecord] = (),
+        numbered: int = 0,
+    ) -> None:
+        """Begin with the journal's content; ``numbered`` is the greatest number of any checkpoint there."""
+        with self._lock:
+            self.init(checkpoint.head.destination)
+            steps = Steps(checkpoint)
+            steps.heads += [head for head in heads if head.number > checkpoint.head.number]
+            for record in records:
+                steps.add(record)
+            for record in (*checkpoint.given, *resolutions):
+                self._corrections.note(record)
+            self._steps, self._server = steps, checkpoint.head.server
+            self._checkpoints = max(numbered, steps.newest.number)
+
+    @property
+    def count(self) -> int:
+        """The number of the last record."""
+        return self._steps.count if self._steps else self._count
+
+    @property
+    def records(self) -> tuple[SchemaRecord, ...]:
+        """All records after the oldest checkpoint that is held here."""
+        return tuple(self._required_steps().records)
+
+    @property
+    def checkpoints(self) -> tuple[CheckpointHead, ...]:
+        """The held checkpoints, the oldest first; a query before the first is refused."""
+        return tuple(self._required_steps().heads)
+
+    def find(self, schema: str, table: str) -> Table | None:
+        """A table's present definition; None if it is dropped, unresolved or unknown."""
+        return self.now().find(schema, table)
+
+    def state(self, schema: str, table: str) -> TableState | None:
+        """The present state of a table; None for a table that the history never contained."""
+        return self.now().state(schema, table)
+
+    def now(self) -> SchemaView:
+        """All schemas at the end of the history."""
+        with self._lock:
+            steps = self._required_steps()
+            return steps.view(steps.count)
+
+    def at(self, position: PositionQuery) -> SchemaView:
+        """All schemas as of a position; raise HistoryTooShort or PositionUnknown."""
+        with self._lock:
+            steps = self._required_steps()
+            return steps.view(steps.number_at(position), position)
+
+    def correction(self, name: TableName, position: HistoryPosition) -> Table | None:
+        """The definition given by an operator that is in force for a table at a position, if any."""
+        with self._lock:
+            given = self._corrections.before(name, position)
+            state = self.state(*name)
+            if given is None or state is None or state.since.server_uuid != position.server_uuid:
+                return None
+            (change,) = given.changes
+            is_later = given.position.start.order >= state.since.start.order
+            return change.new if is_later and isinstance(change, TableChange) else None
+
+    def snapshot(self) -> Mapping[str, str]:
+        """For each database, the statements that rebuild it as it is now."""
+        return self.now().snapshot(create_table)
+
+    def apply(
+        self, position: HistoryPosition, schema: str | None, ddl: str, extra: Session
+    ) -> SchemaRecord | None:
+        """Parse and apply a statement; see ``apply_parsed``."""
+        return self.apply_parsed(position, self.parsed(ddl, replace(extra, database=schema)))
+
+    def parsed(self, ddl: str, session: Session) -> ParsedStatement:
+        """Parse a statement by the rules of the server whose statements are applied now."""
+        with self._lock:
+            return parse_statement(ddl, self._server or self._required_steps().base.server, session)
+
+    def apply_parsed(
+        self,
+        position: HistoryPosition,
+        statement: ParsedStatement,
+        hidden: Callable[[Table], Table] | None = None,
+    ) -> SchemaRecord | None:
+        """Apply a statement; return None if it changes nothing or was applied before.
+
+        ``hidden`` takes out of a definition what is not to be stored.
+        """
+        with self._lock:
+            steps = self._required_steps()
+            if steps.has_passed(position):
+                return None
+            before, catalog = self.now(), self._catalog_now()
+            effect = effect_of(statement, catalog, may_quote=hidden is None)
+            if not effect:
+                return None
+            given = self._corrections.changes_of(position, effect.unresolved, before)
+            if given:
+                effect = Effect(changes=(*effect.changes, *given))
+            if hidden is not None:
+                effect = effect.with_tables(hidden)
+            return self._take(
+                SchemaRecord(
+                    destination=self.destination,
+                    number=steps.count + 1,
+                    position=position,
+                    statement=statement.text,
+                    type=statement.type,
+                    session=statement.session,
+                    changes=effect.changes,
+                    reason=effect.reason,
+                    unresolved=effect.unresolved,
+                    unchanged=effect.unchanged,
+                    views=effect.views,
+                ),
+                # Later statements copy definitions, also into other tables.
+                follows=bool(given) or hidden is not None,
+            )
+
+    def resolve(
+        self,
+        name: TableName,
+        table: Table | None,
+        position: HistoryPosition,
+        given: Given | None = None,
+    ) -> tuple[SchemaRecord, ...]:
+        """Give a table's definition from a position on: for an unresolved one, its ``since``.
+
+        Statements after it that could not be resolved without it are resolved again; each is a
+        record too. Without a definition only its author is recorded.
+        """
+        with self._lock:
+            return tuple(
+                map(self._take, resolutions(self._required_steps(), name, table, position, given))
+            )
+
+    def rollback(self, position: PositionQuery) -> RewoundHistory:
+        """Roll back to a position; raise HistoryTooShort or PositionUnknown, and then nothing has changed."""
+        with self._lock:
+            old = self._required_steps()
+            number = old.number_at(position)
+            steps, again = old.until(number, position)
+            self._steps, self._catalog = steps, None
+            records = [self._take(replace(one, number=steps.count + 1)) for one in again]
+            return old.rewound(number, position, records)
+
+    def is_due(self, now_ms: int, server_uuid: str | None = None) -> bool:
+        """Whether a checkpoint is due, now that this server is read."""
+        with self._lock:
+            steps = self._required_steps()
+            newest = steps.newest
+            server_uuid = server_uuid or newest.position.server_uuid
+            count = steps.count
+            return self.policy.is_due(newest, count=count, server_uuid=server_uuid, now_ms=now_ms)
+
+    def checkpoint(
+        self, at: HistoryPosition, *, made_ms: int, count: int | None = None
+    ) -> SchemaCheckpoint:
+        """All schemas at a position, where the cursor is to have ``count`` records before it."""
+        with self._lock:
+            steps = self._required_steps()
+            number = steps.number_at(at) if count is None else count
+            head = self._head(at, number, self._server or steps.base.server, made_ms=made_ms)
+            made = steps.checkpoint(head)
+            steps.heads.append(head)
+            oldest = at.ts_ms - self.policy.expire_ms
+            kept = {name: since for name, since in made.dropped.items() if since.ts_ms >= oldest}
+            return replace(made, dropped=kept, given=self._corrections.after(at))
+
+    def content(self, head: CheckpointHead) -> SchemaCheckpoint:
+        """A held checkpoint with all its schemas; raise HistoryTooShort if it is no longer held."""
+        with self._lock:
+            if head not in self.checkpoints:
+                raise HistoryTooShort(f"checkpoint {head.number}", destination=self.destination)
+            made = self._required_steps().checkpoint(head)
+            return replace(made, given=self._corrections.after(head.position))
+
+    def forget_before(self, checkpoint: int) -> None:
+        """Begin at a later checkpoint, by its number, as the journal does from now on; one that is
+        not held is older than all held ones."""
+        with self._lock:
+            steps = self._required_steps()
+            for head in steps.heads[1:]:
+                if head.number == checkpoint:
+                    self._steps = steps.since(head)
+
+    def _required_steps(self) -> Steps:
+        if self._steps is None:
+            raise HistoryTooShort("it has no baseline", destination=self.destination)
+        return self._steps
+
+    def _head(
+        self,
+        position: HistoryPosition,
+        count: int,
+        server: Server,
+        *,
+        made_ms: int | None,
+        begins: bool = False,
+    ) -> CheckpointHead:
+        self._checkpoints += 1
+        return CheckpointHead(
+            destination=self.destination,
+            number=self._checkpoints,
+            position=position,
+            made_ms=position.ts_ms if made_ms is None else made_ms,
+            count=count,
+            server=server,
+            begins=begins,
+        )
+
+    def _catalog_now(self) -> Catalog:
+        if self._catalog is None:
+            steps = self._required_steps()
+            self._catalog = Catalog(self._server or steps.base.server)
+            fill(self._catalog, self.now())
+        return self._catalog
+
+    def _take(self, record: SchemaRecord, *, follows: bool = True) -> SchemaRecord:
+        """Add the next record; apply it to the catalog if ``follows``."""
+        self._required_steps().add(record)
+        if record.kind == "resolution":
+            self._corrections.note(record)
+        if follows and self._catalog is not None:
+            for change in record.changes:
+                self._follow(change, self._catalog)
+            for view in record.views:
+                if view.is_there:
+                    self._catalog.put_view(view.name)
+        return record
+
+    def _follow(self, change: Change, catalog: Catalog) -> None:
+        if isinstance(change, DatabaseChange):
+            if change.new is None:
+                catalog.remove_database(change.name)
+            else:
+                catalog.put_database(change.name, change.new)
+            return
+        state = self.state(*change.name)
+        if isinstance(state, Known):
+            catalog.put(change.name, state.table)
+        elif isinstance(state, Unresolved):
+            catalog.put(change.name, UNKNOWN)
+        else:
+            catalog.remove(change.name)

@@ -1,0 +1,270 @@
+"""The schema of one logical table: its shards' columns united, and how far the shards agree.
+
+Invariant: it depends on the shards and on the decisions in force alone. Until all shards have a change, the
+columns are those that hold every shard's rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from connectors.mysql.ddl.definition import TableName
+from connectors.wire import WIRE_VERSION
+from tables.history.logical_schemas.changes import Change, Kind, changes_of
+from tables.history.logical_schemas.decisions import Decision, InForce, Verb
+from tables.history.logical_schemas.joined import contains_all, joined_form
+from tables.history.logical_schemas.shard import Form, Shard
+from tables.rules.table_version import without_chosen_width
+
+_NOTHING = InForce()
+_TYPE = re.compile(r"[a-z]+(\(.+\))?( unsigned)?|decimal\(\d+,\d+\)( unsigned)?")
+
+
+class State(Enum):
+    """How far the shards agree."""
+
+    EQUAL = "equal"
+    CONVERGING = "converging"
+    """Some shards have a change that others lack; the columns hold the rows of all."""
+    CONFLICT = "conflict"
+    """The shards differ in a way that no common column can hold."""
+    ACCEPTED = "accepted"
+    """They differ, and an operator decided how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalColumn:
+    """A column of a logical table."""
+
+    name: str
+    type: str | None
+    """None if the shards' types cannot be joined, and none was taken."""
+    nullable: bool
+    charset: str | None
+    column_type: str | None
+    """Only if all shards have the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalSchema:
+    """The schema of a logical table now."""
+
+    name: TableName
+    state: State
+    columns: tuple[LogicalColumn, ...]
+    primary_key: tuple[str, ...] | None
+    """The columns of the records' key; None if the shards have different ones."""
+    changes: tuple[Change, ...]
+    """The differences, except those of excluded and dropped shards."""
+    decided: frozenset[Change]
+    """Those that a taken type settles."""
+    shards: tuple[Shard, ...]
+    decisions: InForce
+
+    @property
+    def difference(self) -> str:
+        """Names what differs and is not settled, for an operator who accepts exactly that; empty if nothing."""
+        found = sorted(one.identity for one in self.changes if one not in self.decided)
+        return hashlib.sha256("\0\0".join(found).encode()).hexdigest()[:16] if found else ""
+
+    def is_excluded(self, shard: Shard) -> bool:
+        """Whether an operator excluded a shard."""
+        return str(shard.name) in self.decisions.excluded
+
+    def counts(self, shard: Shard) -> bool:
+        """Whether a shard takes part in the comparison."""
+        return shard.dropped_ms is None and not self.is_excluded(shard)
+
+    def key_json(self) -> dict[str, str]:
+        """The key of its record."""
+        return {"database": self.name[0], "table": self.name[1]}
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of its record, without number and times: equal schemas have equal contents."""
+        return {
+            **self.key_json(),
+            "state": self.state.value,
+            "columns": [
+                {
+                    "name": one.name,
+                    "type": one.type,
+                    "nullable": one.nullable,
+                    "charset": one.charset,
+                    "column_type": one.column_type,
+                }
+                for one in self.columns
+            ],
+            "primary_key": None if self.primary_key is None else list(self.primary_key),
+            "changes": [self._change_json(one) for one in self.changes],
+            "shards": [self._shard_json(one) for one in self.shards],
+            "decisions": [_decision_json(one) for one in self.decisions.all],
+            "difference": self.difference,
+            "wire": WIRE_VERSION,
+        }
+
+    def _change_json(self, one: Change) -> dict[str, Any]:
+        return {
+            "change": one.kind.value,
+            "text": str(one),
+            "column": one.column or None,
+            "to": one.to or None,
+            "forms": list(one.forms),
+            "conflict": one.is_conflict,
+            "settled": one in self.decided,
+            "done": list(map(str, one.done)),
+            "lacking": list(map(str, one.lacking)),
+        }
+
+    def _shard_json(self, one: Shard) -> dict[str, Any]:
+        return {
+            **one.name._asdict(),
+            "name": str(one.name),
+            "version": one.version,
+            "excluded": self.is_excluded(one),
+            "dropped_ms": one.dropped_ms,
+            "lacks": [str(change) for change in self.changes if one.name in change.lacking],
+        }
+
+
+def logical_schema(
+    name: TableName, shards: Iterable[Shard], decisions: InForce = _NOTHING
+) -> LogicalSchema:
+    """The schema of a logical table with at least one shard."""
+    ordered = tuple(sorted(shards, key=lambda one: one.name))
+    existing = [one for one in ordered if one.dropped_ms is None] or list(ordered)
+    counted = [one for one in existing if str(one.name) not in decisions.excluded] or existing
+    columns = _union(counted)
+    changes = tuple(changes_of(counted, columns))
+    decided = frozenset(one for one in changes if _is_taken(one, counted, decisions))
+    found = LogicalSchema(
+        name=name,
+        state=State.EQUAL,
+        columns=tuple(_column(counted, column, decisions) for column in columns),
+        primary_key=None
+        if any(one.kind is Kind.KEY for one in changes)
+        else counted[0].definition.primary_key,
+        changes=changes,
+        decided=decided,
+        shards=ordered,
+        decisions=decisions,
+    )
+    return replace(found, state=_state(found, _differ(existing)))
+
+
+def refusal(decision: Decision, schema: LogicalSchema) -> str:
+    """Why a decision cannot be applied to a logical table as it is now; empty if it can."""
+    names = {str(one.name) for one in schema.shards}
+    existing = {str(one.name) for one in schema.shards if one.dropped_ms is None}
+    match decision.verb:
+        case Verb.EXCLUDE if decision.name not in names:
+            return f"it has no real table {decision.name}"
+        case Verb.EXCLUDE if existing <= {*schema.decisions.excluded, decision.name}:
+            return f"{decision.name} is the last real table that counts"
+        case Verb.INCLUDE if decision.name not in {*names, *schema.decisions.excluded}:
+            return f"it has no real table {decision.name}"
+        case Verb.ACCEPT if not schema.difference:
+            return "its real tables do not differ"
+        case Verb.ACCEPT if decision.value != schema.difference:
+            return "its real tables differ in another way by now; see `shards show`"
+        case Verb.TAKE_TYPE:
+            return _type_refusal(decision, types_of(schema, decision.name))
+    return ""
+
+
+def types_of(schema: LogicalSchema, column: str) -> tuple[str, ...]:
+    """The types of a column in the shards that count, sorted."""
+    counted = [one for one in schema.shards if schema.counts(one)]
+    return tuple(sorted({one.forms[column].type for one in counted if column in one.forms}))
+
+
+def _type_refusal(decision: Decision, types: Sequence[str]) -> str:
+    if not types:
+        return f"it has no column {decision.name}"
+    if len(types) == 1:
+        return f"all real tables have {decision.name} as {types[0]}"
+    if decision.value in types:
+        return ""
+    is_type = _TYPE.fullmatch(decision.value) and decision.value.partition("(")[0] != "decimal"
+    if not is_type or not contains_all(decision.value, types):
+        return (
+            f"{decision.value} neither is a type of {decision.name} in a real table nor holds all values of "
+            f"{', '.join(types)}"
+        )
+    return ""
+
+
+def _union(shards: Sequence[Shard]) -> list[str]:
+    """All columns in lower case; one that the shards before lack follows its neighbour in its own shard."""
+    found: list[str] = []
+    for shard in shards:
+        at = 0
+        for name in shard.forms:
+            if name in found:
+                at = found.index(name) + 1
+            else:
+                found.insert(at, name)
+                at += 1
+    return found
+
+
+def _column(shards: Sequence[Shard], name: str, decisions: InForce) -> LogicalColumn:
+    written = [
+        column
+        for shard in shards
+        for column in shard.definition.columns
+        if column.name.lower() == name
+    ]
+    forms = [Form.of(column) for column in written]
+    joined = joined_form(forms)
+    taken = _taken(name, forms, decisions)
+    texts = {
+        None if column.column_type is None else without_chosen_width(column.column_type)
+        for column in written
+    }
+    found = joined or next((form for form in forms if form.type == taken), None)
+    return LogicalColumn(
+        name=written[0].name,
+        type=taken or (joined.type if joined else None),
+        nullable=len(written) < len(shards) or any(form.nullable for form in forms),
+        charset=found.charset if found else None,
+        column_type=written[0].column_type if len(texts) == 1 and len(set(forms)) == 1 else None,
+    )
+
+
+def _taken(column: str, forms: Iterable[Form], decisions: InForce) -> str | None:
+    """The type that an operator took for the types that the shards have now, if any."""
+    found = decisions.taken.get(column)
+    if found is None:
+        return None
+    decision, among = found
+    types = {form.type for form in forms}
+    return decision.value if len(types) > 1 and types <= {*among, decision.value} else None
+
+
+def _is_taken(change: Change, shards: Sequence[Shard], decisions: InForce) -> bool:
+    if change.kind is not Kind.MODIFY:
+        return False
+    forms = [one.forms[change.column] for one in shards if change.column in one.forms]
+    return _taken(change.column, forms, decisions) is not None
+
+
+def _state(found: LogicalSchema, existing_differ: bool) -> State:
+    open_changes = [one for one in found.changes if one not in found.decided]
+    accepted = found.decisions.accepted
+    if open_changes and (accepted is None or accepted.value != found.difference):
+        is_conflict = any(one.is_conflict for one in open_changes)
+        return State.CONFLICT if is_conflict else State.CONVERGING
+    return State.ACCEPTED if existing_differ else State.EQUAL
+
+
+def _differ(shards: Sequence[Shard]) -> bool:
+    return bool(changes_of(shards, _union(shards)))
+
+
+def _decision_json(one: Decision) -> dict[str, Any]:
+    return {"decision": str(one), "by": one.by, "why": one.why, "ts_ms": one.ts_ms}

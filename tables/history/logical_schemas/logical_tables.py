@@ -1,0 +1,91 @@
+"""All logical tables: real tables by the routes of their destinations, and their schemas.
+
+Invariant: it holds what the schemas topic and the DDL topics hold; the routes alone decide which real tables
+belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.errors import MappingError
+from connectors.mysql.ddl.definition import TableName
+from tables.history.logical_schemas.decisions import Decisions
+from tables.history.logical_schemas.dropped import DroppedTables
+from tables.history.logical_schemas.logical_schema import LogicalSchema, logical_schema
+from tables.history.logical_schemas.shard import RealTable, Shard, ShardName
+from tables.rules.routes.routes import Routes
+from tables.rules.table_version import TableVersion
+
+
+@dataclass(slots=True)
+class LogicalTables:
+    """The logical tables of an installation."""
+
+    _routes: Mapping[str, Routes] = field(default_factory=dict)
+    _dropped: DroppedTables = field(default_factory=DroppedTables)
+    _real: dict[ShardName, RealTable] = field(default_factory=dict)
+    _shards: dict[TableName, set[ShardName]] = field(default_factory=dict)
+    changed: set[TableName] = field(default_factory=set)
+    """The logical tables of which something changed since their schemas were last made."""
+
+    def route_by(self, routes: Mapping[str, Routes]) -> None:
+        """Group the real tables by these routes."""
+        if routes == self._routes:
+            return
+        self._routes = routes
+        self.changed |= self._shards.keys()
+        self._shards = {}
+        for name in self._real:
+            self._group(name)
+
+    def take(self, version: TableVersion) -> None:
+        """Add a version of a real table."""
+        name = ShardName(version.destination, version.database, version.table)
+        real = self._real.setdefault(name, RealTable(name))
+        if real.take(version):
+            self._group(name)
+
+    def take_statement(self, destination: str, record: dict[str, Any]) -> None:
+        """Take a record of a destination's DDL topic; raise as ``DroppedTables.take`` if it is none."""
+        for name in self._dropped.take(destination, record):
+            if name in self._real:
+                self._group(name)
+
+    def drop(self, name: ShardName, ts_ms: int) -> None:
+        """Note a real table that was dropped at a time, in milliseconds since 1970."""
+        self._dropped.drop(name, ts_ms)
+
+    def _group(self, name: ShardName) -> None:
+        logical = self._logical(name)
+        if logical is not None:
+            self._shards.setdefault(logical, set()).add(name)
+            self.changed.add(logical)
+
+    def _logical(self, name: ShardName) -> TableName | None:
+        """The logical table of a real one; None if no rule of the mapping names it, or it is not captured."""
+        routes = self._routes.get(name.destination)
+        try:
+            route = routes.of((name.database, name.table)) if routes is not None else None
+        except MappingError:
+            # Its destination is stopped by this error, and shows it.
+            return None
+        return route.logical if route is not None and route.mapped is not None else None
+
+    @property
+    def names(self) -> Iterable[TableName]:
+        """All logical tables that have a shard."""
+        return self._shards.keys()
+
+    def schema(self, name: TableName, decisions: Decisions) -> LogicalSchema | None:
+        """The schema of a logical table now; None if it has no shard."""
+        shards = self._shards.get(name)
+        if not shards:
+            return None
+        return logical_schema(name, map(self._shard, shards), decisions.in_force(name))
+
+    def _shard(self, name: ShardName) -> Shard:
+        real = self._real[name]
+        return real.shard(dropped_ms=self._dropped.dropped_ms(name, real.newest_ms))

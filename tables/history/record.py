@@ -1,0 +1,136 @@
+"""A record of the schema history: the statement, its position, and its effect on tables.
+
+Invariant: a record is resolved: it has each table before and after it as a value, so that its
+statement is never parsed again. A statement that could not be resolved is a record too, with the
+reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from connectors.mysql.ddl.definition import (
+    Change,
+    DatabaseChange,
+    Session,
+    Table,
+    TableChange,
+    TableName,
+    ViewChange,
+)
+from tables.history.position import HistoryPosition
+
+Kind = Literal["statement", "baseline", "resolution"]
+"""A statement of the binlog; tables that the server reported later; a definition that an operator gave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A table whose definition the history has."""
+
+    table: Table
+    since: HistoryPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A dropped table."""
+
+    since: HistoryPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unresolved:
+    """A table whose definition is not known."""
+
+    reason: str
+    since: HistoryPosition
+    last: HistoryPosition
+    """The last statement that could not be resolved because of it."""
+
+
+TableState = Known | Dropped | Unresolved
+"""The history's state of a table; None for a table that it never contained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The author of an operator's definition of a table."""
+
+    by: str
+    ts_ms: int
+    """The time, by the author's clock."""
+    source: str
+    """Its source, such as ``server``; empty if an older version did not record it."""
+
+
+def remakes(change: Change) -> bool:
+    """Whether a name means another table from here on, or none; an ALTER keeps it."""
+    return isinstance(change, TableChange) and (change.old is None or change.new is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRecord:
+    """One step of a destination's schema history."""
+
+    destination: str
+    number: int
+    """Counted from 1 without gaps; the order of the steps."""
+    kind: Kind = "statement"
+    position: HistoryPosition
+    statement: str = ""
+    """As in the binlog."""
+    type: str = ""
+    """Its first words, such as ``ALTER TABLE``."""
+    session: Session = field(default_factory=Session)
+    """With sql_mode and the default database."""
+    changes: tuple[Change, ...] = ()
+    """In the order in which they happened."""
+    reason: str | None = None
+    """Why it could not be resolved; None if it could."""
+    unresolved: tuple[TableName, ...] = ()
+    """The tables whose definition is unknown after it."""
+    amends: int | None = None
+    """Of a resolution: the number of the last statement at or before its position, from which it is
+    valid."""
+    current: bool = True
+    """Of a resolution: whether it was still valid at the end of the history when it was made."""
+    given: Given | None = None
+    """Of a resolution: its author; None if an older version did not record it."""
+    unchanged: tuple[TableName, ...] = ()
+    """The tables that it concerns and leaves unchanged: those that it empties, for example."""
+    views: tuple[ViewChange, ...] = ()
+    """Views that it created and dropped; their columns are not kept."""
+
+    @property
+    def outcome(self) -> Literal["resolved", "unresolved"]:
+        """Whether the changes are its whole effect."""
+        return "resolved" if self.reason is None else "unresolved"
+
+    @property
+    def is_of_views(self) -> bool:
+        """Whether it concerns views alone."""
+        return bool(self.views) and not (self.changes or self.unchanged or self.reason)
+
+    @property
+    def use_schema(self) -> str | None:
+        """The default database of the connection."""
+        return self.session.database
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """The tables that it changed, each once, those of a rename under both names."""
+        named = [change.name for change in self.changes if isinstance(change, TableChange)]
+        return tuple(dict.fromkeys([*named, *self.unresolved]))
+
+    @property
+    def concerned(self) -> tuple[TableName, ...]:
+        """Those, and the ones whose definition it leaves unchanged."""
+        return tuple(dict.fromkeys([*self.tables, *self.unchanged]))
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """The databases that it concerns, each once."""
+        named = [change.name for change in self.changes if isinstance(change, DatabaseChange)]
+        return tuple(dict.fromkeys([*named, *(database for database, _ in self.concerned)]))

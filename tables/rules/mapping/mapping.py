@@ -1,0 +1,202 @@
+"""The mapping: which logical table, topic and tags a real table has.
+
+Invariant: a mapping is a value. The order of its documents has no meaning, so equal contents are equal
+mappings with equal digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from connectors.errors import MappingError
+from connectors.mysql.ddl.definition import TableName
+from tables.rules.mapping.logical import LogicalDatabase, LogicalTable, Tag
+from tables.rules.mapping.real_name import RealName
+from tables.rules.mapping.rules import Rules
+from tables.rules.mapping.table_index import Matches, TableIndex
+from tables.rules.mapping.topic_sharing import TopicSharing
+
+Rule = TypeVar("Rule", LogicalDatabase, LogicalTable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedTable:
+    """What a mapping states about one real table."""
+
+    logical: TableName
+    topic: str
+    """Empty: the table's own row topic."""
+    tags: tuple[Tag, ...]
+    rules: Rules
+    partitions: int
+    """Partitions of the topic; 0: the settings' number."""
+    repartition_from: int
+    """Partitions of the topic before a change that the rules ask for; 0: they ask for none."""
+    format: str
+    """The name of the records' format."""
+    key_has_shard: bool
+    """Whether the records' keys name the real table, since keys of several could be equal."""
+    has_own_case: bool = True
+    """Whether the rules that name it literally have its letters in the same case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapping:
+    """All logical databases and tables, sorted by name."""
+
+    databases: tuple[LogicalDatabase, ...] = ()
+    tables: tuple[LogicalTable, ...] = ()
+    _databases: TableIndex[LogicalDatabase] = field(init=False, repr=False, compare=False)
+    _tables: TableIndex[LogicalTable] = field(init=False, repr=False, compare=False)
+    _sharing: TopicSharing = field(init=False, repr=False, compare=False)
+    _known: dict[TableName, MappedTable | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        databases = [
+            (RealName.of_database(text), one)
+            for one in self.databases
+            for text in one.real or (one.name,)
+        ]
+        tables = [
+            (RealName.of_table(text), one)
+            for one in self.tables
+            for text in one.real or (one.name,)
+        ]
+        object.__setattr__(self, "_databases", TableIndex(databases))
+        object.__setattr__(self, "_tables", TableIndex(tables))
+        object.__setattr__(self, "_sharing", TopicSharing(self.databases, self.tables))
+        object.__setattr__(self, "_known", {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The contents alone: indexes are computed again."""
+        return _made, (self.databases, self.tables)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the contents, in hexadecimal."""
+        shown = [_shown(getattr(self, one.name)) for one in fields(self) if one.init]
+        return hashlib.sha256("\0".join(shown).encode()).hexdigest()
+
+    def of(self, table: TableName) -> MappedTable | None:
+        """The logical table of a real one; None if nothing names it.
+
+        Raises MappingError if two rules of the same rank match it, if its own name is another's logical
+        name, or if keys of its topic are certain to collide.
+        """
+        try:
+            return self._known[table]
+        except KeyError:
+            found = self._known[table] = self._mapped(table)
+            return found
+
+    def _mapped(self, table: TableName) -> MappedTable | None:
+        database_name, by_database = _only(self._databases.matches("", table[0]), table)
+        if by_database is None and self._sharing.lists_others(table[0]):
+            raise MappingError(
+                f"{'.'.join(table)} is in a database with the name of a logical one, which does not "
+                "list it; add it there, or exclude it by filter.black"
+            )
+        own = by_database.name if by_database else table[0]
+        rule_name, rule = _only(
+            self._tables.matches(
+                *table,
+                lambda name, one: bool(name.database) or one.database.lower() in ("", own.lower()),
+            ),
+            table,
+        )
+        if rule is None and (other := self._sharing.owner((own, table[1]))):
+            raise MappingError(
+                f"{'.'.join(table)} would be published as {other}, which does not list it; add it "
+                "there, or give one of the two another name"
+            )
+        if rule is None and by_database is None:
+            return None
+        stated = self._stated(table, (own, by_database), rule)
+        return replace(stated, has_own_case=_has_own_case(table, database_name, rule_name, rule))
+
+    def _stated(
+        self,
+        table: TableName,
+        database: tuple[str, LogicalDatabase | None],
+        rule: LogicalTable | None,
+    ) -> MappedTable:
+        """What the rules of a table's database and of the table state together."""
+        own, by_database = database
+        logical = (
+            rule.database if rule and rule.database else own,
+            rule.name if rule else table[1],
+        )
+        topic = self._sharing.topic(logical[0], rule)
+        rules = rule.rules if rule else Rules()
+        return MappedTable(
+            logical=logical,
+            topic=topic,
+            tags=rule.tags if rule else (),
+            rules=rules,
+            partitions=rules.partitions or self._sharing.partitions(topic),
+            repartition_from=rules.repartition_from or self._sharing.repartition_from(topic),
+            format=self._sharing.format(logical[0], rule),
+            key_has_shard=self._sharing.key_has_shard(logical, by_database, rule),
+        )
+
+    def owner_of_topic(self, topic: str) -> str:
+        """The rule that names this topic, or one that Kafka holds to be equal; empty if none does."""
+        return self._sharing.named.get(topic.replace(".", "_"), "")
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All topics that rules name, without the installation's prefix."""
+        found = {one.topic for one in self.databases} | {one.topic for one in self.tables}
+        return tuple(sorted(found - {""}))
+
+
+def _only(found: Matches[Rule], table: TableName) -> tuple[RealName, Rule] | tuple[None, None]:
+    """The rule that matches best, with its name that does; raise MappingError if there are two."""
+    if len(found) > 1:
+        (first, one), (second, other) = found[:2]
+        raise MappingError(
+            f"{'.'.join(table)} matches {first.text!r} of {one.name} and {second.text!r} of "
+            f"{other.name}, which have the same rank",
+        )
+    return found[0] if found else (None, None)
+
+
+def _has_own_case(
+    table: TableName,
+    database: RealName | None,
+    name: RealName | None,
+    rule: LogicalTable | None,
+) -> bool:
+    """Whether the literal ones of the names that match a table have its own letters."""
+    if database is not None and database.literal and database.name != table[0]:
+        return False
+    if name is None or rule is None:
+        return True
+    if name.literal and (name.database or table[0], name.name) != table:
+        return False
+    # Without the real database, a rule is of the logical one, or of the real one with its name.
+    return bool(database or name.database) or rule.database in ("", table[0])
+
+
+def _shown(value: object) -> str:
+    """The text of a value, without what has its default, so that a new rule changes no old digest."""
+    if isinstance(value, tuple):
+        return f"({''.join(f'{_shown(one)},' for one in value)})"
+    if not is_dataclass(value):
+        return repr(value)
+    pairs = [(one, getattr(value, one.name)) for one in fields(value)]
+    stated = [f"{one.name}={_shown(found)}" for one, found in pairs if found not in _defaults(one)]
+    return f"{type(value).__name__}({', '.join(stated)})"
+
+
+def _defaults(one: Field[Any]) -> list[object]:
+    """The default of a field, if it has one."""
+    if one.default is not MISSING:
+        return [one.default]
+    return [one.default_factory()] if one.default_factory is not MISSING else []
+
+
+def _made(databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]) -> Mapping:
+    return Mapping(databases=databases, tables=tables)

@@ -1,0 +1,113 @@
+"""The rules that replace a column's values, and the columns that they make.
+
+Invariant: a rule depends on the value alone. So equal values of a column are equal in all shards, images
+and keys, and on every worker with the same key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import orjson
+
+from connectors.mysql.rows.column_rule import ColumnRule, Value
+from tables.rules.mapping.rules import ColumnAction
+from tables.rules.masking.keys import MaskingKeys
+from tables.rules.table_version import Column
+
+MASKS = frozenset({"hmac", "truncate", "redact", "drop"})
+"""The actions that hide values; ``rename`` does not."""
+_HEX = 2 * hashlib.sha256().digest_size
+_CHARSET = "utf8mb4"
+
+
+class MaskingRule(ColumnRule, Protocol):
+    """A rule that hides values."""
+
+    def column(self, column: Column) -> Column:
+        """Return the column of its replacements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hmac:
+    """``<key id>:<HMAC-SHA256 in hexadecimal>`` of a value's text (RFC 2104).
+
+    The text is that of the record: a string's own UTF-8, and a number as JSON has it. In a domain, its name
+    precedes the text between two bytes 0xff, which no UTF-8 contains: so no value that a row may have gives
+    the HMAC of another domain.
+    """
+
+    key_id: str
+    key: bytes = field(repr=False)
+    domain: str = ""
+
+    def __call__(self, value: Value) -> Value:
+        """Return the HMAC."""
+        raw = value.encode() if isinstance(value, str) else orjson.dumps(value)
+        if self.domain:
+            raw = b"\xff%b\xff%b" % (self.domain.encode(), raw)
+        return f"{self.key_id}:{hmac.digest(self.key, raw, 'sha256').hex()}"
+
+    def column(self, column: Column) -> Column:
+        """A text of fixed length."""
+        return _text(column, len(self.key_id) + 1 + _HEX)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """The first characters of a text."""
+
+    length: int
+    """In characters (code points)."""
+
+    def __call__(self, value: Value) -> Value:
+        """Return the beginning."""
+        return value[: self.length] if isinstance(value, str) else value
+
+    def column(self, column: Column) -> Column:
+        """A text of at most this length, in the column's own character set."""
+        return replace(_text(column, self.length), charset=column.charset)
+
+
+@dataclass(frozen=True, slots=True)
+class Redact:
+    """A fixed text, or NULL, for every value."""
+
+    text: str | None
+
+    def __call__(self, value: Value) -> Value:  # noqa: ARG002 - of every rule
+        """Return the text."""
+        return self.text
+
+    def column(self, column: Column) -> Column:
+        """The column itself, nullable, or a text."""
+        if self.text is None:
+            return replace(column, nullable=True)
+        return _text(column, len(self.text))
+
+
+def column_rules(actions: Iterable[ColumnAction], keys: MaskingKeys) -> dict[str, MaskingRule]:
+    """The rules by column, in lower case; raises KeyError if a key is not among ``keys``."""
+    found: dict[str, MaskingRule] = {}
+    for one in actions:
+        name = one.column.lower()
+        if one.action == "hmac":
+            found[name] = Hmac(one.argument, keys.key(one.argument), one.domain)
+        elif one.action == "truncate":
+            found[name] = Truncate(int(one.argument))
+        elif one.action == "redact":
+            found[name] = Redact(one.argument or None)
+    return found
+
+
+def masks(actions: Iterable[ColumnAction]) -> bool:
+    """Whether any of the actions hides values."""
+    return any(one.action in MASKS for one in actions)
+
+
+def _text(column: Column, length: int) -> Column:
+    return replace(column, type=f"varchar({length})", charset=_CHARSET, column_type=None)

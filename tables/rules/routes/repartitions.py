@@ -1,0 +1,152 @@
+"""Topics whose keys are to be spread over more partitions than before, as the mapping asks.
+
+Invariant: a topic keeps the count by which it was written, unless a rule names both that count and the new one.
+A count never shrinks: a key's older changes would stay in a partition that nothing is written to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from connectors.errors import MappingError
+from tables.rules.routes.routes import Route, Routes
+from tables.rules.table_version import TableVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """A topic that gets more partitions."""
+
+    before: int
+    partitions: int
+    tag_topics: frozenset[str]
+    """Topics that have its records again, in partitions of the same numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The partitions of a topic's keys, from a boundary on."""
+
+    partitions: int
+    since: Mapping[int, int]
+    """The offset of the boundary in each partition: all older rows of the destination are before it."""
+
+
+def growth(routes: Routes, versions: Iterable[TableVersion]) -> dict[str, Growth]:
+    """Return the topics to grow, by name; ``versions``: the latest one of each table in each topic.
+
+    Raises MappingError if a rule states another count than that of its topic without asking for the change. A
+    share of a merged topic keeps its own, whatever the other shares have: see ``kept``.
+    """
+    found, faults = {}, []
+    for topic, count, of_topic in () if routes.merged else _differing(routes, versions):
+        if fault := _fault(topic, count, of_topic[0]):
+            faults.append(fault)
+            continue
+        tagged = frozenset(name for one in of_topic for name in one.tag_topics.values())
+        found[topic] = Growth(before=count, partitions=of_topic[0].partitions, tag_topics=tagged)
+    if faults:
+        raise MappingError.listed(faults)
+    return found
+
+
+def kept(routes: Routes, versions: Iterable[TableVersion]) -> list[str]:
+    """Return the shares of merged topics that keep another count than their rule states, with both counts."""
+    differing = _differing(routes, versions) if routes.merged else ()
+    return [
+        f"topic {topic} keeps its {count} partitions, though its rule states {one.partitions}: it is a share "
+        "of a merged topic, which has as many as the largest share; for others, name a new topic"
+        for topic, count, (one, *_) in differing
+    ]
+
+
+def _differing(
+    routes: Routes, versions: Iterable[TableVersion]
+) -> Iterator[tuple[str, int, list[Route]]]:
+    """Yield the topics that have another count than their rule states, with their count and routes."""
+    counts: dict[str, int] = {}
+    mapped: dict[str, list[Route]] = defaultdict(list)
+    for version in versions:
+        route = routes.of((version.database, version.table))
+        if route is None or route.topic != version.topic:
+            continue
+        count = version.partitions or routes.partitions
+        counts[route.topic] = max(count, counts.get(route.topic, 0))
+        if route.mapped is not None and route.mapped.partitions:
+            mapped[route.topic].append(route)
+    for topic, of_topic in sorted(mapped.items()):
+        if of_topic[0].partitions != counts[topic]:
+            yield topic, counts[topic], of_topic
+
+
+def tag_counts(
+    routes: Routes, versions: Iterable[TableVersion], grown: Mapping[str, Growth]
+) -> dict[str, int]:
+    """Return the counts of all topics of tags: that of the topic whose records each has again.
+
+    A topic of a tag keeps the count with which it was written while its tag is in no rule.
+    """
+    found: dict[str, int] = {}
+    for version in versions:
+        route = routes.of((version.database, version.table))
+        if route is None or route.topic != version.topic:
+            continue
+        growth = grown.get(route.topic)
+        count = growth.partitions if growth else version.partitions or routes.partitions
+        for topic in route.tag_topics.values():
+            found[topic] = max(count, found.get(topic, 0))
+    return found
+
+
+def _fault(topic: str, count: int, route: Route) -> str | None:
+    """What keeps a topic's count from becoming that of its rule."""
+    assert route.mapped is not None
+    wanted, stated = route.mapped.partitions, route.mapped.repartition_from
+    what = f"topic {topic} has its keys in {count} partitions, and its rule states {wanted}"
+    if wanted < count:
+        return f"{what}; no topic loses partitions: state partitions: {count}, or name a new topic"
+    if stated == count:
+        return None
+    asked = f", and not repartition_from: {stated}" if stated else ""
+    return (
+        f"{what}: the changes of a key would be in two partitions; state partitions: {count}, or, for a "
+        f"change at one boundary, add repartition_from: {count}{asked}"
+    )
+
+
+def spread_of(
+    grown: Mapping[str, Growth], ends: Mapping[tuple[str, int], int]
+) -> dict[str, Spread]:
+    """Return the new counts; ``ends``: the offset after the last record of each partition, now."""
+    return {
+        topic: Spread(
+            partitions=one.partitions,
+            since={part: ends[topic, part] for part in range(one.partitions)},
+        )
+        for topic, one in grown.items()
+    }
+
+
+def returned(versions: Sequence[TableVersion]) -> dict[str, Spread]:
+    """Return the counts of topics that all tables have left: one that a table returns to keeps its own.
+
+    ``versions``: the latest one of each table in each topic, the oldest first.
+    """
+    latest = {(one.database, one.table): one.topic for one in versions}
+    present, found = {*latest.values()}, dict[str, Spread]()
+    for version in versions:
+        known = found.get(version.topic)
+        if version.topic in present or not version.partitions:
+            continue
+        if known is None or version.partitions > known.partitions:
+            found[version.topic] = Spread(
+                partitions=version.partitions, since=dict(version.since or {})
+            )
+    return found
+
+
+def partitions_of(topics: Iterable[tuple[str, Growth]]) -> list[tuple[str, int]]:
+    """Return all partitions of topics that were grown."""
+    return [(topic, part) for topic, one in topics for part in range(one.partitions)]

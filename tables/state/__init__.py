@@ -1,0 +1,1 @@
+"""State that the journal keeps: cursors, quarantined tables, requests of operators, existing rows."""

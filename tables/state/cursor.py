@@ -1,0 +1,170 @@
+"""The cursor: the position up to which a destination has been published.
+
+Invariant: a cursor is written in the same Kafka transaction as the rows before it, so it never
+differs from them. What is stored carries its checksum: a number changed by hand would lose or
+repeat rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from connectors.errors import JournalUnreadable
+from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
+from connectors.mysql.stream.prepared_xa import PreparedPosition
+from tables.state.cursor_proof import CursorProof
+
+
+def next_epoch(last: int, *, term: int = 0, now: float) -> int:
+    """Return the epoch of a new claim of a destination: greater than any that was claimed before.
+
+    ``last`` is the journal's, ``term`` the czxid of the leader's node in ZooKeeper, ``now`` in
+    seconds since 1970. The journal may be an older copy, so that its last epoch alone could be
+    claimed twice.
+    """
+    return max(last + 1, term, int(now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """The point at which a transaction published in parts is resumed."""
+
+    transaction_id: str
+    rows: int
+    """Source rows of it that are processed, including filtered ones."""
+    published: int
+    """Row records of it that are published."""
+    part: int
+    """Parts of it that are published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """The epoch and writer of a cursor."""
+
+    destination: str
+    epoch: int
+    by: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Claimed:
+        """Read these fields of what ``Cursor.to_json`` wrote; raise JournalDamaged."""
+        try:
+            return cls(
+                destination=str(value["destination"]),
+                epoch=int(value["epoch"]),
+                by=value.get("by"),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalUnreadable(f"a cursor cannot be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """A destination's position in its source and in its own stream of records."""
+
+    destination: str
+    installation: str
+    epoch: int
+    seq: int
+    """The last number given to a record; 0 before the first."""
+    versions: int
+    """The number of table versions in the journal when this was written."""
+    offset: SourceOffset
+    resume: Resume | None = None
+    prepared: Mapping[str, PreparedPosition] = field(default_factory=dict)
+    """XA transactions prepared before this position and not yet decided."""
+    history: int | None = None
+    """The number of schema history records before this position; None: no history was begun."""
+    by: str | None = None
+    """The intervention that set the cursor here; any former leader may lead again."""
+    written_ms: int | None = None
+    """The time of writing, in milliseconds since 1970 by the writer's clock; None: by an older version."""
+    proof: CursorProof = field(default_factory=CursorProof)
+    """Evidence that a server's binlog is still the one that this position refers to."""
+    is_new_start: bool = False
+    """Whether the schema history starts again here, since the part before it was not read."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The cursor as the journal keeps it."""
+        offset = self.offset
+        value: dict[str, Any] = {
+            "destination": self.destination,
+            "installation": self.installation,
+            "epoch": self.epoch,
+            "seq": self.seq,
+            "versions": self.versions,
+            "server_uuid": offset.server_uuid,
+            "file": offset.coordinates.file,
+            "pos": offset.coordinates.pos,
+            "gtid_set": None if offset.gtid_set is None else str(offset.gtid_set),
+            "resume": None
+            if self.resume is None
+            else {
+                "transaction_id": self.resume.transaction_id,
+                "rows": self.resume.rows,
+                "published": self.resume.published,
+                "part": self.resume.part,
+            },
+            "prepared": {
+                xid: {"gtid": at.gtid, "file": at.coordinates.file, "pos": at.coordinates.pos}
+                for xid, at in self.prepared.items()
+            },
+            "history": self.history,
+            **({"written_ms": self.written_ms} if self.written_ms is not None else {}),
+            "proof": self.proof.to_json(),
+            **({"by": self.by, "new_start": self.is_new_start} if self.by else {}),
+        }
+        return {**value, "check": _check(value)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Cursor:
+        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
+        # Cursors that were written before there was a checksum have none.
+        if value.get("check") not in (None, _check(value)):
+            raise JournalUnreadable(
+                f"the cursor of epoch {value.get('epoch')} seq {value.get('seq')} was changed by hand: its "
+                "checksum is another's",
+                destination=value.get("destination"),
+            )
+        try:
+            gtid_set = value["gtid_set"]
+            resume = value["resume"]
+            return cls(
+                destination=value["destination"],
+                installation=value["installation"],
+                epoch=value["epoch"],
+                seq=value["seq"],
+                versions=value["versions"],
+                offset=SourceOffset(
+                    server_uuid=value["server_uuid"],
+                    coordinates=Coordinates(value["file"], value["pos"]),
+                    gtid_set=None if gtid_set is None else parse_gtids(gtid_set),
+                ),
+                resume=None if resume is None else Resume(**resume),
+                # Cursors that were written before XA transactions could be carried have none.
+                prepared={
+                    xid: PreparedPosition(Coordinates(at["file"], at["pos"]), at["gtid"])
+                    for xid, at in value.get("prepared", {}).items()
+                },
+                # Nor did any have a schema history then.
+                history=value.get("history"),
+                # Cursors that were written before positions were verified have no proof.
+                proof=CursorProof.from_json(value.get("proof") or {}),
+                by=value.get("by"),
+                written_ms=value.get("written_ms"),
+                is_new_start=value.get("new_start", False),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise JournalUnreadable(f"a cursor cannot be read: {error!r}") from error
+
+
+def _check(value: Mapping[str, Any]) -> int:
+    """The checksum of a cursor's other fields."""
+    rest = {name: one for name, one in value.items() if name != "check"}
+    return zlib.crc32(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS))

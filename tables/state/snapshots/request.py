@@ -1,0 +1,178 @@
+"""What operators ask of the snapshot of a table, and what it makes of its state.
+
+Invariant: the last request of a table counts. It is applied once: the table's state, which is written in the
+same Kafka transactions as rows, has the id of the last one that was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from itertools import chain
+from typing import Any
+
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.journal_format import Entry as Note
+from tables.journal_format import encoded, read_as
+from tables.journal_kind import Kind, StatePart
+from tables.state.folded_offsets import FoldedOffsets
+from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot, without_empty
+
+
+class SnapshotAction(StrEnum):
+    """What is asked."""
+
+    START = "start"
+    """To read the table's existing rows, from the first one on."""
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    MARK = "mark"
+    """To state that a statement changed rows without row events. No operator asks for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRequest:
+    """A request on one table."""
+
+    destination: str
+    database: str
+    table: str
+    id: str
+    action: SnapshotAction
+    where: str | None = None
+    """For a start: a condition in SQL on the rows to read."""
+    replaces: bool = False
+    """For a start: whether the rows that subscribers have are replaced, and not only added to."""
+    removes: tuple[str, ...] = ()
+    """For a start: keys of records, deleted if no row of ``where``, which finds any of theirs, has them."""
+    by: str
+    ts_ms: int
+    why: str = ""
+    """Of a mark: what changed rows, and what to do."""
+    offset: int = -1
+    """The record's offset in the journal; -1 for one that is not written yet."""
+
+    @property
+    def name(self) -> Name:
+        """Database and table."""
+        return self.database, self.table
+
+
+@dataclass(slots=True)
+class SnapshotRequests:
+    """Those of one destination in the journal."""
+
+    all: dict[Name, SnapshotRequest] = field(default_factory=dict)
+    """The last one of each table."""
+    _folded: FoldedOffsets = field(default_factory=FoldedOffsets, compare=False)
+
+    def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
+        """Fold a journal record in; one that was folded before changes nothing."""
+        found = request_in(record)
+        if self._folded.is_new(record):
+            self.all[found.name] = found
+
+
+def request_in(record: StoredRecord) -> SnapshotRequest:
+    """The content of such a record; raise JournalUnreadable."""
+
+    def read(value: dict[str, Any]) -> SnapshotRequest:
+        more = {
+            "action": SnapshotAction(value["action"]),
+            "removes": tuple(value.get("removes", ())),
+            "offset": record.offset,
+        }
+        return SnapshotRequest(**{**value, **more})
+
+    return read_as("a request for a snapshot", record, read)
+
+
+SNAPSHOT_REQUEST_PART = StatePart(lambda _: SnapshotRequests())
+SNAPSHOT_REQUEST: Kind[SnapshotRequest] = Kind(
+    name="snapshot-request", part=SNAPSHOT_REQUEST_PART, notice=request_in
+)
+
+
+def note_of(request: SnapshotRequest) -> Note:
+    """A record for the journal: ``snapshot-request/<destination>/<database>/<table>``."""
+    key = SNAPSHOT_REQUEST.key(request.destination, request.database, request.table)
+    value = asdict(request)
+    del value["offset"]
+    return key, encoded(without_empty(value))
+
+
+def latest(*sources: Iterable[SnapshotRequest]) -> list[SnapshotRequest]:
+    """The last request on each table of those that several sources have."""
+    found: dict[Name, SnapshotRequest] = {}
+    for one in chain(*sources):
+        known = found.setdefault(one.name, one)
+        if one.offset > known.offset:
+            found[one.name] = one
+    return list(found.values())
+
+
+def pending(
+    requests: Iterable[SnapshotRequest], snapshots: dict[Name, TableSnapshot]
+) -> list[SnapshotRequest]:
+    """The requests that were not applied yet, in the order of their tables' names."""
+    found = [one for one in requests if _is_pending(one, snapshots.get(one.name))]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _is_pending(request: SnapshotRequest, snapshot: TableSnapshot | None) -> bool:
+    if snapshot is None:
+        # Nothing to pause or to stop.
+        return request.action is SnapshotAction.START
+    return snapshot.request != request.id
+
+
+def after_request(
+    request: SnapshotRequest, snapshot: TableSnapshot | None, *, now_ms: int
+) -> TableSnapshot:
+    """The state of a table's snapshot after a request; only a start may be without one before."""
+    if request.action is SnapshotAction.START:
+        return TableSnapshot(
+            destination=request.destination,
+            database=request.database,
+            table=request.table,
+            id=request.id,
+            where=request.where,
+            replaces=request.replaces,
+            removes=request.removes,
+            began_ms=now_ms,
+            ts_ms=now_ms,
+            request=request.id,
+        )
+    assert snapshot is not None
+    if request.action is SnapshotAction.MARK:
+        return _marked(snapshot, request, now_ms)
+    state = _next_state(request.action, snapshot)
+    replacing = snapshot.replacing and state is not SnapshotState.STOPPED
+    return replace(snapshot, state=state, replacing=replacing, ts_ms=now_ms, request=request.id)
+
+
+def _marked(snapshot: TableSnapshot, request: SnapshotRequest, now_ms: int) -> TableSnapshot:
+    """A reading that has not ended continues, and fails at its end."""
+    if snapshot.is_pending or snapshot.state is SnapshotState.PAUSED:
+        return replace(snapshot, ts_ms=now_ms, request=request.id, unlogged=request.why)
+    return replace(
+        snapshot,
+        state=SnapshotState.FAILED,
+        error=request.why,
+        ts_ms=now_ms,
+        request=request.id,
+    )
+
+
+def _next_state(action: SnapshotAction, snapshot: TableSnapshot) -> SnapshotState:
+    """The state after a request other than a start; one that does not apply changes nothing."""
+    state = snapshot.state
+    if action is SnapshotAction.PAUSE and snapshot.is_pending:
+        return SnapshotState.PAUSED
+    if action is SnapshotAction.RESUME and state is SnapshotState.PAUSED:
+        return SnapshotState.READING if snapshot.chunks else SnapshotState.WAITING
+    if action is SnapshotAction.STOP and (snapshot.is_pending or state is SnapshotState.PAUSED):
+        return SnapshotState.STOPPED
+    return state

@@ -1,0 +1,70 @@
+"""The key of the last row that was read, as the journal has it: of a table with masked columns it is sealed.
+
+Invariant: nothing raw of a masked table's row is in what is stored. What cannot be opened, or was sealed for
+another table, is never used; what is stored plain, from before a column was masked, stays readable.
+
+An earlier version, which does not know sealed keys, finds the order of another key in them, and begins at the
+first row.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from connectors.errors import MappingError
+from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking.sealing import opened, sealed
+from tables.state.snapshots.table_snapshot import SNAPSHOT, TableSnapshot
+
+Stored = tuple[str, ...]
+_SEALED = "sealed"
+"""Instead of a key's order, which has a space: the id of the sealing key follows, and what is sealed."""
+
+_WHAT = "the key of the last row that was read"
+_REMEDY = (
+    "Restart the worker with the key file as it was; or read the table from its first row, with "
+    "`snapshot stop` and `snapshot start`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeKeys:
+    """Stores and reads those of one table."""
+
+    about: bytes
+    """What they belong to."""
+    keys: MaskingKeys = field(repr=False)
+    is_masked: bool
+    """Whether the table has masked columns."""
+
+    @classmethod
+    def of(cls, snapshot: TableSnapshot, keys: MaskingKeys, *, is_masked: bool) -> ResumeKeys:
+        """Return those of a table's snapshots, whichever they are."""
+        names = snapshot.destination, snapshot.database, snapshot.table
+        return cls(SNAPSHOT.key(*names), keys, is_masked)
+
+    def stored(self, last: Sequence[str]) -> Stored:
+        """Return a key as it is stored; ``last``: the order of the key, and the literals of its values."""
+        if not self.is_masked:
+            return tuple(last)
+        name, raw = sealed(self.keys, orjson.dumps(last), self.about)
+        return _SEALED, name, base64.b64encode(raw).decode()
+
+    def read(self, stored: Stored | None) -> Stored | None:
+        """Return what was stored; raise MappingError if it is sealed with a key that is missing, or another."""
+        if stored is None or stored[0] != _SEALED:
+            return stored
+        try:
+            _, name, text = stored
+            raw = base64.b64decode(text, validate=True)
+        except (ValueError, binascii.Error):
+            raise MappingError(f"{_WHAT} is damaged", remedy=_REMEDY) from None
+        try:
+            return tuple(orjson.loads(opened(self.keys, name, raw, self.about)))
+        except MappingError as error:
+            raise MappingError(f"{_WHAT} is sealed: {error.detail}", remedy=_REMEDY) from None

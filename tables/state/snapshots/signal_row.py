@@ -1,0 +1,144 @@
+"""A row of the signal table, as users of Debezium write it, and the requests that it makes.
+
+Invariant: a row that cannot be understood makes no request, and stops nothing; why is returned, without values
+of the row. Who may write rows gets neither time of the worker or the server nor rows of other tables by it:
+tables are matched by ``table_pattern``, and conditions are those of row filters.
+Source: Debezium's documentation of signalling: columns id, type and data, the latter JSON with
+``data-collections`` (regular expressions of ``database.table``) and ``additional-conditions``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tables.rules.mapping.filters.syntax import ALLOWED, parsed
+from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
+from tables.state.snapshots.table_pattern import table_pattern
+from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
+
+_ACTIONS = {
+    "execute-snapshot": SnapshotAction.START,
+    "pause-snapshot": SnapshotAction.PAUSE,
+    "resume-snapshot": SnapshotAction.RESUME,
+    "stop-snapshot": SnapshotAction.STOP,
+}
+_LONGEST = 2000
+"""Characters of all expressions and conditions of a row."""
+_OPEN = (SnapshotState.WAITING, SnapshotState.READING, SnapshotState.PAUSED)
+
+
+class SignalRefused(Exception):
+    """Why a row makes no request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A row's meaning."""
+
+    id: str
+    action: SnapshotAction
+    patterns: tuple[re.Pattern[str], ...] = ()
+    """Expressions of tables; none: all."""
+    conditions: Mapping[re.Pattern[str], str] = field(default_factory=dict)
+    """Conditions in SQL on rows, by an expression of tables."""
+
+    def concerns(self, name: Name) -> bool:
+        """Whether a table is among those of the row."""
+        return not self.patterns or any(_matches(one, name) for one in self.patterns)
+
+    def where(self, name: Name) -> str | None:
+        """The condition on a table's rows."""
+        return next((text for one, text in self.conditions.items() if _matches(one, name)), None)
+
+
+def signal_in(row: str) -> Signal | None:
+    """The meaning of a row as a JSON object; None for a signal of another kind. Raises SignalRefused."""
+    values: dict[str, Any] = {str(name).lower(): value for name, value in json.loads(row).items()}
+    kind = values.get("type")
+    if not isinstance(kind, str):
+        raise SignalRefused("it has no column type with a text")
+    action = _ACTIONS.get(kind)
+    if action is None:
+        return None
+    tables, filters = _data(values.get("data") or "{}")
+    try:
+        patterns = tuple(map(table_pattern, tables))
+        names = [table_pattern(table) for table, _ in filters]
+    except ValueError as error:
+        raise SignalRefused(f"of its data, {error}") from None
+    try:
+        conditions = dict(zip(names, (_condition(text) for _, text in filters), strict=True))
+    except (ValueError, RecursionError):
+        # The error has the text.
+        raise SignalRefused(f"a filter in its data is not one of {ALLOWED}") from None
+    if action is SnapshotAction.START and not patterns:
+        raise SignalRefused("its data names no data-collections")
+    return Signal(id=str(values.get("id")), action=action, patterns=patterns, conditions=conditions)
+
+
+def _data(text: Any) -> tuple[list[str], list[tuple[str, str]]]:
+    """The expressions of tables, and each condition with its expression. Raises SignalRefused."""
+    try:
+        data = json.loads(text)
+        tables = data.get("data-collections") or []
+        conditions = [
+            (one["data-collection"], one["filter"])
+            for one in data.get("additional-conditions") or []
+        ]
+        texts = [*tables, *(part for both in conditions for part in both)]
+        is_fit = isinstance(tables, list) and all(isinstance(one, str) for one in texts)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise SignalRefused(f"its data cannot be read ({type(error).__name__})") from None
+    if not is_fit:
+        raise SignalRefused("its data cannot be read (other values than texts)")
+    if sum(map(len, texts)) > _LONGEST:
+        raise SignalRefused(f"its data has more than {_LONGEST} characters")
+    return tables, conditions
+
+
+def _condition(text: str) -> str:
+    """A condition as it is asked for: without comments, of which MySQL executes some."""
+    return parsed(text).sql(dialect="mysql", comments=False)
+
+
+def requests_of(
+    signal: Signal,
+    destination: str,
+    *,
+    captured: Callable[[], Iterable[Name]],
+    snapshots: Mapping[Name, TableSnapshot],
+    name: str,
+    now_ms: int,
+) -> Iterator[SnapshotRequest]:
+    """The requests on the tables that a signal concerns; ``name``: the id of all.
+
+    A start concerns those of ``captured`` that are not being read, and the others those that are or may be.
+    """
+    if signal.action is SnapshotAction.START:
+        tables = [one for one in captured() if not _is_open(snapshots.get(one))]
+    else:
+        tables = [table for table, one in snapshots.items() if _is_open(one)]
+    for table in sorted(tables):
+        if signal.concerns(table):
+            yield SnapshotRequest(
+                destination=destination,
+                database=table[0],
+                table=table[1],
+                id=name,
+                action=signal.action,
+                where=signal.where(table) if signal.action is SnapshotAction.START else None,
+                by=f"signal {signal.id}",
+                ts_ms=now_ms,
+            )
+
+
+def _is_open(snapshot: TableSnapshot | None) -> bool:
+    return snapshot is not None and snapshot.state in _OPEN
+
+
+def _matches(pattern: re.Pattern[str], name: Name) -> bool:
+    return pattern.fullmatch(".".join(name)) is not None

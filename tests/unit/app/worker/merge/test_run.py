@@ -1,0 +1,271 @@
+"""Runs of a merge: what is read and published in turns, sizes after failures, and the shards that stall."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from app.worker.coordination.write_permit import WritePermit
+from app.worker.merge import run as module
+from app.worker.merge.ordering import Lane, PartitionOrder
+from app.worker.merge.plan import MergeStatus
+from app.worker.merge.publishing import MergePublisher
+from app.worker.merge.released import ReleasedRecord
+from app.worker.merge.run import MergeRun
+from app.worker.merge.shares import Share, Shares
+from app.worker.pipeline.publish.budget import Budget
+from app.worker.status import State
+from app.worker.work.takeover import UnitTakeover
+from connectors.errors import (
+    KafkaDenied,
+    KafkaSlow,
+    RecordTooLarge,
+    RunRestarts,
+    TopicReplaced,
+    TopicUnfit,
+)
+from tables.state.journal.state import DestinationState
+from tests.unit.app.worker.merge.test_shares import PLAN
+
+TOPIC, MERGED = "aq.__shard.a.trade", ("aq.trade", 0)
+
+
+class Ended(Exception):
+    """Nothing more is to be read."""
+
+
+class FakeShares:
+    """One lane, to which each read adds records."""
+
+    def __init__(self, *reads: list[bytes]) -> None:
+        self.lane = Lane("a")
+        self.by_partition = {(TOPIC, 0): Share(lane=self.lane, merged=MERGED)}
+        self.orders = {MERGED: PartitionOrder([self.lane], wait=0.0)}
+        self.marks = SimpleNamespace(newest={"a": int(time.time() * 1000)})
+        self.unread_offsets = {"a": 7, "b": 0}
+        self.reads = list(reads)
+        self.looks = 0
+        self.fault: Exception | None = None
+
+    async def look(self) -> None:
+        self.looks += 1
+        if self.fault is not None:
+            raise self.fault
+
+    async def read(self, _seconds: float) -> None:
+        if not self.reads:
+            raise Ended
+        for at, value in enumerate(self.reads.pop(0)):
+            self.lane.add(1, 0.0, at, b"", value, [])
+
+    async def confirm(self) -> None:
+        """Nothing is waited for."""
+
+    def complete_absent(self) -> None:
+        """Each shard has its topic."""
+
+
+class FakePublisher:
+    """Takes note of what is published, and of how much is held at each time."""
+
+    def __init__(self, status: MergeStatus) -> None:
+        self.parts: list[list[bytes | None]] = []
+        self.held: list[tuple[int, int | None]] = []
+        self._status = status
+
+    async def publish(self, _shares: Shares, part: list[ReleasedRecord]) -> None:
+        shown = self._status.shards["a"]
+        self.held.append((shown.held, shown.unread))
+        self.parts.append([one.held.value for one in part])
+
+
+@pytest.fixture
+def run() -> MergeRun:
+    async def installation() -> str:
+        return "i"
+
+    return MergeRun(
+        plan=PLAN,
+        status=MergeStatus(PLAN),
+        permit=WritePermit(),
+        installation=installation,
+        takeover=cast(UnitTakeover, None),
+        budget=Budget(64),
+        succeeded=lambda: None,
+    )
+
+
+async def merged(run: MergeRun, shares: FakeShares) -> FakePublisher:
+    publisher = FakePublisher(run.status)
+    watched = asyncio.get_running_loop().create_future()
+    with pytest.raises(Ended):
+        await run._merge(cast(MergePublisher, publisher), cast(Shares, shares), watched)
+    return publisher
+
+
+async def test_nothing_more_is_read_before_what_was_released_is_published(run: MergeRun) -> None:
+    shares = FakeShares([b"x" * 20] * 7, [b"y"])
+    found = await merged(run, shares)
+    assert found.parts == [[b"x" * 20] * 3, [b"x" * 20] * 3, [b"x" * 20], [b"y"]]
+    # What was released counts as held until it is published; topics are looked for meanwhile.
+    assert found.held == [(7, 7), (4, 7), (1, 7), (1, 7)]
+    assert shares.looks == 5
+    assert (run.status.shards["a"].records, run.status.state) == (8, State.RUNNING)
+
+
+async def test_a_record_that_is_larger_than_a_transaction_is_published_alone(run: MergeRun) -> None:
+    found = await merged(run, FakeShares([b"a" * 9, b"b" * 500, b"c" * 9]))
+    assert [len(part) for part in found.parts] == [1, 1, 1]
+
+
+async def test_a_run_is_shown_as_running_once_it_has_read_something(run: MergeRun) -> None:
+    run.status.show(State.FAILED, "TopicUnfit")
+    run.status.shards["a"].held = 5
+    run.status.begin()
+    assert (run.status.shards["a"].held, run.status.shards["a"].unread) == (0, None)
+    shares = FakeShares()
+    shares.fault = TopicUnfit("x")
+    with pytest.raises(TopicUnfit):
+        await run._merge(
+            cast(MergePublisher, None),
+            cast(Shares, shares),
+            asyncio.get_running_loop().create_future(),
+        )
+    assert run.status.state is State.FAILED
+    assert run.status.to_json()["shards"]["a"]["unread"] is None
+
+
+async def test_a_transaction_that_was_too_slow_is_tried_again_at_half_its_size(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.budget = Budget(1 << 20)
+    factors: list[float] = []
+
+    class Producer:
+        def __init__(self, *_: object, timeout_factor: float, **__: object) -> None:
+            factors.append(timeout_factor)
+
+        async def discard(self) -> None:
+            """It was never started."""
+
+    class Slow:
+        async def take_id(self, *_: Any) -> None:
+            raise KafkaSlow("10 s were not enough")
+
+    monkeypatch.setattr(module, "TransactionalProducer", Producer)
+    run.takeover = cast(UnitTakeover, Slow())
+    for _ in range(2):
+        with pytest.raises(KafkaSlow):
+            await run.run()
+    assert (factors, run.budget.bytes) == ([1.0, 2.0], 1 << 18)
+
+
+async def test_a_run_claims_the_merge_once_it_has_read_the_journal_as_the_owner_of_its_id(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    class Takeover:
+        async def take_id(self, *_: object) -> None:
+            steps.append("id taken")
+
+        async def claim(self, *_: object) -> None:
+            steps.append("claimed")
+            raise Ended
+
+    async def state(_: object) -> DestinationState:
+        steps.append("journal read")
+        return DestinationState(PLAN.unit)
+
+    monkeypatch.setattr(module, "committed_state", state)
+    run.takeover = cast(UnitTakeover, Takeover())
+    with pytest.raises(Ended):
+        await run.run()
+    assert steps == ["id taken", "journal read", "claimed"]
+
+
+def test_a_shard_stalls_only_once_it_has_had_time_to_show_itself(run: MergeRun) -> None:
+    shares: Any = SimpleNamespace(marks=SimpleNamespace(newest={"b": int(time.time() * 1000)}))
+    assert run._stalled(shares) == frozenset()
+    run._since -= PLAN.stalled_after + 1
+    assert run._stalled(shares) == {"a"}
+    shares.marks.newest["b"] -= 1000 * (PLAN.stalled_after + 1)
+    assert run._stalled(shares) == {"a", "b"}
+
+
+async def test_a_merged_topic_that_is_made_again_waits_from_the_next_run_on(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    watched.set_exception(TopicReplaced("aq.trade"))
+    with pytest.raises(RunRestarts, match=r"made again: aq\.trade"):
+        await run._merge(cast(MergePublisher, None), cast(Shares, FakeShares()), watched)
+
+    async def journal(_partition: object) -> DestinationState:
+        return DestinationState("merge.trade")
+
+    monkeypatch.setattr(module, "committed_state", journal)
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    faults: list[Exception] = [TopicReplaced("aq.trade"), KafkaDenied("no"), TopicUnfit("small")]
+
+    class Refusing:
+        ids = SimpleNamespace(known={})
+
+        async def have(self, _plan: object) -> None:
+            if faults:
+                raise faults.pop(0)
+
+    publisher = cast(MergePublisher, Refusing())
+    for name in ("TopicReplaced", "KafkaDenied", "TopicUnfit"):
+        assert not await run._have(publisher, "aq.trade", 2)
+        assert run.status.to_json()["waiting"]["aq.trade"].startswith(name)
+    assert await run._have(publisher, "aq.trade", 2)
+    assert run.status.to_json()["waiting"] == {}
+
+
+async def test_a_merged_topic_that_refuses_records_waits_until_it_is_altered(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def journal(_partition: object) -> DestinationState:
+        return DestinationState("merge.trade")
+
+    monkeypatch.setattr(module, "committed_state", journal)
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    settings = "as they were"
+
+    class Refusing:
+        ids = SimpleNamespace(known={})
+        refused: ClassVar = {"aq.trade": RecordTooLarge("5000 bytes", topic="aq.trade")}
+
+        @property
+        def topics(self) -> Any:
+            return self
+
+        async def digests(self, topics: Iterable[str]) -> dict[str, str]:
+            return dict.fromkeys(topics, settings)
+
+        async def publish(self, *_: object) -> None:
+            raise RecordTooLarge("5000 bytes")
+
+        async def have(self, _plan: object) -> None:
+            """It is there, and fit."""
+
+    publisher = cast(MergePublisher, Refusing())
+    watched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    with pytest.raises(RunRestarts, match=r"records of aq\.trade were refused"):
+        await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)
+    for _ in range(2):
+        assert not await run._have(publisher, "aq.trade", 2)
+        assert run.status.to_json()["waiting"]["aq.trade"].startswith("RecordTooLarge")
+    settings = "altered"
+    assert await run._have(publisher, "aq.trade", 2)
+    assert run.status.to_json()["waiting"] == {}
+    # A record of no merged topic.
+    Refusing.refused.clear()
+    with pytest.raises(RecordTooLarge):
+        await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)

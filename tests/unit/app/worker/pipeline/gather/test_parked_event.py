@@ -1,0 +1,141 @@
+"""Quarantined tables: their events are parked, others continue, and a release publishes them unchanged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
+from connectors.mysql.ddl.definition import Column
+from tables.state.quarantine import Outcome
+from tests.unit.app.worker.pipeline.actions import TOPICS, Ddl, RowsOf, Truncate
+from tests.unit.app.worker.pipeline.gather.parked import (
+    KNOWN,
+    LOG,
+    ORDERS,
+    OTHER,
+    described,
+    numbers,
+    pieces,
+    released,
+    table,
+    waiting_in,
+)
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import NOWHERE, RULES, records_of
+
+
+def test_what_waited_comes_back_in_transactions_of_the_size_that_is_set() -> None:
+    source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 100)]], gtids=True)
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    back, entry = released(source, waiting_in(parted), table(ORDERS), each=1000, max_bytes=5_000)
+    assert len(back) == 100
+    assert numbers(back) == list(range(1, 101))
+    assert entry.offset == 50
+
+
+def test_what_does_not_fit_is_refused_with_its_place_and_what_fits_is_published() -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1), (2, 2)))
+    widened = Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)
+    source = Source([[rows], [widened], [rows]], gtids=True)
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    waiting = waiting_in(parted)
+    assert [event.event_type == 0 for event in waiting] == [False, True, False]
+
+    columns = table(ORDERS).columns
+    other = Column(name="id", type="bigint", nullable=False)
+    wrong = replace(table(ORDERS), columns=(other, *columns[1:]))
+    nothing, entry = released(source, waiting, wrong, each=10)
+    assert (nothing, entry.outcome, entry.offset) == ([], Outcome.REFUSED, 0)
+    assert "id" in entry.reason
+    assert str(source.starts[0].file) in entry.reason
+
+    without_the_statement = [waiting[0], waiting[2]]
+    some, entry = released(source, without_the_statement, table(ORDERS), each=10)
+    assert len(some) == 2
+    assert (entry.outcome, entry.offset) == (Outcome.REFUSED, 1)
+
+
+def test_what_a_rule_quarantined_is_released_with_the_statements_before_its_first_row() -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    source = Source([[Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)], [rows]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    )
+    assert [event.event_type == 0 for event in waiting] == [True, False]
+    back, entry = released(source, waiting, table(ORDERS), each=10, by_mapping=True)
+    assert (len(back), entry.outcome) == (1, Outcome.RELEASING)
+    # An operator's definition is that of the first row.
+    _, entry = released(source, waiting, table(ORDERS), each=10)
+    assert entry.outcome is Outcome.REFUSED
+
+
+def test_a_definition_that_fits_some_events_is_kept_for_the_next_version_of_the_mapping() -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    widened = Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)
+    again = Ddl("ALTER TABLE orders ADD c1 INT", ORDERS)
+    source = Source([[rows], [widened], [rows], [again], [rows]], gtids=True)
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    waiting = waiting_in(parted)
+    without_a_statement = [*waiting[:3], waiting[4]]
+    _, entry = released(source, without_a_statement, table(ORDERS), each=10, by_mapping=True)
+    assert (entry.outcome, entry.offset, entry.is_by_rule) == (Outcome.REFUSED, 3, True)
+    assert entry.table is not None
+    assert [column.name for column in entry.table.columns][2:] == ["c0"]
+    # A definition of an operator that fits no event is not kept.
+    _, entry = released(source, waiting[2:], table(ORDERS), each=10)
+    assert (entry.outcome, entry.table) == (Outcome.REFUSED, None)
+
+
+def test_a_table_is_quarantined_by_a_statement_that_cannot_be_resolved_and_stays_so() -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    unclear = Ddl("ALTER TABLE orders FROBNICATE c")
+    again = Ddl("ALTER TABLE orders ADD c0 INT")
+    source = Source(
+        [[rows], [unclear], [rows], [again], [rows], [RowsOf(LOG, "c", ((1, 1),))]], gtids=True
+    )
+    found = pieces(source, NOWHERE, KNOWN)
+    records = records_of(found)
+    assert [aside.name for piece in found for aside in piece.tables.quarantined] == [ORDERS]
+    assert len(described(records, "aq.shop.orders")) == 1
+    assert len(described(records, "aq.shop.log")) == 1
+    assert len(waiting_in(records)) == 3
+    (statement,) = [
+        r.value for r in records if r.topic == "aq.__ddl.shop" and "FROB" in r.value["ddl"]
+    ]
+    assert statement["outcome"] == "unresolved"
+    assert statement["unresolved"] == [{"database": "shop", "table": "orders"}]
+
+
+def test_a_table_that_is_not_captured_quarantines_nothing() -> None:
+    unclear = Ddl("ALTER TABLE other.orders FROBNICATE c")
+    source = Source(
+        [[unclear], [RowsOf(OTHER, "c", ((1, 1),))], [RowsOf(LOG, "c", ((1, 1),))]], gtids=True
+    )
+    found = pieces(source, NOWHERE, KNOWN)
+    assert [aside for piece in found for aside in piece.tables.quarantined] == []
+    assert found[-1].error is None
+    assert len(described(records_of(found), "aq.shop.log")) == 1
+
+
+def test_a_table_without_history_is_read_by_the_binlog_where_that_has_all() -> None:
+    unclear = Ddl("ALTER TABLE orders FROBNICATE c")
+    source = Source([[unclear], [RowsOf(ORDERS, "c", ((1, 1),))]], gtids=True)
+    found = pieces(source, NOWHERE, {LOG: table(LOG)})
+    assert [aside for piece in found for aside in piece.tables.quarantined] == []
+    assert len(described(records_of(found), "aq.shop.orders")) == 1
+
+
+@pytest.mark.parametrize("truncates", ["record", "omit", "deletes"])
+def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(truncates: str) -> None:
+    source = Source([[RowsOf(ORDERS, "c", ((1, 1),))], [Truncate(ORDERS)]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, (False,), {**KNOWN, ORDERS: QuarantinedMarker()}))
+    )
+    routes = replace(RULES.routes, truncates=truncates)
+    found, entry = released(source, waiting, table(ORDERS), each=9, routes=routes)
+    ops = [one.op for one in found if one.topic == TOPICS[ORDERS]]
+    assert ops == ["c"] + ["t"] * (truncates == "record")
+    assert (entry.outcome is Outcome.REFUSED) == (truncates == "deletes")
+    assert ("set record or omit until it is released" in entry.reason) == (truncates == "deletes")

@@ -1,0 +1,220 @@
+"""Over how many partitions a table's keys are: the count it was first written with, else the settings'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.worker.pipeline.number.table_versions import VersionBook
+from connectors.errors import RuleImpossible
+from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.masking.keys import MaskingKeys
+from tables.rules.routes.repartitions import Spread
+from tables.rules.routes.routes import Route, Routes
+from tables.rules.routes.topic_names import TopicRule
+from tables.rules.table_version import Column, Definition, TableVersion
+
+ORDERS, ITEMS = ("shop", "orders"), ("shop", "items")
+CHANGE: Any = SimpleNamespace(gtid="u:1", file="b.000001", committed_ms=1)
+
+
+def definition(*names: str) -> Definition:
+    columns = (Column(name=name, type="int", nullable=False, charset=None) for name in names)
+    return Definition(columns=tuple(columns), primary_key=(names[0],))
+
+
+def route(name: tuple[str, str] = ORDERS, *, partitions: int = 6) -> Route:
+    found = Routes(prefix="aq", partitions=partitions).of(name)
+    assert found is not None
+    return found
+
+
+def first(book: VersionBook, of: Route) -> TableVersion:
+    return book.at(of, definition("id"), CHANGE, 4)[0]
+
+
+def test_a_new_version_keeps_the_count_of_the_one_before_and_a_new_table_has_the_settings() -> None:
+    old = first(VersionBook("shop", known={}), route(partitions=4))
+    known = TableVersion.from_json(old.to_json())
+    assert known == old
+    book = VersionBook("shop", known={ORDERS: known})
+    changed, is_new = book.at(route(), definition("id", "n"), CHANGE, 9)
+    assert (is_new, changed.partitions) == (True, 4)
+    assert first(book, route(ITEMS)).partitions == 6
+    assert (book.partitions(old.topic), book.partitions("aq.shop.items")) == (4, 6)
+
+
+def test_a_version_that_an_older_worker_wrote_is_read_and_goes_by_the_settings() -> None:
+    written = replace(first(VersionBook("shop", known={}), route()), partitions=None).to_json()
+    assert "partitions" not in written
+    known = TableVersion.from_json(written)
+    book = VersionBook("shop", known={ORDERS: known})
+    assert book.partitions(known.topic) is None
+    assert book.at(route(), definition("id"), CHANGE, 9) == (known, False)
+    assert book.at(route(), definition("id", "n"), CHANGE, 9)[0].partitions == 6
+
+
+def test_a_table_that_joins_a_topic_has_its_keys_over_the_partitions_of_those_before() -> None:
+    book = VersionBook("shop", known={})
+    topic = first(book, route(partitions=4)).topic
+    joining = replace(route(ITEMS, partitions=6), topic=topic)
+    assert first(book, joining).partitions == book.partitions(topic) == 4
+
+
+SINCE = {0: 70, 1: 80, 2: 0}
+
+
+def test_more_partitions_are_a_version_of_each_table_of_the_topic_with_the_boundary() -> None:
+    book = VersionBook("shop", known={})
+    old = first(book, route(partitions=2))
+    joining = replace(route(ITEMS, partitions=2), topic=old.topic)
+    known = {ORDERS: old, ITEMS: first(book, joining)}
+    assert old.since is None
+    spread = {old.topic: Spread(partitions=3, since=SINCE)}
+    book = VersionBook("shop", known=known, spread=spread)
+    new, is_new = book.at(route(partitions=3), definition("id"), CHANGE, 9)
+    assert (is_new, new.version, new.partitions, new.since) == (True, 2, 3, SINCE)
+    assert TableVersion.from_json(new.to_json()) == new
+    # Another run, in which only one table has the new count, and the order of tables has no meaning.
+    for names in ((ORDERS, ITEMS), (ITEMS, ORDERS)):
+        known = {one: {ORDERS: new, ITEMS: known[ITEMS]}[one] for one in names}
+        book = VersionBook("shop", known=known)
+        assert book.partitions(old.topic) == 3
+        assert book.at(route(partitions=3), definition("id"), CHANGE, 12) == (new, False)
+        later, is_new = book.at(joining, definition("id"), CHANGE, 12)
+        assert (is_new, later.version, later.partitions, later.since) == (True, 2, 3, SINCE)
+
+
+def test_a_version_that_another_decoder_announced_brings_its_count() -> None:
+    book = VersionBook("shop", known={})
+    old = first(book, route(partitions=2))
+    book.learn(replace(old, version=2, partitions=3, since=SINCE))
+    changed, _ = book.at(route(partitions=2), definition("id", "n"), CHANGE, 12)
+    assert (changed.version, changed.partitions, changed.since) == (3, 3, SINCE)
+
+
+def test_another_format_is_another_version() -> None:
+    book = VersionBook("shop", known={})
+    plain = first(book, route())
+    shaped, is_new = book.at(replace(route(), format="canal"), definition("id"), CHANGE, 9)
+    assert (is_new, plain.version, shaped.version) == (True, 1, 2)
+    assert TableVersion.from_json(shaped.to_json()) == shaped
+    assert book.at(replace(route(), format="canal"), definition("id"), CHANGE, 9) == (shaped, False)
+
+
+def test_a_definition_that_was_compared_once_is_known_until_the_version_or_the_count_changes() -> (
+    None
+):
+    book = VersionBook("shop", known={})
+    own, items = route(partitions=2), route(ITEMS, partitions=2)
+    here = definition("id")
+    version, _ = book.at(own, here, CHANGE, 4)
+    for _ in range(2):
+        assert book.at(own, here, CHANGE, 5) == (version, False)
+    later = replace(version, version=2, definition=definition("id", "n"))
+    book.learn(later)
+    assert book.at(own, here, CHANGE, 6)[0].version == 3
+    # Another table of the topic brings more partitions.
+    joining = replace(items, topic=own.topic)
+    before, _ = book.at(joining, here, CHANGE, 7)
+    assert book.at(joining, here, CHANGE, 7) == (before, False)
+    book.learn(replace(version, version=4, partitions=3, since=SINCE))
+    assert book.at(joining, here, CHANGE, 8)[0].partitions == 3
+    # Another route of the same table, as after a new mapping.
+    moved = replace(joining, topic="aq.other")
+    assert book.at(moved, here, CHANGE, 9)[0].topic == "aq.other"
+
+
+def masking(actions: str) -> Route:
+    """The route of the table with these actions."""
+    keys = MaskingKeys((("k1", bytes(32)), ("k2", bytes(range(32)))))
+    text = f"{{tables: {{shop.orders: {{column_actions: {{{actions}}}}}}}}}" if actions else "{}"
+    found = Routes(prefix="aq", mapping=from_yaml(text), keys=keys).of(ORDERS)
+    assert found is not None
+    return found
+
+
+def test_a_column_is_another_one_from_the_version_on_that_hides_more_of_it() -> None:
+    book = VersionBook("shop", known={})
+
+    def shown(actions: str, *names: str) -> tuple[int, str | None, bool]:
+        given = definition(*(names or ("id", "mail")))
+        one, is_new = book.at(masking(actions), given, CHANGE, 4)
+        (mail,) = (column for column in one.definition.columns if column.name == "mail")
+        if mail.id is not None:
+            assert mail.initial == {"unknown": "masked by the mapping"}
+        again, is_newer = book.at(masking(actions), given, CHANGE, 5)
+        assert (again, is_newer) == (one, False)
+        return one.version, mail.id, is_new
+
+    assert shown("") == (1, None, True)
+    assert shown("mail: {truncate: 9}") == (2, "mail@masked:2", True)
+    # It hides more now; then as much as before, also by another key, and in a version with more columns.
+    assert shown("mail: {truncate: 3}") == (3, "mail@masked:3", True)
+    assert shown("mail: {hmac: k1}") == (4, "mail@masked:4", True)
+    assert shown("mail: {hmac: k2}") == (5, "mail@masked:4", True)
+    assert shown("mail: {hmac: k2}", "id", "mail", "n") == (6, "mail@masked:4", True)
+    assert shown("") == (7, None, True)
+    assert shown("id: {hmac: k1}, mail: redact") == (8, "mail@masked:8", True)
+    latest = book.latest(*ORDERS)
+    assert latest is not None
+    # The key of published rows is judged before a run begins, and remains the same column.
+    assert [one.id for one in latest.definition.columns] == [None, "mail@masked:8"]
+
+
+def test_a_column_that_was_masked_before_that_was_recorded_remains_the_same() -> None:
+    old, _ = VersionBook("shop", known={}).at(
+        masking("mail: {hmac: k1}"), definition("id", "mail"), CHANGE, 4
+    )
+    known = replace(old, stated=None)
+    book = VersionBook("shop", known={ORDERS: known})
+    one, is_new = book.at(masking("mail: {hmac: k1}"), definition("id", "mail"), CHANGE, 9)
+    assert (is_new, one.stated) == (True, {"masked": {"mail": {"hmac": "k1"}}})
+    assert [column.id for column in one.definition.columns] == [None, None]
+
+
+def test_a_version_states_what_its_rows_are_of_and_a_rule_s_table_gets_one_that_does() -> None:
+    def ruled(name: str) -> Route:
+        text = (
+            f"{{tables: {{{name}: {{from: [shop.orders], topic: shop.orders}}}}}}" if name else "{}"
+        )
+        found = Routes(prefix="aq", mapping=from_yaml(text)).of(ORDERS)
+        assert found is not None
+        return found
+
+    def shown(book: VersionBook, name: str) -> tuple[int, tuple[str, str] | None, bool]:
+        one, is_new = book.at(ruled(name), definition("id"), CHANGE, 4)
+        assert TableVersion.from_json(one.to_json()) == one
+        return one.version, one.logical, is_new
+
+    book = VersionBook("shop", known={})
+    assert shown(book, "") == (1, ORDERS, True)
+    assert shown(book, "trade.orders") == (2, ("trade", "orders"), True)
+    assert shown(book, "trade.other") == (3, ("trade", "other"), True)
+    assert shown(book, "trade.other") == (3, ("trade", "other"), False)
+    # Those of an earlier worker do not state it, and remain where no rule names the table.
+    for name, found in (("", (1, None, False)), ("trade.a", (2, ("trade", "a"), True))):
+        old, _ = VersionBook("shop", known={}).at(ruled(name), definition("id"), CHANGE, 4)
+        book = VersionBook("shop", known={ORDERS: replace(old, logical=None)})
+        assert shown(book, name) == found
+
+
+@pytest.mark.parametrize("other", [("a_b", "c"), ("a", "b.c")])
+def test_a_second_table_of_a_topic_that_the_settings_name_is_refused_by_both_names(
+    other: tuple[str, str],
+) -> None:
+    def named(table: tuple[str, str], *, shared: bool) -> Route:
+        rule = TopicRule(topic="{prefix}.{database}.{table}", shared=shared)
+        found = Routes(prefix="p", row_topics=(rule,)).of(table)
+        assert found is not None
+        return found
+
+    book = VersionBook("shop", known={})
+    first(book, named(("a b", "c"), shared=False))
+    with pytest.raises(RuleImpossible, match=r"topic p\.a.*, which a b\.c has"):
+        first(book, named(other, shared=False))
+    assert first(book, named(other, shared=True)).version == 1
+    assert first(book, named(("a b", "c"), shared=False)).version == 1

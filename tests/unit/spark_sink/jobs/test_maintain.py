@@ -1,0 +1,191 @@
+"""Maintenance on request, through a running sink that also has other work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from spark_sink.errors import MaintenanceIncomplete
+from spark_sink.jobs.maintain import (
+    MaintenanceRequest,
+    Outcomes,
+    RequestedMaintenance,
+    ask,
+    check,
+    outcome_lines,
+    request_row,
+)
+from spark_sink.settings.model import Maintenance as Plan
+from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.memory import MemoryUpkeep, MemoryWaits, MemoryWarehouse
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sources import Sources
+from spark_sink.warehouse.table_status import status_lines
+from spark_sink.warehouse.waiting_tables import Request, Waits
+
+ALL = [("shop", "t"), ("shop", "u")]
+
+
+class Sink:
+    """A sink that maintains nothing but notes what it was asked for."""
+
+    def __init__(self, log: MemoryWaits, name: str = "") -> None:
+        self.done: list[Name] = []
+        self.is_repaired = False
+        self.waits = Waits(log, lambda: 1.0, sink=name)
+        self.requested = RequestedMaintenance(
+            waits=self.waits, maintain=self._maintain, tables=lambda: list(ALL), sink=name
+        )
+
+    def _maintain(self, name: Name) -> str:
+        self.done.append(name)
+        if name == ("shop", "x") and not self.is_repaired:
+            return "ForeignTable: w/shop/x"
+        return "there is no such table" if name == ("shop", "gone") else ""
+
+    def work(self) -> None:
+        """Takes all steps that are due."""
+        self.waits.refresh()
+        while step := self.requested.next():
+            step()
+            self.waits.refresh()
+
+
+def request(log: MemoryWaits, number: str, *tables: Name, sink: str = "") -> None:
+    asked = MaintenanceRequest(number=number, tables=tables, sink=sink)
+    log.append(request_row(asked, at_ms=int(number)))
+
+
+def test_a_request_is_carried_out_once_and_again_after_a_restart_only_if_unanswered() -> None:
+    log = MemoryWaits()
+    request(log, "1")
+    request(log, "2", ("shop", "u"))
+    sink = Sink(log)
+    sink.work()
+    assert sink.done == [*ALL, ("shop", "u")]
+    sink.work()
+    again = Sink(log)
+    again.work()
+    assert (len(sink.done), again.done) == (3, [])
+    request(log, "3")
+    killed = Sink(log)
+    killed.waits.refresh()
+    step = killed.requested.next()
+    assert step is not None
+    step()
+    again.work()
+    assert again.done == ALL
+
+
+def test_a_sink_leaves_the_requests_for_another_and_states_of_tables_are_no_requests() -> None:
+    log = MemoryWaits()
+    request(log, "1", sink="two")
+    one, two = Sink(log), Sink(log, "two")
+    Waits(log, lambda: 1.0).ask(Request(number="5", database="shop", table="t", sink="two"))
+    one.work()
+    two.work()
+    assert (one.done, two.done) == ([], ALL)
+    assert (one.waits.requests, [each.number for each in two.waits.requests]) == ([], ["5"])
+    assert two.waits.tables == {}
+
+
+def asked(log: MemoryWaits, *tables: Name, sink: Sink | None, timeout: float = 60) -> Outcomes:
+    """What the command gets while a sink works beside it."""
+
+    def stopped(_: float) -> bool:
+        if sink is not None:
+            sink.work()
+        return False
+
+    waits = Waits(log, lambda: 1.0)
+    return ask(waits, tables, sink="", timeout=timeout, stopped=stopped)
+
+
+@pytest.mark.remedy("sink.MaintenanceIncomplete")
+def test_the_command_prints_each_table_and_fails_until_each_can_be_maintained() -> None:
+    log = MemoryWaits()
+    found = asked(log, ("shop", "t"), ("shop", "gone"), ("shop", "x"), sink=Sink(log))
+    assert outcome_lines(found) == [
+        "shop.gone: not maintained: there is no such table",
+        "shop.t: maintained",
+        "shop.x: not maintained: ForeignTable: w/shop/x",
+    ]
+    with pytest.raises(MaintenanceIncomplete, match=r"2 of 3 tables: shop\.gone, shop\.x"):
+        check(found)
+    # Without the table that is none, and once the folder of the other one is free.
+    repaired = Sink(log)
+    repaired.is_repaired = True
+    check(asked(log, ("shop", "t"), ("shop", "x"), sink=repaired))
+    check(asked(log, sink=Sink(log)))
+
+
+@pytest.mark.remedy("sink.MaintenanceIncomplete")
+def test_a_request_that_nobody_answers_is_kept() -> None:
+    log = MemoryWaits()
+    with pytest.raises(MaintenanceIncomplete, match=r"not answered within 0 s.*is kept"):
+        asked(log, sink=None, timeout=0)
+    waits = Waits(log, lambda: 1.0)
+    with pytest.raises(MaintenanceIncomplete, match=r"was stopped.*is kept"):
+        ask(waits, (), sink="", timeout=60, stopped=lambda _: False, ended=lambda: True)
+    assert ask(waits, (), sink="", timeout=60, stopped=lambda _: True) == {}
+    sink = Sink(log)
+    sink.work()
+    assert sink.done == [*ALL, *ALL, *ALL]
+
+
+class Damaged(MemoryUpkeep):
+    """A table's file is missing."""
+
+    missing: Name | None = ("shop", "t")
+
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
+        if name == self.missing:
+            raise OSError("part-0 does not exist")
+        super().compact(name, seconds=seconds)
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:
+        if name == self.missing and at_least:
+            raise OSError("00000.json does not exist")
+        return super().version(name, at_least=at_least)
+
+
+@pytest.mark.remedy("sink.SparkFailed")
+def test_a_table_that_cannot_be_maintained_stops_no_other_and_is_named_until_it_can() -> None:
+    kept: Any = MemoryWarehouse()
+    kept.upkeep = upkeep = Damaged(kept.tables)
+    for name in ALL:
+        kept.tables.evolve(None, Shape(*name, (("id", "int"),), ("id",)))
+    counts: list[int] = []
+    merged: Counter[Name] = Counter(dict.fromkeys(ALL, 5))
+    maintenance = Maintenance(
+        warehouse=kept,
+        plan=Plan(every=5),
+        complete_until=lambda: 0.0,
+        busy_since=lambda: None,
+        merged=merged,
+        sources=Sources(notes=kept.notes, of_table=lambda _: (), newest={}),
+        report=counts.append,
+    )
+
+    def all_due() -> dict[Name, str]:
+        found = {}
+        while (name := maintenance.due()) is not None:
+            assert name not in found, "again and again"
+            found[name] = maintenance.maintain(name)
+        return found
+
+    def lines() -> str:
+        return "\n".join(status_lines(kept))
+
+    found = all_due()
+    assert (found[ALL[1]], "part-0 does not exist" in found[ALL[0]]) == ("", True)
+    assert all_due() == {}, "not before the next batches"
+    assert "maintenance: SparkFailed: part-0 does not exist" in lines()
+    assert "Run: python -m spark_sink maintain shop.t" in lines()
+    upkeep.missing = None
+    assert maintenance.maintain(ALL[0]) == ""
+    assert "maintenance" not in lines()
+    assert (max(counts), counts[-1]) == (1, 0)

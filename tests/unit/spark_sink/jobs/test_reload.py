@@ -1,0 +1,110 @@
+"""Which topics a reload from the beginning reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from spark_sink.batch.apply import Applier
+from spark_sink.batch.ddl.following import Ddl
+from spark_sink.errors import ReloadRequested
+from spark_sink.jobs.reload import Reloader
+from spark_sink.metrics import Metrics
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import SchemaBook
+from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.milestones import Commit
+from spark_sink.warehouse.moves import Event
+from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.unit.spark_sink.batch.ddl.statements import Topic
+from tests.unit.spark_sink.history import schema
+
+OLD, NEW, OTHER = "aq.shop.o", "aq.shop.n", "aq.shop.u"
+NAME = ("shop", "n")
+
+
+class Asked(Exception):
+    """In place of records."""
+
+
+class Topics:
+    """See kafka.Topics."""
+
+    def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
+        raise Asked(sorted(topics))
+
+
+def asked(
+    *versions: tuple[str, int, str | None], held: str = NEW, shape: str = "own", moved: bool = False
+) -> list[str]:
+    """The topics that are read for table n, which waits with a change in topic `held`; none if all are."""
+    kept: Any = MemoryWarehouse()
+    waits = Waits(kept.waits, lambda: 0.0)
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
+    if moved:
+        event = Event(destination="shop", epoch=1, seq=5, ts_ms=0, moves={("shop", "o"): NAME})
+        kept.ddl.add([event], {})
+    values = [
+        schema(("id", "int"), table=table, version=number, topic=topic)
+        for table, number, topic in versions
+    ]
+    applier = Applier(
+        book=SchemaBook(lambda: values), warehouse=kept, waits=waits, metrics=Metrics(), ddl=ddl
+    )
+    if shape != "none":
+        made = Shape(*NAME, (("id", "int"),), ("id",), apart=shape == "mapped")
+        kept.tables.evolve(None, made)
+        if shape == "gone":
+            applier.milestones.integrity._left[NAME] = Commit(3)
+            kept.tables.drop(*NAME)
+    waits.begin(NAME, ReloadRequested(), {(held, 0): 7})
+    topics: Any = Topics()
+    with pytest.raises(Asked) as found:
+        Reloader(applier=applier, topics=topics).answer(
+            Request(number="1", database=NAME[0], table=NAME[1], from_beginning=True)
+        )
+    names: list[str] = found.value.args[0]
+    return names
+
+
+def test_only_the_topic_of_a_table_is_read_if_all_its_versions_name_it() -> None:
+    others = ("u", 1, OTHER), ("o", 1, OLD)
+    assert asked(("n", 1, NEW), ("n", 2, NEW), *others) == [NEW]
+    # Rows that are late may be in another one.
+    assert asked(("n", 1, NEW), *others, held=OLD) == [NEW, OLD]
+    assert asked(("n", 1, None), ("u", 1, None)) == [NEW], "versions of an earlier worker"
+    assert asked(("n", 1, NEW), *others, shape="none") == [NEW]
+
+
+def test_all_topics_are_read_of_a_table_that_may_have_rows_in_several() -> None:
+    assert asked(("n", 1, NEW), ("o", 1, OLD), moved=True) == []
+    assert asked(("n", 1, OLD), ("n", 2, NEW)) == []
+    assert asked(("n", 1, None), ("n", 2, NEW)) == []
+    assert asked(("n", 1, NEW), ("o", 1, OTHER), shape="mapped") == []
+    assert asked(("n", 1, NEW), ("o", 1, OTHER), shape="gone") == [], "it may have been mapped"
+    assert asked(("o", 1, OTHER)) == []
+
+
+def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> None:
+    kept: Any = MemoryWarehouse()
+    waits = Waits(kept.waits, lambda: 0.0)
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
+    applier = Applier(
+        book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics(), ddl=ddl
+    )
+    waits.begin(NAME, ReloadRequested(), {(NEW, 0): 7})
+    newer = {"version": 2, "number": "9", "database": NAME[0], "table": NAME[1], "gently": True}
+    row = {"number": 0, "kind": "request", "database": NAME[0], "table": NAME[1], "at_ms": 5}
+    kept.waits.append({**row, "request": json.dumps(newer)})
+    assert waits.refresh()
+    (request,) = waits.requests
+    Reloader(applier=applier, topics=Topics()).answer(request)  # type: ignore[arg-type]
+    assert waits.requests == []
+    held = waits.tables[NAME]
+    assert (held.waits, held.error, held.answered) == (True, "ReloadRefused", "9")
+    assert "has asked for gently, which this version does not know" in held.reason
+    assert "Update the sink" in held.action

@@ -1,0 +1,117 @@
+"""Work beside the batches begins however closely they follow one another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from spark_sink.jobs.tasks import BackgroundTasks
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.waiting_tables import Request
+
+NAME = ("shop", "t")
+LONGEST = 30.0
+
+
+class Sink:
+    """The work's input, a request or a table that is due, and its outcome."""
+
+    def __init__(self, *, requests: int = 0, due: bool = False) -> None:
+        self.requests: list[Request] = []
+        self.coming = [
+            Request(number=str(number), database=NAME[0], table=NAME[1])
+            for number in range(requests)
+        ]
+        self.is_due = due
+        self.done: list[str] = []
+        self.finished = threading.Event()
+        self.fault: Exception | None = None
+
+    def refresh(self) -> bool:
+        self.requests = list(self.coming)
+        return True
+
+    def answer(self, request: Request) -> None:
+        self._did(f"reload {request.table}")
+
+    def due(self) -> Name | None:
+        return NAME if self.is_due else None
+
+    def maintain(self, name: Name) -> None:
+        self._did(f"maintain {name[1]}")
+
+    def _did(self, what: str) -> None:
+        self.done.append(what)
+        self.coming.clear()
+        self.is_due = False
+        self.finished.set()
+        if self.fault is not None:
+            raise self.fault
+
+    def beside(self, gate: threading.Lock) -> BackgroundTasks:
+        return BackgroundTasks(gate=gate, waits=self, reloader=self, maintenance=self)
+
+
+@contextmanager
+def batches(gate: threading.Lock) -> Iterator[None]:
+    """Batches that follow one another, each for a tenth of a second, with a millisecond between."""
+    over, begun = threading.Event(), threading.Event()
+
+    def apply() -> None:
+        while not over.is_set():
+            with gate:
+                begun.set()
+                over.wait(0.1)
+            over.wait(0.001)
+
+    thread = threading.Thread(target=apply)
+    thread.start()
+    assert begun.wait(LONGEST)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("sink", "done"),
+    [(Sink(requests=1), ["reload t"]), (Sink(due=True), ["maintain t"])],
+    ids=["reload", "maintenance"],
+)
+def test_it_begins_between_batches_that_follow_one_another(sink: Sink, done: list[str]) -> None:
+    gate, stop = threading.Lock(), threading.Event()
+    beside = sink.beside(gate)
+    with batches(gate):
+        for _ in range(5):
+            beside.look(stop)
+            if sink.finished.wait(0.05):
+                break
+    assert sink.done == done
+
+
+def test_maintenance_begins_in_a_long_batch_and_a_request_waits_for_its_end() -> None:
+    gate, stop = threading.Lock(), threading.Event()
+    sink = Sink(requests=1, due=True)
+    beside = sink.beside(gate)
+    with gate:
+        beside.look(stop)
+        assert sink.finished.wait(LONGEST)
+    assert sink.done == ["maintain t"]
+
+
+def test_what_fails_is_kept_unless_a_stop_was_asked_for() -> None:
+    for asked, kept in ((False, True), (True, False)):
+        gate, stop = threading.Lock(), threading.Event()
+        sink = Sink(due=True)
+        sink.fault = ValueError("disk full")
+        if asked:
+            stop.set()
+        beside = sink.beside(gate)
+        beside.look(stop)
+        assert beside._thread is not None
+        beside._thread.join(LONGEST)
+        assert (beside.failure is sink.fault) is kept

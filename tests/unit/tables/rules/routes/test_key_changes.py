@@ -1,0 +1,142 @@
+"""Which changes of a mapping give published rows other keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.mysql.position import Coordinates
+from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.masking.keys import MaskingKeys
+from tables.rules.routes.key_changes import changed_keys, changes_refused, returning
+from tables.rules.routes.routes import Routes
+from tables.rules.table_version import Definition, TableVersion
+from tables.state.journal.state import DestinationState, encoded, version_key
+
+NAME = ("shop", "orders")
+KEYS = MaskingKeys((("k1", bytes(32)), ("k2", bytes(range(32)))))
+SHARD = "they begin with the real table (shard_in_key)"
+
+
+def routes(rules: str) -> Routes:
+    """The routes of a table in the topic ``aq.t``; without rules, in its own topic ``aq.shop.orders``."""
+    text = f"{{tables: {{shop.orders: {{{rules}}}}}}}" if rules else "{}"
+    return Routes(prefix="aq", destination="m1", mapping=from_yaml(text), keys=KEYS)
+
+
+def version(rules: str, *key: str) -> TableVersion:
+    """The version by which the table was published."""
+    route = routes(rules).of(NAME)
+    assert route is not None
+    one = TableVersion(
+        destination="m1", database="shop", table="orders", version=1, topic=route.topic,
+        definition=Definition(columns=(), primary_key=key),
+        gtid=None, coordinates=Coordinates("b.000001", 4), ts_ms=1, stated=route.stated,
+    )  # fmt: skip
+    assert TableVersion.from_json(one.to_json()) == one
+    return one
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("", "shard_in_key: always", SHARD),
+        ("topic: t", "topic: t, shard_in_key: always", SHARD),
+        ("topic: t, shard_in_key: always", "topic: t", SHARD.replace("begin", "no longer begin")),
+        ("topic: t", "from: ['orders.*'], topic: t", SHARD),
+        ("topic: t", "topic: t, key: [Region, id]", "their columns are region, id, and were id"),
+        ("topic: t, key: [id]", "topic: t, key: [region]", "their columns are region, and were id"),
+        ("topic: t", "topic: t, partition_by: [region]", "other columns choose their partitions"),
+        ("topic: t", "topic: t, column_actions: {ID: {hmac: k1}}", "id of the key is masked"),
+        (
+            "topic: t, column_actions: {id: {hmac: k1}}",
+            "topic: t, column_actions: {id: {hmac: k2}}",
+            "id of the key is masked otherwise",
+        ),
+        (
+            "topic: t, column_actions: {id: {hmac: k1}}",
+            "topic: t",
+            "id of the key is no longer masked",
+        ),
+    ],
+)
+def test_a_mapping_that_changes_keys_in_a_topic_is_refused_by_name(
+    before: str, after: str, change: str
+) -> None:
+    versions = [version(before, "id")]
+    (found,) = changed_keys(routes(after), versions)
+    assert found.startswith("shop.orders in aq.")
+    assert found.partition(": ")[2].startswith(change)
+    assert "state accept: [changed_keys]" in str(changes_refused([found]))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("topic: t", "topic: t, key: [ID]"),
+        ("topic: t", "topic: t, tags: {status: paid}, row_filter: 'id > 1', operations: [insert]"),
+        ("topic: t", "topic: t, column_actions: {note: {hmac: k1}, x: {rename: number}}"),
+        ("topic: t", "topic: other, shard_in_key: always"),
+        ("", "topic: t, key: [region]"),
+        ("topic: t, shard_in_key: always, partition_by: [id]",) * 2,
+    ],
+)
+def test_what_changes_no_key_in_its_topic_is_not_refused(before: str, after: str) -> None:
+    assert changed_keys(routes(after), [version(before, "id")]) == []
+
+
+def test_a_rule_that_repeats_the_primary_key_may_go_if_that_is_known() -> None:
+    versions = [version("topic: t, key: [id]", "id")]
+    assert changed_keys(routes("topic: t"), versions, lambda _: ("id",)) == []
+    assert changed_keys(routes("topic: t"), versions, lambda _: ("number",))
+    assert changed_keys(routes("topic: t"), versions)
+
+
+def test_keys_in_a_connectors_form_are_others() -> None:
+    given = replace(version("topic: t", "id"), stated=None)
+    for before, after in (("debezium", "connect"), ("connect", "canal")):
+        changed = changed_keys(
+            routes(f"topic: t, format: {after}"), [replace(given, format=before)]
+        )
+        assert changed[0].endswith(f"they have the form of {after}, and had that of {before}")
+    keyless = replace(version("topic: t"), format="debezium")
+    assert changed_keys(routes("topic: t, format: connect"), [keyless]) == []
+    assert changed_keys(routes("topic: t, format: canal"), [given]) == []
+
+
+def test_tables_that_are_unknown_or_captured_no_more_are_not_judged() -> None:
+    old = TableVersion.from_json(
+        {
+            key: value
+            for key, value in version("topic: t", "id").to_json().items()
+            if key != "mapping"
+        }
+    )
+    assert old.stated is None
+    assert changed_keys(routes("topic: t, shard_in_key: always"), [old]) == []
+    assert not changed_keys(
+        routes("topic: t, shard_in_key: always, black: 'shop[.]orders'"),
+        [version("topic: t", "id")],
+    )
+
+
+def test_a_mapping_that_returns_to_a_topic_is_compared_with_what_the_topic_last_had() -> None:
+    made = [
+        version("topic: t, key: [id]", "id"),
+        replace(version("topic: t, key: [region]", "region"), version=2),
+        replace(version("topic: u, key: [id]", "id"), version=3),
+    ]
+    state = DestinationState("m1")
+    # A compacted journal may have them in any order.
+    for offset, one in enumerate([made[2], made[1], made[0]]):
+        state.apply(StoredRecord(version_key(one), encoded(one.to_json()), offset))
+    assert state.versions == {NAME: made[2]}
+    (found,) = changed_keys(routes("topic: t, key: [id]"), state.published)
+    assert found == "shop.orders in aq.t: their columns are id, and were region"
+    assert changed_keys(routes("topic: t, key: [region]"), state.published) == []
+    assert changed_keys(routes("topic: u, key: [region]"), state.published)
+    assert changed_keys(routes("topic: new, key: [region]"), state.published) == []
+    for topic, back in (("t", [(made[1], made[2])]), ("u", []), ("new", [])):
+        assert returning(routes(f"topic: {topic}"), state.published) == back

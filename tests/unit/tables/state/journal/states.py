@@ -1,0 +1,12 @@
+"""States of a destination, folded from what operators and runs have written."""
+
+from __future__ import annotations
+
+from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.state.journal.state import DestinationState, fold
+from tables.state.operator.skips import Skip, note_of
+
+
+def state_with(*skips: Skip) -> DestinationState:
+    """A destination of which these skips were asked for."""
+    return fold("shop", (StoredRecord(*note_of(one), at) for at, one in enumerate(skips)))
