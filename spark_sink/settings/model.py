@@ -38,7 +38,7 @@ from spark_sink.wire import secrets
 from spark_sink.wire.names import CHECKPOINT, of_sink
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
-_JARS = Path(__file__).parent.parent / ".cache" / "jars"
+_JARS = Path(__file__).parents[2] / ".cache" / "jars"
 TABLES_WITH_METRICS = 1000
 _HADOOP: Final = "hadoop"
 _PASSWORDS: Final = frozenset({"password", "password_file"})

@@ -21,6 +21,42 @@ LAYERS: Mapping[str, frozenset[str]] = {
 }
 """The project's packages that each package may import; devstack, demo, bench and tests may import all."""
 
+ROOMS: Mapping[str, Mapping[str, str]] = {
+    "tables": {
+        "journal_format": "",
+        "journal_kind": "journal_format",
+        "rules": "",
+        "history": "rules journal_format journal_kind",
+        "state": "rules history journal_format journal_kind",
+    },
+    "app": {
+        "version": "",
+        "failpoints": "",
+        "metrics": "",
+        "settings": "",
+        "migrate": "settings",
+        "audit": "settings",
+        "worker": "settings audit metrics failpoints version",
+        "operator": "settings migrate audit worker",
+    },
+    "spark_sink": {
+        "wire": "",
+        "errors": "wire",
+        "settings": "wire errors",
+        "spark": "wire errors settings",
+        "source": "wire errors settings spark",
+        "metrics": "settings source",
+        "warehouse": "wire errors settings spark source",
+        "batch": "wire errors settings spark source metrics warehouse",
+        "views": "wire errors settings spark source metrics warehouse batch",
+        "jobs": "wire errors settings spark source metrics warehouse batch views",
+    },
+}
+"""The rooms of a package, each with the others that it may import; the entries beside them may import all.
+
+The audit proves what the worker did, so it imports nothing of the worker.
+"""
+
 HOMES: Mapping[str, tuple[str, ...]] = {
     "faust": ("app/", "tables/"),
     "mode": ("app/", "tables/"),
@@ -60,6 +96,22 @@ def layer_breaches(modules: Iterable[Module]) -> Iterator[str]:
             continue
         for source in sorted({_top(source) for source, _ in module.imports()} & _OURS - allowed):
             yield f"{module.file.path} imports {source}"
+
+
+def room_breaches(modules: Iterable[Module]) -> Iterator[str]:
+    """Imports that go the wrong way between the rooms of a package."""
+    for module in modules:
+        package, _, below = module.name.partition(".")
+        rooms, room = ROOMS.get(package, {}), _top(below)
+        if room not in rooms:
+            continue
+        named = {
+            f"{source}.{name}.".split(".")[1]
+            for source, name in module.imports()
+            if _top(source) == package
+        }
+        for other in sorted(named & rooms.keys() - {room, *rooms[room].split()}):
+            yield f"{module.file.path} imports {package}.{other}"
 
 
 def homeless(modules: Iterable[Module]) -> Iterator[str]:

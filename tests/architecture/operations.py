@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from tests.architecture.tree import Module
 
-OPERATIONS = "app/operator/operations/"
+OPERATIONS = ("app/operator/operations/", "app/migrate/")
+"""What commands call: it knows no shell, and returns values."""
 COMMANDS = "app/operator/commands/"
 EVENT_LOOP = "app/operator/commands/event_loop.py"
 """The only file that runs an event loop for commands."""
@@ -99,7 +100,7 @@ def mutable_results(modules: Iterable[Module]) -> Iterator[str]:
                     yield f"{module.file.path}: {node.name} is not frozen"
 
 
-def _below(folder: str, modules: Iterable[Module]) -> list[Module]:
+def _below(folder: str | tuple[str, ...], modules: Iterable[Module]) -> list[Module]:
     return [module for module in modules if module.file.path.startswith(folder)]
 
 

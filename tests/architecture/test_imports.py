@@ -4,11 +4,13 @@ import pytest
 
 from tests.architecture.imports import (
     HOMES,
+    ROOMS,
     cycles,
     folder_cycles,
     format_breaches,
     homeless,
     layer_breaches,
+    room_breaches,
 )
 from tests.architecture.tree import Module, module_from, modules
 
@@ -18,6 +20,32 @@ PACKAGE_FINDS_ITS_APP = "app.worker.assembly"
 
 def test_imports_go_one_way_and_the_sink_stands_alone() -> None:
     assert list(layer_breaches(modules())) == []
+
+
+def test_imports_between_the_rooms_of_a_package_go_one_way() -> None:
+    assert list(room_breaches(modules())) == []
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_each_folder_of_a_package_is_a_room(package: str) -> None:
+    paths = (module.file.path.split("/") for module in modules())
+    assert {path[1] for path in paths if path[0] == package and path[2:]} <= ROOMS[package].keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "breach"),
+    [
+        ("app/audit/wrong.py", "from app.worker.destination import plan\n", "app.worker"),
+        ("app/audit/topics/wrong.py", "from app import metrics\n", "app.metrics"),
+        ("app/migrate/canal/wrong.py", "import app.operator.commands\n", "app.operator"),
+        ("app/worker/merge/wrong.py", "def f():\n    from app import operator\n", "app.operator"),
+        ("app/settings/wrong.py", "from ..worker import wiring\n", "app.worker"),
+        ("tables/rules/wrong.py", "from tables.state.cursor import Cursor\n", "tables.state"),
+        ("spark_sink/batch/wrong.py", "import spark_sink.jobs.reload\n", "spark_sink.jobs"),
+    ],
+)
+def test_a_room_that_imports_one_above_it_is_found(path: str, text: str, breach: str) -> None:
+    assert list(room_breaches([module_from(path, text)])) == [f"{path} imports {breach}"]
 
 
 def test_no_modules_import_each_other() -> None:
@@ -37,7 +65,7 @@ def test_folders_that_import_each_other_are_found() -> None:
         module_from("app/operator/operations/c.py", "from app.operator.commands import d\n"),
         module_from("app/operator/commands/d.py", ""),
     ]
-    assert list(folder_cycles(planted)) == ["app: commands <-> operations"]
+    assert list(folder_cycles(planted)) == ["app/operator: commands <-> operations"]
     planted.append(
         module_from(
             "app/operator/operations/journal/e.py", "from app.operator.operations import c\n"

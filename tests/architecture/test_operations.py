@@ -43,7 +43,7 @@ def test_each_value_that_commands_may_import_is_imported() -> None:
             "from app.operator.commands.output import answer\n",
             "imports app.operator.commands.output",
         ),
-        ("from app import commands\n", "imports app"),
+        ("from app.operator import commands\n", "imports app.operator"),
         ("def f():\n    import argparse\n", "imports argparse"),
         ("import sys\n", "imports sys"),
         ("print('done')\n", "calls print"),

@@ -157,7 +157,8 @@ def test_a_topic_that_was_made_again_stops_its_table_until_an_operator_accepts_i
 
 
 @pytest.mark.long(
-    "a topic of rows goes through the same check; unit/app/worker/destination/takeover/test_takeover.py has versions"
+    "a topic of rows goes through the same check; "
+    "unit/app/worker/destination/takeover/test_takeover.py has versions"
 )
 def test_the_topic_of_versions_is_filled_again_and_a_journal_that_was_made_again_is_refused(
     stack: Stack, mysql: Mysql, tmp_path: Path
