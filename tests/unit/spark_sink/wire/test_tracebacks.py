@@ -37,7 +37,7 @@ def test_a_traceback_neither_forges_a_line_nor_controls_a_terminal(tmp_path: Pat
 _FAILED_QUERY = """
 from types import SimpleNamespace
 from pyspark.errors import ArithmeticException
-from spark_sink import log
+from spark_sink.spark import log
 from spark_sink.settings.model import Log
 
 log.configure(Log())
