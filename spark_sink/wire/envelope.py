@@ -68,8 +68,9 @@ def _has_header(name: str) -> str:
 
 def _header(name: str) -> str:
     """The text of a header; NULL without it."""
-    # No lambda function, which Spark would interpret for each record.
-    value = f"headers[CAST(array_position(headers.key, '{name}') AS INT) - 1].value"
+    # No lambda function, which Spark would interpret for each record; and no headers[...], of which Spark keeps
+    # only the keys where this is part of a condition, and then fails.
+    value = f"element_at(headers, CAST(array_position(headers.key, '{name}') AS INT)).value"
     return f"if({_has_header(name)}, CAST({value} AS STRING), NULL)"
 
 
