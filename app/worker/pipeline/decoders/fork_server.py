@@ -98,7 +98,7 @@ def _title(name: str) -> None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         start, end = map(int, fields[_ARGUMENTS])
-        shown = f"{sys.executable}\0-m\0app.pipeline.decoders.child\0{name}".encode()
+        shown = f"{sys.executable}\0-m\0app.worker.pipeline.decoders.child\0{name}".encode()
         with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
             memory.seek(start)
             memory.write(shown[: end - start - 1].ljust(end - start - 1) + b"\0")
