@@ -47,7 +47,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.foreign import forget_foreign
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.moves import pieces
+from spark_sink.warehouse.moves import pieces, pieces_of
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.commits import again
@@ -250,18 +250,15 @@ class Reloader:
         held = self._waits.waiting(request.name)
         names = {topic for topic, _ in held.offsets} if held else set()
         if request.from_beginning:
-            own = self._topic_of(request.name)
-            if own is None:
+            own = self._topics_of(request.name)
+            if not own:
                 # Those without a change since it waits have rows of it, too.
                 return ()
-            names |= {own} if own else set()
+            names |= own
         return sorted(names)
 
-    def _topic_of(self, name: Name) -> str | None:
-        """The topic of all of a table's rows, but for late ones; None if it may have some in others.
-
-        Empty if one source table fills it, whose versions name no topic.
-        """
+    def _topics_of(self, name: Name) -> Collection[str] | None:
+        """The topics of all of a table's rows, also of earlier names; None if these are not known."""
         shape = None
         try:
             shape = self._store.shape(*name)
@@ -278,10 +275,8 @@ class Reloader:
         with self._applier.gate:
             ddl = self._applier.ddl
             events = list(ddl.history.events.values()) if ddl is not None else []
-        if any(name in event.moves.values() for event in events):
-            # From before it had this name.
-            return None
-        return self._applier.book.topic_of(name)
+        sources = {source for _, source in pieces_of(pieces(events), [name])}
+        return self._applier.book.topics_of({name, *sources})
 
     def _ended(self, request: Request, put: dict[At, int]) -> bool:
         """Ends the wait if its reload is already in place with no change since; returns whether it did."""

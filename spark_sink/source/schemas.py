@@ -6,7 +6,7 @@ Invariant: a row is read with the columns of exactly the version it names, or no
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -239,18 +239,17 @@ class SchemaBook:
         own = {key.destination for key in keys if (key.database, key.table) == name}
         return own or {key.destination for key in keys}
 
-    def topic_of(self, name: tuple[str, str]) -> str | None:
-        """The topic of all rows of the one source table of that name, by the schemas topic as it is now.
+    def topics_of(self, names: Collection[tuple[str, str]]) -> set[str] | None:
+        """The topics of all rows of the source tables of these names, by the schemas topic as it is now.
 
-        Empty if its versions name none, as those of an earlier worker; None if there are several topics or
-        source tables, or none.
+        None if a version names none, as those of an earlier worker.
         """
-        found: set[tuple[str, str]] = set()
-        for value in self.read():
-            key = _key_of(value)
-            if (key.database, key.table) == name:
-                found.add((key.destination, _topic_of(json.loads(value))))
-        return found.pop()[1] if len(found) == 1 else None
+        found = {
+            _topic_of(json.loads(value))
+            for value in self.read()
+            if (key := _key_of(value)) and (key.database, key.table) in names
+        }
+        return None if "" in found else found
 
     def home(self, key: VersionKey) -> str:
         """The topic that a version names, whether or not it can be read; empty if it names none."""

@@ -71,18 +71,25 @@ def asked(
     return names
 
 
-def test_only_the_topic_of_a_table_is_read_if_all_its_versions_name_it() -> None:
+def test_only_the_topics_of_a_table_are_read_if_all_its_versions_name_them() -> None:
     others = ("u", 1, OTHER), ("o", 1, OLD)
     assert asked(("n", 1, NEW), ("n", 2, NEW), *others) == [NEW]
     # Rows that are late may be in another one.
     assert asked(("n", 1, NEW), *others, held=OLD) == [NEW, OLD]
-    assert asked(("n", 1, None), ("u", 1, None)) == [NEW], "versions of an earlier worker"
     assert asked(("n", 1, NEW), *others, shape="none") == [NEW]
+    assert asked(("n", 1, OLD), ("n", 2, NEW), ("u", 1, OTHER)) == [NEW, OLD]
 
 
-def test_all_topics_are_read_of_a_table_that_may_have_rows_in_several() -> None:
-    assert asked(("n", 1, NEW), ("o", 1, OLD), moved=True) == []
-    assert asked(("n", 1, OLD), ("n", 2, NEW)) == []
+def test_the_topics_of_earlier_names_are_read_too() -> None:
+    others = ("u", 1, OTHER), ("o", 1, OLD)
+    assert asked(("n", 1, NEW), *others, moved=True) == [NEW, OLD]
+    # None of its rows has its present name.
+    assert asked(*others, moved=True) == [NEW, OLD]
+    assert asked(("n", 1, NEW), ("o", 1, None), moved=True) == []
+
+
+def test_all_topics_are_read_of_a_table_that_may_have_rows_in_any() -> None:
+    assert asked(("n", 1, None), ("u", 1, None)) == [], "versions of an earlier worker"
     assert asked(("n", 1, None), ("n", 2, NEW)) == []
     assert asked(("n", 1, NEW), ("o", 1, OTHER), shape="mapped") == []
     assert asked(("n", 1, NEW), ("o", 1, OTHER), shape="gone") == [], "it may have been mapped"
