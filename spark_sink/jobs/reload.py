@@ -257,7 +257,7 @@ class Reloader:
             names |= own
         return sorted(names)
 
-    def _topics_of(self, name: Name) -> Collection[str] | None:
+    def _topics_of(self, name: Name) -> set[str] | None:
         """The topics of all of a table's rows, also of earlier names; None if these are not known."""
         shape = None
         try:

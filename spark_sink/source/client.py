@@ -34,22 +34,25 @@ def options(settings: Settings) -> dict[str, str]:
     }
 
 
-def range_options(settings: Settings) -> dict[str, str]:
-    """The same for a read of a range of offsets.
+def range_options(settings: Settings, partitions: int = 0) -> dict[str, str]:
+    """The same for a read of a range of offsets, of so many partitions, for which `read_ahead` is set.
 
     Spark keeps consumers by group and partition, each with up to a megabyte that it has read ahead; and gives
     each such read a group of its own, so that the consumers of hundreds of reads stayed for minutes. The group
-    is in no request.
+    is in no request. Reads of one group must have the same options, so it has what they read ahead in its name.
     """
-    return {"kafka.group.id": f"aqueduct-sink.{settings.prefix}", **options(settings)}
+    ahead = read_ahead(settings, partitions) if partitions else {}
+    group = ".".join(("aqueduct-sink", settings.prefix, *ahead.values()))
+    return {"kafka.group.id": group, **ahead, **options(settings)}
 
 
 def read_ahead(settings: Settings, partitions: int) -> dict[str, str]:
     """The option by which what the clients of all partitions read ahead takes an eighth of the memory.
 
-    Spark keeps up to 2,000 clients, each with what it has read beyond the end of a batch.
+    Spark keeps up to 2,000 clients, each with what it has read beyond the end of a batch. It is a power of two,
+    so that there are few.
     """
-    share = settings.mebibytes * 1024 * 1024 // 8 // max(partitions, 1)
+    share = 1 << (settings.mebibytes * 1024 * 1024 // 8 // max(partitions, 1)).bit_length() >> 1
     return {"kafka.max.partition.fetch.bytes": str(max(_LEAST_FETCH, min(share, _MOST_FETCH)))}
 
 

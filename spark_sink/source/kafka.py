@@ -263,9 +263,9 @@ class KafkaTopics:
             lasts.setdefault(topic, {})[str(partition)] = last
         records = sum(last - first for first, last in moved.values())
         session = self._spark if records < MANY else for_many_rows(self._spark)
-        reader = session.read.format("kafka").options(**read_ahead(self._settings, len(moved)))
+        reader = session.read.format("kafka")
         return (
-            reader.options(**range_options(self._settings))
+            reader.options(**range_options(self._settings, len(moved)))
             .option("assign", json.dumps(partitions))
             .option("startingOffsets", json.dumps(firsts))
             .option("endingOffsets", json.dumps(lasts))
