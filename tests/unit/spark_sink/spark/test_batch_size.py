@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.settings.model import Settings
-from spark_sink.source.client import read_ahead
+from spark_sink.source.client import range_options, read_ahead
 from spark_sink.spark import batch_size
 from spark_sink.spark.batch_size import batch_limit, memory
 
@@ -62,10 +62,19 @@ def test_a_limit_that_is_set_is_the_limit() -> None:
 
 @pytest.mark.parametrize(
     ("driver_memory", "partitions", "kib"),
-    [("1g", 1, 1024), ("1g", 128, 1024), ("1g", 512, 256), ("1g", 5000, 64), ("8g", 5000, 209)],
+    [("1g", 1, 1024), ("1g", 128, 1024), ("1g", 512, 256), ("1g", 5000, 64), ("8g", 5000, 128)],
 )
 def test_what_the_clients_of_all_partitions_hold_takes_an_eighth_of_the_memory(
     driver_memory: str, partitions: int, kib: int
 ) -> None:
     (found,) = read_ahead(settings(driver_memory=driver_memory), partitions).values()
     assert int(found) // 1024 == kib
+
+
+def test_reads_that_have_other_options_are_of_another_group() -> None:
+    # Spark refuses a consumer of a group whose options differ from those of an earlier one.
+    by_group: dict[str, dict[str, str]] = {}
+    for partitions in (0, 1, 128, 129, 200, 5000):
+        found = range_options(settings(driver_memory="1g"), partitions)
+        assert by_group.setdefault(found["kafka.group.id"], found) == found
+    assert len(by_group) == 4
