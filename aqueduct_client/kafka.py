@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
@@ -26,11 +28,14 @@ from aqueduct_client.errors import (
     SubscriberError,
 )
 from aqueduct_client.kafka_metadata import described
-from aqueduct_client.library_logs import quiet
 from aqueduct_client.protocol import Assigned, Consumer, Log, TopicFacts
 from aqueduct_client.records import Partition, RawRecord
 
 log = logging.getLogger(__name__)
+
+_OURS = ContextVar("aqueduct_client", default=False)
+"""Whether a subscriber's request runs now; the tasks that aiokafka starts within it inherit that."""
+_PACKAGE = logging.getLogger("aqueduct_client")
 
 Options = Mapping[str, Any]
 """Keyword arguments of aiokafka's clients: ``bootstrap_servers``, and the account if there is one."""
@@ -376,3 +381,32 @@ async def _stopped(consumer: AIOKafkaConsumer) -> None:
             with suppress(kafka_errors.KafkaError, OSError, TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
                     await consumer._client.close()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide aiokafka's lines about what begins within the block, unless the package's logger is at DEBUG.
+
+    It repeats one fault for each request: 200 lines in five seconds without a broker, and errors at the first
+    start on a new cluster, whose topic of offsets is made only then. Lines about other clients of the process
+    are not touched.
+    """
+    _filter_loggers()
+    token = _OURS.set(True)
+    try:
+        yield
+    finally:
+        _OURS.reset(token)
+
+
+@cache
+def _filter_loggers() -> None:
+    """Filter each of aiokafka's loggers: one of them does not see the lines of those below it."""
+    for name, one in list(logging.root.manager.loggerDict.items()):
+        if name.partition(".")[0] == "aiokafka" and isinstance(one, logging.Logger):
+            one.addFilter(_is_shown)
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    is_hidden = _OURS.get() and record.levelno < logging.CRITICAL
+    return not is_hidden or _PACKAGE.isEnabledFor(logging.DEBUG)

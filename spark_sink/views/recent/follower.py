@@ -68,8 +68,7 @@ class Follower:
     ) -> None:
         """``merged``: up to where partitions are merged; ``followed``: up to where DDL topics are carried out.
 
-        Without an ``installation``, all records that
-        match are taken for its own.
+        Without an ``installation``, all records that match are taken for its own.
         """
         self._installation = installation
         self._spark = spark

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from aqueduct_client import kafka
 from aqueduct_client.backoff import Outage
 from aqueduct_client.errors import BrokersLost
-from aqueduct_client.library_logs import quiet
+from aqueduct_client.kafka import quiet
 
 COORDINATOR = "aiokafka.consumer.group_coordinator"
 

@@ -119,6 +119,10 @@ def test_a_table_of_a_rule_waits_if_a_version_that_names_the_topic_is_of_it_or_d
     one = noted(kept)
     one.wait({OLD[0]: {NAME: filled}}, {OLD: 0}, lost={OLD[0]: "some are gone"})
     assert set(one.waits.tables) == waiting
+    # Of a topic that no version names, nothing is known.
+    other = noted(kept)
+    other.wait({"aq.shop.u": {}}, {("aq.shop.u", 0): 0}, lost={"aq.shop.u": "some are gone"})
+    assert MAPPED in other.waits.tables
 
 
 def test_a_table_of_a_mapping_waits_at_its_first_record_and_only_once() -> None:
