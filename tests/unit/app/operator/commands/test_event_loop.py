@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,14 +15,18 @@ from app.operator.commands.event_loop import run_operation
 from connectors.errors import UsageError
 
 BLOCKED = """
-import sys, time
+import signal, sys, threading, time
 from app import __main__ as program
 from app.operator.commands.event_loop import run_operation
 from app.worker.destination.background import in_its_own_thread
 
 def work():
     print("at work", flush=True)
-    time.sleep(60)
+    if sys.argv[1:] == ["another thread"]:
+        # The event loop waits by then, and the signal does not end its wait.
+        time.sleep(1.5)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+    time.sleep(600)
 
 class Blocked:
     def configure(self, parser): pass
@@ -46,12 +52,30 @@ def test_an_operations_error_is_raised() -> None:
         run_operation(operation())
 
 
-def test_an_interrupt_ends_an_operation_that_waits_for_a_server() -> None:
+@contextlib.contextmanager
+def blocked(*options: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [sys.executable, "-c", BLOCKED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", BLOCKED, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "at work\n"
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "at work\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_an_interrupt_ends_an_operation_that_waits_for_a_server() -> None:
+    with blocked() as process:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=50)
-    assert (process.returncode, errors) == (INTERRUPTED, "")
+        assert (process.returncode, errors) == (INTERRUPTED, "")
+
+
+def test_an_interrupt_that_another_thread_takes_ends_it_too() -> None:
+    with blocked("another thread") as process:
+        _, errors = process.communicate(timeout=50)
+        assert (process.returncode, errors) == (INTERRUPTED, "")
