@@ -51,7 +51,7 @@ from spark_sink.warehouse.moves import pieces, pieces_of
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.commits import again
-from spark_sink.warehouse.table_faults import FAILURES, is_shared
+from spark_sink.warehouse.table_faults import FAILURES, is_shared, table_failed
 from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, WaitState
 
 _log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Reloader:
             if put is None or not self._ended(request, put):
                 self._reload(held, request, put)
         except (SinkError, PySparkException, Py4JError) as failure:
-            fault = named(failure)
+            fault = self._fault(request.name, failure)
             with self._applier.gate:
                 if (ddl := self._applier.ddl) is not None and isinstance(fault, TableError):
                     fault = ddl.advised(request.name, fault)
@@ -101,6 +101,15 @@ class Reloader:
                 self._waits.refuse(self._standing(request), fault, request)
             return
         _log.info("table reloaded table=%s.%s", *request.name)
+
+    def _fault(self, name: Name, failure: Exception) -> SinkError:
+        """The error of the table, or of all if none could be worked on."""
+        if isinstance(failure, SinkError):
+            return failure
+        try:
+            return table_failed(name, failure, self._applier.warehouse)
+        except (SinkError, PySparkException, Py4JError):
+            return named(failure)
 
     def _has_ended(self, request: Request) -> bool:
         """Whether a table of which all rows have come does not wait any more: an operator has reloaded it."""

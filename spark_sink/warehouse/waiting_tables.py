@@ -218,6 +218,10 @@ class Waits:
         """Records the failure of a request; a waiting table stays waiting, and no other begins to."""
         error = type(fault).__name__
         reason, advice = getattr(fault, "where", str(fault)), getattr(fault, "advice", "")
+        if held.action and "python -m " not in advice:
+            # It does not say how the wait ends.
+            stated = advice in held.action
+            advice = held.action if stated else f"{advice}. {held.action}"
         self._put(
             replace(
                 held,
@@ -225,7 +229,7 @@ class Waits:
                 at_ms=self._now(),
                 error=error,
                 reason=reason,
-                action=advice or held.action,
+                action=advice,
                 answered=request.number,
                 cause=held.waits_for if held.waits else "",
             )

@@ -180,7 +180,8 @@ def test_a_table_that_cannot_be_read_waits_by_name_until_it_can_and_the_others_c
     warehouse.take(scene.put(8))
     with pytest.raises(SinkError, match=re.escape(file.name)):
         warehouse.reload()
-    assert scene.waits()
+    assert scene.waits().startswith("TableFailed: shop.t: ")
+    assert "reload shop.t --from-beginning" in scene.status()
     (tmp_path / "kept.parquet").rename(file)
     warehouse.reload()
     expected = {1: 4, 2: 2, 7: 5, 8: scene.seq}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from spark_sink.errors import KeyChanged, ReloadRefused, RenamedWhileWaiting, Ta
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_status import status_lines
-from spark_sink.warehouse.waiting_tables import Request, Waits
+from spark_sink.warehouse.waiting_tables import LOADED, Request, Waits
 from spark_sink.wire.names import action
 
 
@@ -76,6 +77,24 @@ def test_each_table_is_answered_by_itself_and_refusals_are_raised_at_the_end(
     answers = iter("b")
     with pytest.raises(ReloadRefused, match="b has no topic"):
         request_reloads(asks, requests("b"), timeout=60, stopped=answered)
+
+
+def test_what_ends_a_wait_is_stated_after_each_refusal() -> None:
+    kept = MemoryWarehouse()
+    waits = waiting(kept, a=(KeyChanged, ""), b=(KeyChanged, ""))
+    ends = action(("shop", "a"))
+    for advice, stated in (
+        ("Try again later", f"Try again later. {ends}"),
+        ("Try again later", f"Try again later. {ends}"),
+        ("", f"Try again later. {ends}"),
+        (f"{ends} --only-new", f"{ends} --only-new"),
+    ):
+        held = waits.tables["shop", "a"]
+        waits.refuse(held, ReloadRefused("so", advice=advice), requests("a")[0])
+        assert waits.tables["shop", "a"].action == stated
+    ended = replace(waits.tables["shop", "b"], kind=LOADED, action="")
+    waits.refuse(ended, ReloadRefused("b does not wait", advice="Add more"), requests("b")[0])
+    assert waits.tables["shop", "b"].action == "Add more"
 
 
 def test_those_that_no_sink_answers_are_named_and_a_stop_ends_the_wait() -> None:
