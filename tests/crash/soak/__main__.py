@@ -19,6 +19,7 @@ import re
 import shlex
 import shutil
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -76,6 +77,8 @@ class Soak:
         self._writer, self._dump = Writer(self._note), folder / "dump"
         self._rules: dict[str, Any] = {}
         """The mapping that was pushed last."""
+        self._remedy = threading.Thread()
+        """What carries out the commands for a table, which takes several batches of the sink."""
         self._masked: list[str] = []
         """The columns that are masked by now."""
         self.waited: dict[str, str] = {}
@@ -117,6 +120,8 @@ class Soak:
                 time.sleep(self._chance.uniform(2, 12))
         self._note(f"ends: {dict(self._writer.done)}")
         self._note(f"refused by MySQL, by number: {dict(self._writer.refused)}")
+        if self._remedy.ident:
+            self._remedy.join()
         self._rest()
         end_copies()
         self._judge()
@@ -173,10 +178,15 @@ class Soak:
         self._parts.shell(f"python -m app snapshot start shop {name}{replace}")
 
     def remedy(self) -> None:
-        """Run what `status` prints for one of the tables that wait."""
+        """Begin to run what `status` prints for a table that waits, unless one is still being ended."""
+        if not self._remedy.ident or not self._remedy.is_alive():
+            self._remedy = threading.Thread(target=self._end_one, args=(self._chance.random(),))
+            self._remedy.start()
+
+    def _end_one(self, chance: float) -> None:
         found = [one for one in self._parts.waiting().items() if commands(one[1])]
         if found:
-            self._parts.end(*self._chance.choice(found), seconds=60)
+            self._parts.end(*found[int(chance * len(found))], seconds=60)
 
     def _rest(self) -> None:
         """Let all be published, by a mapping that fits all tables."""
