@@ -93,7 +93,7 @@ def work_in_commands(modules: Iterable[Module]) -> Iterator[str]:
 def mutable_results(modules: Iterable[Module]) -> Iterator[str]:
     """Dataclasses that operations offer and that are not frozen."""
     for module in _below(OPERATIONS, modules):
-        for node in ast.walk(module.syntax()):
+        for node in module.nodes():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 marks = [ast.unparse(mark) for mark in node.decorator_list]
                 if any("dataclass" in mark and "frozen=True" not in mark for mark in marks):
