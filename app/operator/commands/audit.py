@@ -11,9 +11,8 @@ import argparse
 from pathlib import Path
 
 from app.audit.truth.witness import WitnessName
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer
+from app.operator import arguments
+from app.operator.event_loop import run_operation
 from app.operator.operations.audit import (
     AuditRequest,
     ByMysqlbinlog,
@@ -22,6 +21,7 @@ from app.operator.operations.audit import (
     WitnessChoice,
     audit_destination,
 )
+from app.operator.output import print_answer
 from app.settings.model import load
 from connectors.errors import UsageError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from app.migrate.draft import MAPPING_FILE
 from app.migrate.findings import Imported, Outcome
-from app.operator.commands.arguments import add_format
-from app.operator.commands.output import print_answer
+from app.operator.arguments import add_format
+from app.operator.output import print_answer
 from connectors.errors import UsageError
 
 NOT_KEPT = 3

@@ -7,16 +7,12 @@ among those that were judged, but not all could be.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
-from collections.abc import Callable
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator, report_unreachable
-from app.operator.commands.output import print_answer
-from app.operator.operations.journal_access import Journal
+from app.operator import arguments
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.mapping.in_force import with_mapping_in_force
 from app.operator.operations.validation.repairing import repair
 from app.operator.operations.validation.validation import (
@@ -25,6 +21,8 @@ from app.operator.operations.validation.validation import (
     ValidationRequest,
     validate,
 )
+from app.operator.output import print_answer
+from app.operator.terminal import operator, report_unreachable
 from app.operator.validation.rows.table_result import TableResult
 from app.settings.model import Settings, load
 from connectors.errors import UsageError, printed
@@ -103,36 +101,27 @@ def run(options: argparse.Namespace) -> int:
         most_listed=max(0, options.limit),
     )
 
-    def show(found: Validation) -> None:
+    settings, repaired_by = load(), operator() if options.repair else None
+    report = Report(unreachable=report_unreachable, progress=_Progress().show, busy=_Waits().show)
+    while True:
+        found = run_operation(validate(settings, request, report))
         print_answer(options.format, found.to_json(), found.lines())
         sys.stdout.flush()
-
-    repaired_by = operator() if options.repair else None
-    found = run_operation(_rounds(load(), request, show, options.watch, repaired_by))
+        if repaired_by is not None and found.differences:
+            _repair(settings, found, repaired_by)
+        if options.watch is None:
+            break
+        time.sleep(options.watch)
     if found.differences:
         return 1
     return 0 if found.is_complete else INCOMPLETE
 
 
-async def _rounds(
-    settings: Settings,
-    request: ValidationRequest,
-    show: Callable[[Validation], None],
-    pause: float | None,
-    repaired_by: str | None,
-) -> Validation:
-    report = Report(unreachable=report_unreachable, progress=_Progress().show, busy=_Waits().show)
-    while True:
-        found = await validate(settings, request, report)
-        show(found)
-        if repaired_by is not None and found.differences:
-            current = await with_mapping_in_force(settings, request.destination)
-            journal = Journal.of(current, request.destination)
-            for one in await repair(journal, found, report_unreachable, by=repaired_by):
-                sys.stderr.write(f"{printed(one.line())}\n")
-        if pause is None:
-            return found
-        await asyncio.sleep(pause)
+def _repair(settings: Settings, found: Validation, by: str) -> None:
+    current = run_operation(with_mapping_in_force(settings, found.destination))
+    journal = Journal.of(current, found.destination)
+    for one in run_operation(repair(journal, found, report_unreachable, by=by)):
+        sys.stderr.write(f"{printed(one.line())}\n")
 
 
 class _Progress:

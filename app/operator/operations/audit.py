@@ -25,8 +25,8 @@ from app.audit.truth.witness import Witness
 from app.audit.verdict import Verdict
 from app.audit.warehouse.dump import given_dump, requested_dump
 from app.audit.window import Bound
-from app.operator.operations.destination_check import check_destination
-from app.operator.operations.given_position import GivenPosition
+from app.operator.arguments import GivenPosition
+from app.operator.journal_access import check_destination
 from app.operator.operations.mapping.in_force import routes_in_force
 from app.settings.model import Settings
 from app.worker.destination.background import in_its_own_thread

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.worker.pipeline.encode.dead_letter import dead_letter_fields
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.kafka.topics.topics import Topics

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import ReportUnreachable, reachable_source
+from app.operator.journal_access import Journal
 from app.operator.operations.validation.definitions import Definitions, definitions_now
 from app.operator.operations.validation.validation import wanted_tables
+from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.operator.validation.rows.errors import NotComparable
 from app.worker.destination.background import in_its_own_thread
 from app.worker.pipeline.gather.captured_tables import CapturedTable

@@ -10,8 +10,8 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.request_outcome import not_tried_error
+from app.operator.journal_access import Journal
+from app.operator.request import not_tried_error
 from connectors.errors import UsageError
 from tables.state.journal.state import DestinationState
 from tables.state.operator.source_choice import Current, SourceRequest, note_of
@@ -53,8 +53,8 @@ async def request_switch(
         ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
     )
     began = time.monotonic()
-    await journal.write(note_of(request))
-    tried = None if wait is None else await _wait_until_tried(journal, request, wait, began)
+    offset = await journal.write(note_of(request))
+    tried = None if wait is None else await _tried(journal, request, offset, wait, began)
     return WrittenSwitch(request=request, tried=tried)
 
 
@@ -66,17 +66,18 @@ def _check_known(journal: Journal, address: str) -> None:
         )
 
 
-async def _wait_until_tried(
-    journal: Journal, request: SourceRequest, seconds: float, began: float
+async def _tried(
+    journal: Journal, request: SourceRequest, offset: int, seconds: float, began: float
 ) -> SwitchOutcome:
     def is_tried(state: DestinationState) -> bool:
         current = state.source_choice.current
         return current is not None and current.answers == request.id
 
-    state = await journal.wait(is_tried, seconds)
+    state = await journal.wait(is_tried, after=offset, seconds=seconds)
     if state is None:
         raise await not_tried_error(journal, "source switch", seconds)
     current = state.source_choice.current
     assert current is not None
-    worker = state.leader.worker if state.leader is not None else None
+    leader = (await journal.latest_state()).leader
+    worker = leader.worker if leader is not None else None
     return SwitchOutcome(current=current, worker=worker, seconds=time.monotonic() - began)

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from app.failpoints import VARIABLE
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.operator.operations.snapshot.request import WantedSnapshot, request_snapshots
-from app.operator.operations.source_connection import reachable_source
 from app.operator.operations.validation.definitions import Definitions, definitions_now
+from app.operator.source_connection import reachable_source
 from app.operator.validation.rows.repair import conditions
 from app.settings.model import load
 from connectors.mysql.schema.baseline import server_of

@@ -9,10 +9,10 @@ import argparse
 import json
 import sys
 
-from app.operator.commands.arguments import add_destination
-from app.operator.commands.event_loop import run_operation
+from app.operator.arguments import add_destination
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.view import export_cursor
-from app.operator.operations.journal_access import Journal
 from app.settings.model import load
 
 FORM = 1

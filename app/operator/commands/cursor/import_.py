@@ -11,14 +11,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.operator.commands.arguments import add_destination
-from app.operator.commands.cursor.confirmation import add_reason
+from app.operator.arguments import add_destination
 from app.operator.commands.cursor.export import FORM, WHAT
 from app.operator.commands.cursor.move import confirm_and_move
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import report_unreachable
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.import_ import plan_import
-from app.operator.operations.journal_access import Journal
+from app.operator.terminal import add_reason, report_unreachable
 from app.settings.model import load
 from connectors.errors import JournalDamaged, UsageError
 from tables.state.cursor import Cursor

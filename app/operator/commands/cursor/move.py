@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.cursor.confirmation import confirm, reason_of
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer
+from app.operator.event_loop import run_operation
 from app.operator.operations.cursor.move import Move, make_move
+from app.operator.output import print_answer
+from app.operator.terminal import confirm, reason_of
 
 
 def confirm_and_move(options: argparse.Namespace, move: Move) -> int:

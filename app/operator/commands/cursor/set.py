@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.arguments import add_destination, add_gtid_or_file
-from app.operator.commands.cursor.confirmation import add_reason
+from app.operator.arguments import add_destination, add_gtid_or_file
 from app.operator.commands.cursor.move import confirm_and_move
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator, report_unreachable
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.set import plan_set
-from app.operator.operations.journal_access import Journal
+from app.operator.terminal import add_reason, operator, report_unreachable
 from app.settings.model import load
 from app.settings.start import milliseconds
 from connectors.errors import UsageError

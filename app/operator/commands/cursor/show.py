@@ -8,11 +8,11 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from app.operator.commands.arguments import add_destination, add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer
+from app.operator.arguments import add_destination, add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.view import CursorView, read_cursor
-from app.operator.operations.journal_access import Journal
+from app.operator.output import print_answer
 from app.settings.model import load
 from connectors.mysql.lookup.position_by_time import utc_text
 

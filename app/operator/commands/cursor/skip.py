@@ -8,12 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.operator.commands.arguments import add_destination, add_gtid_or_file
-from app.operator.commands.cursor.confirmation import add_reason, confirm, reason_of
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import report_unreachable
+from app.operator.arguments import add_destination, add_gtid_or_file
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.skip import NamedTransaction, plan_skip, request_skip
-from app.operator.operations.journal_access import Journal
+from app.operator.terminal import add_reason, confirm, reason_of, report_unreachable
 from app.settings.model import load
 from connectors.errors import UsageError
 from connectors.mysql.position import Coordinates

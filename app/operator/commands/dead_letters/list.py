@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from app.operator.commands.arguments import add_destination, add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer, time_text
+from app.operator.arguments import add_destination, add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.dead_letters import StoredLetter, list_dead_letters
-from app.operator.operations.journal_access import Journal
+from app.operator.output import print_answer, time_text
 from app.settings.model import load
 
 

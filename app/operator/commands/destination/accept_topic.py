@@ -8,15 +8,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.operator.commands.arguments import add_destination, add_format
-from app.operator.commands.cursor.confirmation import add_reason, confirm
+from app.operator.arguments import add_destination, add_format
 from app.operator.commands.destination.desired_state import request
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator
-from app.operator.commands.output import print_answer
-from app.operator.commands.waiting import add_waiting
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import journal_of
 from app.operator.operations.destination.accepted_topics import plan_acceptance
-from app.operator.operations.journal_access import journal_of
+from app.operator.output import print_answer
+from app.operator.request import add_waiting
+from app.operator.terminal import add_reason, confirm, operator
 from app.settings.model import load
 from app.worker.merge.plan import UNIT
 from connectors.errors import UsageError

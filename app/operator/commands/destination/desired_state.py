@@ -7,19 +7,13 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator
-from app.operator.commands.output import print_answer
-from app.operator.commands.waiting import (
-    UNCONFIRMED,
-    add_waiting,
-    outcome_text,
-    outcome_value,
-    seconds_of,
-)
+from app.operator.arguments import add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.destination.desired_state import request_state
-from app.operator.operations.journal_access import Journal
+from app.operator.output import print_answer
+from app.operator.request import UNCONFIRMED, add_waiting, outcome_text, outcome_value, seconds_of
+from app.operator.terminal import operator
 from app.settings.model import load
 from tables.state.operator.control import DesiredState
 

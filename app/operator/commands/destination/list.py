@@ -10,14 +10,14 @@ import argparse
 import sys
 from typing import Any
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import aligned_table, print_answer
+from app.operator.arguments import add_format
+from app.operator.event_loop import run_operation
 from app.operator.operations.destination.listing import (
     NOT_LED,
     ListedDestination,
     list_destinations,
 )
+from app.operator.output import aligned_table, print_answer
 from app.settings.model import load
 from tables.state.operator.control import DesiredState
 

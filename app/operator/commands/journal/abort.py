@@ -10,15 +10,15 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.operator.commands.arguments import add_destination, add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer
+from app.operator.arguments import add_destination, add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import journal_of
 from app.operator.operations.journal.open_transactions import (
     TopicPartition,
     end_transaction,
     list_open,
 )
-from app.operator.operations.journal_access import journal_of
+from app.operator.output import print_answer
 from app.settings.model import load
 from connectors.errors import UsageError
 from connectors.kafka.reading.open_transactions import OpenTransaction

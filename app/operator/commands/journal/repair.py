@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from app.operator.commands.arguments import add_destination, add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator
-from app.operator.commands.output import print_answer
+from app.operator.arguments import add_destination, add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import journal_of
 from app.operator.operations.journal.repair import RewrittenRecord, repair
-from app.operator.operations.journal_access import journal_of
+from app.operator.output import print_answer
+from app.operator.terminal import operator
 from app.settings.model import load
 
 

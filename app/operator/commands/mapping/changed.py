@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from app.operator.commands.output import time_text
 from app.operator.operations.mapping.versions import NewVersion
+from app.operator.output import time_text
 from tables.rules.mapping.differences import Difference
 from tables.rules.mapping.stored_version import StoredVersion
 

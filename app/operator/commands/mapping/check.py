@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from app.operator.commands.arguments import add_format, parse_table
-from app.operator.commands.output import print_answer
+from app.operator.arguments import add_format, parse_table
 from app.operator.operations.mapping.check import CheckedMapping, checked_mapping
+from app.operator.output import print_answer
 from connectors.mysql.ddl.definition import TableName
 from tables.rules.mapping.mapping import MappedTable
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
+from app.operator.arguments import add_format
 from app.operator.commands.mapping.changed import difference_lines, difference_values
-from app.operator.commands.output import print_answer
+from app.operator.event_loop import run_operation
 from app.operator.operations.mapping.versions import given_mapping, mapping_store
+from app.operator.output import print_answer
 from app.settings.model import Settings, load
 from tables.rules.mapping.differences import Difference, differences
 

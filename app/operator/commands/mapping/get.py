@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
+from app.operator.arguments import add_format
 from app.operator.commands.mapping.changed import version_value
-from app.operator.commands.output import print_answer, time_text
+from app.operator.event_loop import run_operation
 from app.operator.operations.mapping.versions import mapping_store, version_of
+from app.operator.output import print_answer, time_text
 from app.settings.model import Settings, load
 from connectors.errors import printed
 from tables.rules.mapping.stored_version import StoredVersion

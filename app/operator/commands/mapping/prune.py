@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer
+from app.operator.arguments import add_format
+from app.operator.event_loop import run_operation
 from app.operator.operations.mapping.versions import mapping_store
+from app.operator.output import print_answer
 from app.settings.model import Settings, load
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
+from app.operator.arguments import add_format
 from app.operator.commands.mapping.changed import stored_lines, stored_value
-from app.operator.commands.operator import operator
-from app.operator.commands.output import print_answer
+from app.operator.event_loop import run_operation
 from app.operator.operations.mapping.versions import NewVersion, mapping_store, store_mapping
+from app.operator.output import print_answer
+from app.operator.terminal import operator
 from app.settings.mapping import read_mapping
 from app.settings.model import Settings, load
 
@@ -41,14 +41,14 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Store it."""
-    new = run_operation(_stored(load(), options))
+    new = run_operation(_stored(load(), options, operator()))
     print_answer(options.format, stored_value(new), stored_lines(new))
     return 0
 
 
-async def _stored(settings: Settings, options: argparse.Namespace) -> NewVersion:
+async def _stored(settings: Settings, options: argparse.Namespace, by: str) -> NewVersion:
     mapping = read_mapping(options.mapping)
     async with mapping_store(settings) as store:
         return await store_mapping(
-            settings, store, mapping, by=operator(), why=options.why, after=options.after
+            settings, store, mapping, by=by, why=options.why, after=options.after
         )

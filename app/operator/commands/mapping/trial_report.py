@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.operator.commands.output import aligned_table, time_text
 from app.operator.operations.mapping.trial.comparison import Respect
 from app.operator.operations.mapping.trial.published import STATEMENTS
 from app.operator.operations.mapping.trial.shown_values import ShownField
@@ -16,6 +15,7 @@ from app.operator.operations.mapping.trial.tally import (
     TableDifferences,
 )
 from app.operator.operations.mapping.trial.trial import Trial
+from app.operator.output import aligned_table, time_text
 from connectors.mysql.ddl.definition import TableName
 
 _HEAD = ("OLD", "NEW", "EQUAL", *(respect.value.upper() for respect in Respect), "TABLE")

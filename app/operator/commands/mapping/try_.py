@@ -11,11 +11,9 @@ import re
 import sys
 from pathlib import Path
 
-from app.operator.commands.arguments import add_format, parse_position
-from app.operator.commands.event_loop import run_operation
+from app.operator.arguments import add_format, parse_position
 from app.operator.commands.mapping.trial_report import trial_lines, trial_value
-from app.operator.commands.operator import report_unreachable
-from app.operator.commands.output import print_answer
+from app.operator.event_loop import run_operation
 from app.operator.operations.mapping.trial.start import (
     AtCursor,
     LastMinutes,
@@ -23,6 +21,8 @@ from app.operator.operations.mapping.trial.start import (
     TrialStart,
 )
 from app.operator.operations.mapping.trial.trial import Trial, TrialRequest, try_mapping
+from app.operator.output import print_answer
+from app.operator.terminal import report_unreachable
 from app.settings.model import load
 from connectors.errors import UsageError, printed
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Latest

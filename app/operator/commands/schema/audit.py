@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import (
+from app.operator import arguments
+from app.operator.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operator.event_loop import run_operation
+from app.operator.operations.schema.statement_log import Filters, filtered_records, record_kind
+from app.operator.output import (
     aligned_table,
     position_text,
     print_answer,
@@ -18,8 +20,6 @@ from app.operator.commands.output import (
     shortened,
     time_text,
 )
-from app.operator.commands.schema.history_source import ReadByName, from_journal, history_reader
-from app.operator.operations.schema.statement_log import Filters, filtered_records, record_kind
 from tables.history.record import SchemaRecord
 
 

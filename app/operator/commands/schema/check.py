@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import difference_value, print_answer
+from app.operator import arguments
 from app.operator.commands.schema.history_source import ReadByName, from_journal
+from app.operator.event_loop import run_operation
 from app.operator.operations.schema.server_check import (
     Pause,
     ServerComparison,
     compare_with_server,
 )
+from app.operator.output import difference_value, print_answer
 from app.settings.model import load
 from connectors.mysql.schema.baseline import Baseline
 
@@ -40,14 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_format(parser)
 
 
-async def read_server_tables(destination: str) -> Baseline:
+def read_server_tables(destination: str) -> Awaitable[Baseline]:
     """Return the server's present tables."""
     # Only here is the journal read for the current source.
-    from app.operator.commands.operator import report_unreachable
-    from app.operator.operations.journal_access import Journal
+    from app.operator.journal_access import Journal
     from app.operator.operations.schema.server_tables import read_source_tables
+    from app.operator.terminal import report_unreachable
 
-    return await read_source_tables(Journal.of(load(), destination), report_unreachable)
+    return read_source_tables(Journal.of(load(), destination), report_unreachable)
 
 
 def run(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import difference_value, print_answer
+from app.operator import arguments
 from app.operator.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operator.event_loop import run_operation
 from app.operator.operations.schema.definitions import compare_definitions
+from app.operator.output import difference_value, print_answer
 from tables.history.record import TableState
 
 

@@ -9,19 +9,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import (
-    aligned_table,
-    difference_value,
-    position_text,
-    print_answer,
-    quarantine_lines,
-    quarantine_value,
-    record_value,
-    time_text,
-)
+from app.operator import arguments
 from app.operator.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operator.event_loop import run_operation
 from app.operator.operations.schema.destination_history import ReadHistory
 from app.operator.operations.schema.statement_log import record_kind
 from app.operator.operations.schema.table_history import (
@@ -30,6 +20,16 @@ from app.operator.operations.schema.table_history import (
     TableSummary,
     table_history,
     table_summaries,
+)
+from app.operator.output import (
+    aligned_table,
+    difference_value,
+    position_text,
+    print_answer,
+    quarantine_lines,
+    quarantine_value,
+    record_value,
+    time_text,
 )
 from connectors.mysql.ddl.definition import TableName
 from tables.history.record import Known

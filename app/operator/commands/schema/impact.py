@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer
+from app.operator import arguments
 from app.operator.commands.schema.history_source import ReadByName, from_journal
-from app.operator.operations.destination_check import check_destination
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import check_destination
 from app.operator.operations.mapping.in_force import with_mapping_in_force
 from app.operator.operations.schema.file_catalog import file_catalog
 from app.operator.operations.schema.impact import (
@@ -28,6 +27,7 @@ from app.operator.operations.schema.impact import (
     judge,
 )
 from app.operator.operations.schema.statement_text import statements
+from app.operator.output import print_answer
 from app.settings.model import Settings, load
 from connectors.errors import SettingsError, UsageError, printed
 from connectors.mysql.binlog import sql_modes

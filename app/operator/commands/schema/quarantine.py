@@ -6,15 +6,15 @@ import argparse
 import json
 import sys
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import given_value, print_answer, time_text
-from app.operator.operations.journal_access import Journal
+from app.operator import arguments
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.schema.quarantine import (
     QuarantineList,
     QuarantineStatus,
     list_quarantined,
 )
+from app.operator.output import given_value, print_answer, time_text
 from app.settings.model import load
 from tables.state.quarantine import Entry
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import print_answer
+from app.operator import arguments
 from app.operator.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operator.event_loop import run_operation
 from app.operator.operations.schema.definitions import rebuild_statements
+from app.operator.output import print_answer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -10,12 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator, report_unreachable
-from app.operator.commands.output import print_answer
-from app.operator.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
-from app.operator.operations.journal_access import Journal
+from app.operator import arguments
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.mapping.in_force import with_mapping_in_force
 from app.operator.operations.schema.resolve import (
     Altered,
@@ -29,6 +26,9 @@ from app.operator.operations.schema.resolve import (
     find_waiting_table,
     resolve,
 )
+from app.operator.output import print_answer
+from app.operator.request import UNCONFIRMED, add_waiting, done_text, seconds_of
+from app.operator.terminal import operator, report_unreachable
 from app.settings.model import load
 from connectors.errors import UsageError, printed
 

@@ -10,9 +10,11 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import (
+from app.operator import arguments
+from app.operator.commands.schema.history_source import ReadByName, from_journal, history_reader
+from app.operator.event_loop import run_operation
+from app.operator.operations.schema.definitions import table_at
+from app.operator.output import (
     position_text,
     position_value,
     print_answer,
@@ -22,8 +24,6 @@ from app.operator.commands.output import (
     table_value,
     time_text,
 )
-from app.operator.commands.schema.history_source import ReadByName, from_journal, history_reader
-from app.operator.operations.schema.definitions import table_at
 from connectors.mysql.ddl.definition import TableName
 from tables.history.record import Dropped, Known, TableState, Unresolved
 

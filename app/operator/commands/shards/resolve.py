@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator
-from app.operator.commands.output import print_answer
+from app.operator.arguments import add_format
 from app.operator.commands.shards.show import add_logical_table
-from app.operator.commands.waiting import add_timeout, done_text
+from app.operator.event_loop import run_operation
 from app.operator.operations.shards.resolve import WantedDecision, resolve
+from app.operator.output import print_answer
+from app.operator.request import add_timeout, done_text
+from app.operator.terminal import operator
 from app.settings.model import load
 from tables.history.logical_schemas.decisions import Verb
 

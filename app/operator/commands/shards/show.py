@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from app.operator.commands.arguments import add_format, parse_table
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import aligned_table, print_answer, time_text
+from app.operator.arguments import add_format, parse_table
+from app.operator.event_loop import run_operation
 from app.operator.operations.shards.view import published_table, published_tables
+from app.operator.output import aligned_table, print_answer, time_text
 from app.settings.model import load
 from tables.history.logical_schemas.published import PublishedSchema
 

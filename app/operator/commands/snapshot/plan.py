@@ -9,12 +9,12 @@ import argparse
 import json
 import sys
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import report_unreachable
-from app.operator.operations.journal_access import Journal
+from app.operator import arguments
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.load_plan import plan_load
 from app.operator.operations.mapping.in_force import with_mapping_in_force
+from app.operator.terminal import report_unreachable
 from app.settings.model import load
 from connectors.errors import UsageError
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator, report_unreachable
-from app.operator.commands.output import print_answer
-from app.operator.commands.waiting import UNCONFIRMED, add_waiting, seconds_of
-from app.operator.operations.journal_access import Journal
+from app.operator import arguments
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.mapping.in_force import with_mapping_in_force
 from app.operator.operations.snapshot.request import (
     RequestedSnapshots,
     WantedSnapshot,
     request_snapshots,
 )
+from app.operator.output import print_answer
+from app.operator.request import UNCONFIRMED, add_waiting, seconds_of
+from app.operator.terminal import operator, report_unreachable
 from app.settings.model import load
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 

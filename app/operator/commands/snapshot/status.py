@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from app.operator.commands import arguments
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import aligned_table, print_answer
-from app.operator.operations.journal_access import Journal
+from app.operator import arguments
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.snapshot.progress import ProgressReader, SnapshotProgress
+from app.operator.output import aligned_table, print_answer
 from app.settings.model import load
 from connectors.errors import printed
 

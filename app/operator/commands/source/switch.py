@@ -6,13 +6,13 @@ import argparse
 import json
 import sys
 
-from app.operator.commands.arguments import add_destination, add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.operator import operator
-from app.operator.commands.output import print_answer
-from app.operator.commands.waiting import UNCONFIRMED, add_waiting, done_text, seconds_of
-from app.operator.operations.journal_access import Journal
+from app.operator.arguments import add_destination, add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
 from app.operator.operations.source_switch import SwitchOutcome, request_switch
+from app.operator.output import print_answer
+from app.operator.request import UNCONFIRMED, add_waiting, done_text, seconds_of
+from app.operator.terminal import operator
 from app.settings.model import load
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.confirmation import ask_for_name
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import aligned_table, print_answer
+from app.operator.arguments import add_format
+from app.operator.event_loop import run_operation
 from app.operator.operations.subscriber.move import GroupMove, PartitionMove, make_move
+from app.operator.output import aligned_table, print_answer
+from app.operator.terminal import ask_for_name
 from app.settings.model import Settings
 from aqueduct_client.errors import InvalidSubscription
 from aqueduct_client.topics import split_table, table_topic

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.arguments import add_format
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import aligned_table, print_answer
+from app.operator.arguments import add_format
+from app.operator.event_loop import run_operation
 from app.operator.operations.subscriber.groups import ListedGroup, list_groups
+from app.operator.output import aligned_table, print_answer
 from app.settings.model import load
 
 

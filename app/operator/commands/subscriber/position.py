@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from app.operator.commands.event_loop import run_operation
-from app.operator.commands.output import aligned_table, print_answer, time_text
 from app.operator.commands.subscriber.arguments import add_group, topic_of
+from app.operator.event_loop import run_operation
 from app.operator.operations.subscriber.position import PartitionPosition, read_position
+from app.operator.output import aligned_table, print_answer, time_text
 from app.settings.model import load
 
 _HEAD = ["topic", "partition", "offset", "end", "lag", "epoch", "seq", "committed", "gtid"]

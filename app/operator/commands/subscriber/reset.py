@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.commands.event_loop import run_operation
 from app.operator.commands.subscriber.arguments import (
     add_confirmation,
     add_group,
     make_and_report,
     topic_of,
 )
+from app.operator.event_loop import run_operation
 from app.operator.operations.subscriber.move import plan_reset
 from app.settings.model import load
 

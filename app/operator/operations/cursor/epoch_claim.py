@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.journal_verification import Verification
 from app.worker.destination.takeover.published_check import Published

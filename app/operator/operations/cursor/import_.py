@@ -9,15 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.consequences import Effect
 from app.operator.operations.cursor.epoch_claim import Change
 from app.operator.operations.cursor.move import Move, moved_cursor, plan_move
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import (
-    ReachableSource,
-    ReportUnreachable,
-    reachable_source,
-)
+from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from app.worker.destination.background import in_its_own_thread
 from connectors.mysql.lookup.start import check, in_current_terms
 from connectors.mysql.position import SourceOffset

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.consequences import Effect, move_effect
 from app.operator.operations.cursor.epoch_claim import Change, ChangeReason, commit_change
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import ReachableSource
+from app.operator.source_connection import ReachableSource
 from app.worker.destination.background import in_its_own_thread
 from connectors.errors import HistoryTooShort, PositionUnknown
 from connectors.mysql.position import SourceOffset

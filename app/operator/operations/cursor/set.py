@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.consequences import Effect
 from app.operator.operations.cursor.epoch_claim import Change
 from app.operator.operations.cursor.move import Move, moved_cursor, plan_move
-from app.operator.operations.journal_access import Journal
 from app.operator.operations.snapshot.replacing import replacing_requests
-from app.operator.operations.source_connection import (
-    ReachableSource,
-    ReportUnreachable,
-    reachable_source,
-)
+from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from app.worker.destination.background import in_its_own_thread
 from connectors.errors import SourceDiverged
 from connectors.mysql.lookup.start import AtCoordinates, AtTime, Start, first_offset

@@ -13,9 +13,9 @@ import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 
+from app.operator.journal_access import Journal
 from app.operator.operations.cursor.epoch_claim import Change, ChangeReason, commit_change
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import ReportUnreachable, reachable_source
+from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.worker.destination.background import in_its_own_thread
 from connectors.errors import AlreadyPast, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet

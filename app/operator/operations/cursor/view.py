@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from tables.state.cursor import Cursor
 from tables.state.operator.interventions import Intervention
 from tables.state.operator.skips import Skip

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from app.operator.operations.journal_access import write_notes
+from app.operator.journal_access import write_notes
 from app.worker.destination.takeover.committed_state import committed_state
 from connectors.errors import TopicGone, UsageError
 from connectors.kafka.topics.topics import Topics

@@ -11,8 +11,8 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.request_outcome import Outcome, send_request
+from app.operator.journal_access import Journal
+from app.operator.request import Outcome, send_request
 from tables.state.operator.control import Control, DesiredState
 
 

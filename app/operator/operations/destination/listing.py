@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.operator.journal_access import Journal
 from app.operator.operations.destination.worker_status import WorkerAt, read_statuses
-from app.operator.operations.journal_access import Journal
 from app.settings.model import Settings
 from app.worker.coordination.cluster_view import View, read_views
 from app.worker.coordination.znodes import Nodes

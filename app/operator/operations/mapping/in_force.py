@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from app.audit.routes_in_force import RoutesInForce, Stretch
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.operator.operations.mapping.versions import mapping_store, with_stored_mapping
 from app.settings.model import Settings
 from app.worker.mapping_versions.store import MappingStore

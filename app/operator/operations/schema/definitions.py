@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.operator.operations.given_position import GivenPosition
+from app.operator.arguments import GivenPosition
 from app.operator.operations.schema.destination_history import ReadHistory
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.show_create import create_table

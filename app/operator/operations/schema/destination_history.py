@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from app.operator.operations.given_position import GivenPosition
+from app.operator.arguments import GivenPosition
 from connectors.errors import HistoryTooShort
 from connectors.mysql.ddl.definition import TableName
 from tables.history.history import SchemaHistory

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.worker.pipeline.gather.parked_event import key_of
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.mysql.ddl.definition import TableName

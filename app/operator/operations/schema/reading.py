@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.operator.operations.destination_check import check_destination
+from app.operator.journal_access import check_destination
 from app.operator.operations.schema.destination_history import BEGIN, DestinationHistory
 from app.settings.model import Settings
 from app.worker.destination.background import in_its_own_thread

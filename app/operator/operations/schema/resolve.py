@@ -13,9 +13,9 @@ import uuid
 from dataclasses import dataclass
 from functools import partial
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.request_outcome import not_tried_error
-from app.operator.operations.source_connection import ReportUnreachable, reachable_source
+from app.operator.journal_access import Journal
+from app.operator.request import not_tried_error
+from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.worker.destination.background import in_its_own_thread
 from app.worker.pipeline.gather.parked_event import is_of_rows, key_of
 from app.worker.pipeline.hidden_statement import hidden_table
@@ -146,8 +146,8 @@ async def resolve(
         source=_SOURCES[type(definition)],
     )
     began = time.monotonic()
-    await journal.write(note_of(resolution))
-    tried = None if wait is None else await _wait_until_tried(journal, resolution, wait, began)
+    offset = await journal.write(note_of(resolution))
+    tried = None if wait is None else await _tried(journal, resolution, offset, wait, began)
     return WrittenResolution(resolution=resolution, tried=tried)
 
 
@@ -227,14 +227,16 @@ async def _lacks_row(journal: Journal, resolution: Resolution) -> bool:
     return not any(one.key == key and is_of_rows(one.headers) for one in records)
 
 
-async def _wait_until_tried(
-    journal: Journal, resolution: Resolution, seconds: float, began: float
+async def _tried(
+    journal: Journal, resolution: Resolution, offset: int, seconds: float, began: float
 ) -> ResolutionOutcome:
     def is_tried(state: DestinationState) -> bool:
-        entry = state.quarantine.entries[resolution.name]
-        return entry.resolution == resolution.id and entry.outcome is not Outcome.RELEASING
+        entry = state.quarantine.entries.get(resolution.name)
+        if entry is None or entry.resolution != resolution.id:
+            return False
+        return entry.outcome is not Outcome.RELEASING
 
-    state = await journal.wait(is_tried, seconds)
+    state = await journal.wait(is_tried, after=offset, seconds=seconds)
     if state is None:
         if await _lacks_row(journal, resolution):
             raise NotApplied(
@@ -244,6 +246,7 @@ async def _wait_until_tried(
                 table=".".join(resolution.name),
             )
         raise await not_tried_error(journal, "schema resolve", seconds)
-    worker = state.leader.worker if state.leader is not None else None
+    leader = (await journal.latest_state()).leader
+    worker = leader.worker if leader is not None else None
     entry = state.quarantine.entries[resolution.name]
     return ResolutionOutcome(entry=entry, worker=worker, seconds=time.monotonic() - began)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import ReportUnreachable, reachable_source
+from app.operator.journal_access import Journal
+from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.settings.model import Settings
 from app.worker.destination.background import in_its_own_thread
 from app.worker.wiring import source_address

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.operator.operations.given_position import GivenPosition
+from app.operator.arguments import GivenPosition
 from app.operator.operations.schema.destination_history import DestinationHistory, ReadHistory
 from connectors.mysql.ddl.definition import TableName
 from tables.history.position import AtTime

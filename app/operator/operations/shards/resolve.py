@@ -11,9 +11,9 @@ import time
 import uuid
 from dataclasses import dataclass, field, replace
 
-from app.operator.operations.journal_access import write_note
-from app.operator.operations.not_applied_reason import why_not_applied
+from app.operator.journal_access import write_note
 from app.operator.operations.shards.view import published_table
+from app.operator.request import why_not_applied
 from app.settings.model import Settings
 from app.worker.wiring import kafka_client, topic_plans
 from connectors.errors import AqueductError, NotApplied, RequestReplaced, UsageError

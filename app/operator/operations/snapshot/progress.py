@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.operator.journal_access import Journal
 from app.operator.operations.destination.worker_status import WorkerAt, read_statuses
-from app.operator.operations.journal_access import Journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

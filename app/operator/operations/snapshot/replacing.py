@@ -10,8 +10,8 @@ import time
 import uuid
 from functools import partial
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import ReachableSource
+from app.operator.journal_access import Journal
+from app.operator.source_connection import ReachableSource
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.takeover.initial_snapshots import unsupported
 from connectors.mysql.ddl.definition import TableName

@@ -12,13 +12,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.request_outcome import not_tried_error
-from app.operator.operations.source_connection import (
-    ReachableSource,
-    ReportUnreachable,
-    reachable_source,
-)
+from app.operator.journal_access import Journal
+from app.operator.request import not_tried_error
+from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.takeover.initial_snapshots import unsupported
 from connectors.errors import UsageError
@@ -50,6 +46,8 @@ class RequestedSnapshots:
     """The written requests, and the states after them; no states if that was not waited for."""
 
     requests: tuple[SnapshotRequest, ...]
+    offset: int
+    """That of the first of them in the journal."""
     applied: tuple[TableSnapshot, ...] | None
 
 
@@ -96,9 +94,9 @@ async def request_snapshots(
         )
         for database, table in names
     )
-    await journal.write_all(map(note_of, requests))
-    applied = None if wait is None else await _applied(journal, requests, wait)
-    return RequestedSnapshots(requests=requests, applied=applied)
+    offset = await journal.write_all(map(note_of, requests))
+    applied = None if wait is None else await _applied(journal, requests, offset, wait)
+    return RequestedSnapshots(requests=requests, offset=offset, applied=applied)
 
 
 def _known(state: DestinationState) -> Collection[TableName]:
@@ -203,7 +201,7 @@ async def _check_readable(
 
 
 async def _applied(
-    journal: Journal, requests: Sequence[SnapshotRequest], seconds: float
+    journal: Journal, requests: Sequence[SnapshotRequest], offset: int, seconds: float
 ) -> tuple[TableSnapshot, ...]:
     """The states once a worker has applied all requests."""
 
@@ -211,7 +209,7 @@ async def _applied(
         known = state.snapshots.all
         return all(one.name in known and known[one.name].request == one.id for one in requests)
 
-    state = await journal.wait(are_applied, seconds)
+    state = await journal.wait(are_applied, after=offset, seconds=seconds)
     if state is None:
         raise await not_tried_error(journal, f"snapshot {requests[0].action.value}", seconds)
     return tuple(state.snapshots.all[one.name] for one in requests)

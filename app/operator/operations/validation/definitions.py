@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.audit.topics.topics import Schemas, Versions
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.operator.operations.mapping.in_force import PresentMapping, mapping_in_force
 from app.operator.operations.mapping.trial.side import known_tables
 from app.operator.validation.rows.errors import NotComparable

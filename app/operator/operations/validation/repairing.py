@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.operator.operations.snapshot.request import WantedSnapshot, request_snapshots
-from app.operator.operations.source_connection import ReportUnreachable
 from app.operator.operations.validation.validation import Validation
+from app.operator.source_connection import ReportUnreachable
 from app.operator.validation.rows.errors import NotRepaired
 from app.operator.validation.rows.repair import RequestRows, request_removal, request_repair
 from app.operator.validation.rows.table_result import TableResult
@@ -90,14 +90,15 @@ class _Requests:
         wanted = WantedSnapshot(
             action=SnapshotAction.START, tables=(table,), where=condition, removes=removes
         )
-        await request_snapshots(
+        requested = await request_snapshots(
             self.journal, wanted, self.report, by=self.by, wait=_APPLIED_SECONDS
         )
 
         def has_ended(state: DestinationState) -> bool:
-            return not state.snapshots.all[table].is_pending
+            one = state.snapshots.all.get(table)
+            return one is not None and not one.is_pending
 
-        state = await self.journal.wait(has_ended, _READ_SECONDS)
+        state = await self.journal.wait(has_ended, after=requested.offset, seconds=_READ_SECONDS)
         one = state.snapshots.all[table] if state is not None else None
         if one is None or one.state is not SnapshotState.DONE:
             why = (

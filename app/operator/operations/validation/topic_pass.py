@@ -15,9 +15,9 @@ from itertools import count
 
 from app.audit.topics.claim_checks import Claims
 from app.audit.topics.shares import Shares
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import ReachableSource
+from app.operator.journal_access import Journal
 from app.operator.operations.validation.definitions import Definitions, definitions_now
+from app.operator.source_connection import ReachableSource
 from app.operator.validation.rows.errors import NotComparable, TableChanged
 from app.operator.validation.rows.extra_rows import ExtraRows
 from app.operator.validation.rows.folded_topic import FoldedTopic, UnknownVersion

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.source_connection import ReportUnreachable, reachable_source
+from app.operator.journal_access import Journal
 from app.operator.operations.validation.definitions import Definitions, definitions_now
 from app.operator.operations.validation.topic_pass import TopicPass
+from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.operator.validation.rows.errors import NotComparable, SourceMoved
 from app.operator.validation.rows.published_position import PublishedPosition
 from app.operator.validation.rows.table_result import TableResult

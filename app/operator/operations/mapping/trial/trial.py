@@ -13,7 +13,7 @@ from collections.abc import Mapping as Names
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.operator.operations.mapping.in_force import PresentMapping, mapping_in_force
 from app.operator.operations.mapping.trial.reading import (
     TrialReading,
@@ -36,11 +36,7 @@ from app.operator.operations.mapping.trial.start import (
     trial_offset,
 )
 from app.operator.operations.mapping.trial.tally import Counts, TableDifferences, Tally
-from app.operator.operations.source_connection import (
-    ReachableSource,
-    ReportUnreachable,
-    reachable_source,
-)
+from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from app.settings.mapping import read_mapping
 from app.settings.model import Settings
 from app.worker.destination.background import in_its_own_thread

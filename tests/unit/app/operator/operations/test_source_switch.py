@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from app.operator.operations import request_outcome
+from app.operator import request as request_outcome
 from app.operator.operations.source_switch import request_switch
 from connectors.errors import NotApplied, UsageError
 from tables.journal_format import Entry as Note
 from tables.state.operator.source_choice import Current, SourceRequest, note_of
-from tests.unit.app.operator.operations.journals import MemoryJournal, journal
+from tests.unit.app.operator.journals import MemoryJournal, journal
 
 
 def tried_by_a_worker(made: MemoryJournal, **more: Any) -> None:

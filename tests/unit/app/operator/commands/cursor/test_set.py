@@ -36,7 +36,7 @@ class World:
         asked = SimpleNamespace(plan=plan, initialized_state=self._begun)
         monkeypatch.setattr(cursor_set, "load", lambda: None)
         monkeypatch.setattr("app.operator.commands.cursor.set.Journal.of", lambda *_: asked)
-        monkeypatch.setattr("app.operator.operations.source_connection.read_facts", self._facts)
+        monkeypatch.setattr("app.operator.source_connection.read_facts", self._facts)
         monkeypatch.setattr("app.operator.operations.cursor.set.first_offset", self._taken)
 
     async def _begun(self) -> DestinationState:

@@ -6,7 +6,7 @@ import pytest
 
 from tables.history.codec.journal_records import history_records
 from tables.history.record import Given
-from tests.unit.app.operator.commands.histories import DAY_MS, Asked, Story, story
+from tests.unit.app.operator.histories import DAY_MS, Asked, Story, story
 from tests.unit.tables.made import ORDERS, UUID, at, between, table
 
 ANNA = Given(by="anna", ts_ms=1_795_000_000_000, source="definition")

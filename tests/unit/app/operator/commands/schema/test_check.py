@@ -15,7 +15,7 @@ from app.operator.operations.schema.destination_history import DestinationHistor
 from connectors.mysql.ddl.definition import Database, Index, Server, Table, TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.baseline import Baseline
-from tests.unit.app.operator.commands.histories import Story, describe, options_of, story
+from tests.unit.app.operator.histories import Story, describe, options_of, story
 from tests.unit.tables.made import LATIN, SERVER, UTF8, UUID, column, offset, table
 
 LOWER = Server(version=(9, 7, 4), lower_case_table_names=2)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.operator.commands import groups
-from tests.unit.app.operator.commands.histories import Asked, describe, options_of, story
+from app.operator import command_line as groups
+from tests.unit.app.operator.histories import Asked, describe, options_of, story
 from tests.unit.tables.made import UUID
 
 LIFE = (

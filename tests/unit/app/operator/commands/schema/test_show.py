@@ -7,7 +7,7 @@ import pytest
 from connectors.errors import HistoryTooShort, PositionUnknown
 from tables.history.record import Given
 from tables.state.quarantine import GIVE_UP, Entry, Outcome, note_of
-from tests.unit.app.operator.commands.histories import Asked, describe, options_of, story
+from tests.unit.app.operator.histories import Asked, describe, options_of, story
 from tests.unit.tables.made import ORDERS, OTHER, UUID, at
 
 

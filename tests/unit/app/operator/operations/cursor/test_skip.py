@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from app.operator.operations import source_connection
+from app.operator import source_connection
 from app.operator.operations.cursor import skip as module
 from app.operator.operations.cursor.skip import NamedTransaction, plan_skip
 from connectors.errors import AlreadyPast, PositionWithin, SourceDiverged, UsageError
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server.facts import ServerFacts
-from tests.unit.app.operator.operations.journals import cursor, journal
+from tests.unit.app.operator.journals import cursor, journal
 
 UUID = "11111111-1111-1111-1111-111111111111"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.operator.operations.destination.desired_state import request_state
 from tables.state.operator.control import Control, DesiredState
-from tests.unit.app.operator.operations.journals import MemoryJournal, journal
+from tests.unit.app.operator.journals import MemoryJournal, journal
 
 
 async def requested(made: MemoryJournal, desired: DesiredState | None) -> Control:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.operator.operations.mapping import versions
 from app.operator.operations.mapping.in_force import (
     PresentMapping,

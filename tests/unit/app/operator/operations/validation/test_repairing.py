@@ -75,9 +75,11 @@ async def test_one_whose_snapshot_has_failed_is_repaired_by_the_next_run(
         *[SimpleNamespace(state=SnapshotState.DONE, error=None, is_pending=False)] * 5,
     ]
 
-    async def requested(*_: Any, **__: Any) -> None: ...
+    async def requested(*_: Any, **__: Any) -> Any:
+        return SimpleNamespace(offset=7)
 
-    async def wait(has_ended: Callable[[Any], bool], _: float) -> Any:
+    async def wait(has_ended: Callable[[Any], bool], *, after: int, **_: float) -> Any:
+        assert after == 7
         state = SimpleNamespace(snapshots=SimpleNamespace(all=dict.fromkeys(NAMES, ends.pop(0))))
         assert has_ended(state)
         return state

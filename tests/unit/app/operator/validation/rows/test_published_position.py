@@ -17,7 +17,7 @@ from tables.journal_format import TOMBSTONE, encoded
 from tables.state.cursor import Cursor, Resume
 from tables.state.cursor_fold import cursor_key
 from tables.state.journal.partition import JournalPartition
-from tests.unit.app.operator.operations.journals import cursor
+from tests.unit.app.operator.journals import cursor
 
 GTIDS = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7")
 PARTITION = ("aq.__journal", 2)

@@ -16,7 +16,7 @@ from connectors.errors import SourceLost
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.stream.chunk import Chunk
 from tests import made
-from tests.unit.app.operator.operations.journals import address
+from tests.unit.app.operator.journals import address
 from tests.unit.app.operator.operations.mapping.trial.test_start import facts
 
 OFFSET = SourceOffset(server_uuid="uuid-a", coordinates=made.START)

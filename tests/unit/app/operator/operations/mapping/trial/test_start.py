@@ -25,7 +25,7 @@ from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Lat
 from connectors.mysql.lookup.transaction_spans import Span
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import Replica, ServerFacts, SourceAddress
-from tests.unit.app.operator.operations.journals import address, cursor
+from tests.unit.app.operator.journals import address, cursor
 from tests.unit.app.worker.pipeline.history import CHARSETS
 
 FILES = {"b.000001": (4, 100, 200), "b.000002": (), "b.000003": (4, 50)}

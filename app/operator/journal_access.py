@@ -1,4 +1,5 @@
-"""The journal of one destination, as operations read it and write requests to it.
+"""The journal of one destination, as commands read it, write requests to it, and wait for a worker's
+answer.
 
 Invariant: only committed records are read, and nothing is taken over; the worker continues
 meanwhile.
@@ -7,20 +8,20 @@ meanwhile.
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from app.operator.operations.destination_check import check_destination
 from app.settings.model import Settings
 from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.committed_state import committed_state, whole_state
 from app.worker.merge.plan import UNIT as MERGE
 from app.worker.wiring import destination_plan, is_mapped, kafka_client, merge_plans, topic_plans
-from connectors.errors import StateUnknown, UsageError
+from connectors.errors import AqueductError, StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.tail import Tail
 from connectors.kafka.topics.topics import Topics
 from connectors.wire import journal_topic
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
@@ -28,7 +29,7 @@ from tables.journal_format import Entry as Note
 from tables.state.journal.partition import JournalPartition
 from tables.state.journal.state import DestinationState
 
-_POLL_SECONDS = 0.5
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,22 +108,24 @@ class Journal:
         """Add a record, which every worker receives; return its offset."""
         return await write_note(self.plan.journal, note)
 
-    async def write_all(self, notes: Iterable[Note]) -> None:
-        """Add several records at once, or none of them."""
-        await write_notes(self.plan.journal, notes)
+    async def write_all(self, notes: Iterable[Note]) -> int:
+        """Add several records at once, or none of them; return the offset of the first."""
+        return (await write_notes(self.plan.journal, notes))[0]
 
     async def wait(
-        self, reached: Callable[[DestinationState], bool], seconds: float
+        self, reached: Callable[[DestinationState], bool], *, after: int, seconds: float
     ) -> DestinationState | None:
-        """Return the state once it is as wanted; None on time-out."""
-        deadline = time.monotonic() + seconds
-        while True:
-            state = await self._state(whole_history=False)
-            if reached(state):
-                return state
-            if time.monotonic() >= deadline:
-                return None
-            await asyncio.sleep(_POLL_SECONDS)
+        """Return the state that the records after an offset make, once it is as wanted; None on time-out."""
+        state = DestinationState(self.plan.name)
+
+        def take(record: StoredRecord) -> DestinationState | None:
+            state.apply(record)
+            return state if reached(state) else None
+
+        try:
+            return await wait_for_record(self.plan.journal, after, take, seconds)
+        except TimeoutError:
+            return None
 
 
 def journal_of(settings: Settings, name: str) -> JournalPartition:
@@ -141,6 +144,42 @@ def journal_of(settings: Settings, name: str) -> JournalPartition:
     if name not in plans:
         raise UsageError(f"the settings have no merge {name!r}, only: {', '.join(sorted(plans))}")
     return plans[name].journal
+
+
+async def wait_for_record(
+    journal: JournalPartition, after: int, take: Callable[[StoredRecord], T | None], seconds: float
+) -> T:
+    """Return what ``take`` makes of the records after an offset, once it makes anything of one.
+
+    Raises TimeoutError, or the AqueductError that ``take`` raises.
+    """
+    found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def receive(_: int, record: StoredRecord) -> None:
+        if found.done():
+            return
+        try:
+            answer = take(record)
+        except AqueductError as error:
+            found.set_exception(error)
+        else:
+            if answer is not None:
+                found.set_result(answer)
+
+    tail = Tail(
+        options=journal.options,
+        topic=journal.topic,
+        partitions=(journal.number,),
+        take=receive,
+        start={journal.number: after + 1},
+    )
+    reading = asyncio.create_task(tail.run())
+    try:
+        async with asyncio.timeout(max(seconds, 0)):
+            return await found
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
 
 
 async def write_note(journal: JournalPartition, note: Note) -> int:
@@ -163,3 +202,10 @@ async def write_notes(journal: JournalPartition, notes: Iterable[Note]) -> list[
             return [int((await one).offset) for one in sent]
     finally:
         await producer.discard()
+
+
+def check_destination(settings: Settings, destination: str) -> None:
+    """Raise UsageError if the settings have no such destination."""
+    if destination not in settings.destinations:
+        known = ", ".join(sorted(settings.destinations))
+        raise UsageError(f"the settings have no destination {destination!r}, only: {known}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.worker.destination.plan import Source
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.lookup.start import Earliest
@@ -55,15 +55,19 @@ class MemoryJournal:
         return self.folded
 
     async def _write(self, note: Note) -> int:
+        offset = len(self.written)
         for key, value in [note, *self.answer(note)]:
             self.folded.apply(StoredRecord(key, value, len(self.written)))
             self.written.append((key, value))
-        return len(self.written) - 1
+        return offset
 
     async def _wait(
-        self, reached: Callable[[DestinationState], bool], _seconds: float
+        self, reached: Callable[[DestinationState], bool], *, after: int, **_: float
     ) -> DestinationState | None:
-        return self.folded if reached(self.folded) else None
+        later = DestinationState("shop")
+        for offset, (key, value) in list(enumerate(self.written))[after + 1 :]:
+            later.apply(StoredRecord(key, value, offset))
+        return later if reached(later) else None
 
 
 def journal() -> MemoryJournal:

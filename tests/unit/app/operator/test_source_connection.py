@@ -7,12 +7,12 @@ from typing import cast
 
 import pytest
 
-from app.operator.operations import source_connection
-from app.operator.operations.source_connection import UnreachableSource, reachable_source
+from app.operator import source_connection
+from app.operator.source_connection import UnreachableSource, reachable_source
 from connectors.errors import NoSourceFits, SourceLost
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.state.operator.source_choice import Current, SourceChoice
-from tests.unit.app.operator.operations.journals import MemoryJournal, journal
+from tests.unit.app.operator.journals import MemoryJournal, journal
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app import __main__ as program
-from app.operator.commands.groups import GROUPS, UNGROUPED, command, ungrouped_command
+from app.operator.command_line import GROUPS, UNGROUPED, command, ungrouped_command
 from app.version import __version__
 from connectors.errors import KafkaLost, TransactionOpen
 
@@ -124,7 +124,7 @@ def test_options_and_tables_come_in_any_order(
         given.append(options)
         return 0
 
-    monkeypatch.setattr(start, "run", run)
+    monkeypatch.setattr(program, "command", lambda *_: start._replace(run=run))
     assert program.main(["snapshot", "start", *words]) == 0
     (options,) = given
     assert (options.destination, options.where, options.replace) == ("shop", "a = 1", True)
@@ -138,7 +138,7 @@ def test_arguments_that_may_be_missing_keep_their_defaults(monkeypatch: pytest.M
         given.append(options)
         return 0
 
-    monkeypatch.setattr(diff, "run", run)
+    monkeypatch.setattr(program, "command", lambda *_: diff._replace(run=run))
     for words in (["3"], ["3", "4"], ["3", "--format", "json", "4"]):
         assert program.main(["mapping", "diff", *words]) == 0
     assert [one.new for one in given] == ["newest", "4", "4"]

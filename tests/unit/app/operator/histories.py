@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.operator.commands import groups
+from app.operator import command_line as groups
 from app.operator.commands.schema.history_source import ReadByName
 from app.operator.operations.schema.destination_history import DestinationHistory
 from connectors.mysql.ddl.definition import Server, Session

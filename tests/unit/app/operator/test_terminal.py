@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from app.operator.commands.confirmation import ask_for_name
+from app.operator.terminal import ask_for_name
 from connectors.errors import NotConfirmed
 
 

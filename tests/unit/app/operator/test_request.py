@@ -1,7 +1,8 @@
-"""The outcome of a request, from the journal records after it."""
+"""Requests: the outcome from the journal records after one, its text, and how long it is waited for."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.operator.operations import request_outcome
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.request_outcome import send_request
+from app.operator import journal_access, request
+from app.operator.journal_access import Journal
+from app.operator.request import Outcome, outcome_text, outcome_value, send_request
 from connectors.errors import NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
@@ -48,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
                     self._take(2, StoredRecord(*note, number))
                 await asyncio.Event().wait()
 
-        monkeypatch.setattr(request_outcome, "Tail", Tail)
+        monkeypatch.setattr(journal_access, "Tail", Tail)
 
         async def workers(*_: object) -> str:
             return "no worker runs"
@@ -56,11 +57,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
         async def write(_: object) -> int:
             return OFFSET
 
-        monkeypatch.setattr(request_outcome, "why_not_applied", workers)
-        plan = SimpleNamespace(name="shop")
-        journal = SimpleNamespace(
-            settings=None, plan=plan, options={}, topic="t", partition=2, write=write
-        )
+        monkeypatch.setattr(request, "why_not_applied", workers)
+        partition = SimpleNamespace(options={}, topic="t", number=2)
+        plan = SimpleNamespace(name="shop", journal=partition)
+        journal = SimpleNamespace(settings=None, plan=plan, write=write)
         return cast(Journal, journal)
 
     return made
@@ -108,3 +108,36 @@ async def test_another_request_replaces_it_by_name(asked: Callable[..., Journal]
 
 async def test_without_waiting_nothing_is_said_of_workers(asked: Callable[..., Journal]) -> None:
     assert await send_request(asked(), CONTROL, wait=None) is None
+
+
+def outcome(state: str, error: str | None = None) -> Outcome:
+    applied = Applied(
+        destination="shop", worker="a", address="a:1", request=7, state=state, error=error,
+        epoch=3, ts_ms=2,
+    )  # fmt: skip
+    return Outcome(applied=applied, seconds=1.23456)
+
+
+def test_an_outcome_names_the_worker_and_the_time() -> None:
+    found = outcome("PAUSED")
+    assert outcome_text(found) == "PAUSED, applied by worker a (a:1) after 1.2 s"
+    assert outcome_value(found) == {
+        "worker": "a",
+        "address": "a:1",
+        "state": "PAUSED",
+        "error": None,
+        "epoch": 3,
+        "seconds": 1.235,
+    }
+
+
+def test_a_failure_names_its_error() -> None:
+    found = outcome("FAILED", "PositionGone: so")
+    assert outcome_text(found).endswith(": PositionGone: so")
+    assert outcome_value(found)["error"] == "PositionGone: so"
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "inf"])
+def test_a_time_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="--no-wait"):
+        request._seconds(text)

@@ -1,27 +1,30 @@
-"""The groups of commands and their modules, so that none is imported before it is called.
+"""The groups of commands and their modules, so that none is imported before it is called; and the parser
+of one command, whose arguments and options may come in any order.
 
-Invariant: a module named here has ``configure`` and ``run``; it is named as the command, in its
-group's folder or, for a command in no group, in this one.
+argparse by itself gives all positional arguments their values at the first of them, so that of
+``DEST --where X TABLE`` the last one would be unknown.
+
+Invariant: what argparse accepts is parsed as argparse does it.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from keyword import iskeyword
-from typing import Protocol, cast
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
-class Command(Protocol):
-    """The interface of a command's module."""
+class Command(NamedTuple):
+    """A command of a module."""
 
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Add its arguments."""
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Run it; return the exit code. An AqueductError is reported to the operator in one message."""
+    configure: Callable[[argparse.ArgumentParser], object]
+    """Adds its arguments."""
+    run: Callable[[argparse.Namespace], int]
+    """Runs it; returns the exit code. An AqueductError is reported to the operator in one message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,8 @@ class Group:
     help: str
     commands: Mapping[str, str]
     """Each command's name with its line of help."""
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """Commands that are not in the group's own module, each with the one that it is in."""
 
 
 GROUPS: Mapping[str, Group] = {
@@ -130,6 +135,8 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
+UNGROUPED_MODULES: Mapping[str, str] = {}
+
 UNGROUPED: Mapping[str, str] = {
     "import-canal": "turn Canal's configuration into settings, a mapping and a report; needs no server",
     "import-debezium": "turn a Debezium connector into settings, a mapping and a report; needs no server",
@@ -140,12 +147,49 @@ UNGROUPED: Mapping[str, str] = {
 
 
 def command(group: str, name: str) -> Command:
-    """Import the module of a command: ``app.operator.commands.<group>.<name>``, with ``_`` for ``-``, and
-    appended to a name that is a keyword."""
+    """Import the module of a command, and return ``configure_<name>`` and ``run_<name>`` of it."""
+    known = GROUPS[group]
+    found = known.modules.get(name, group).replace("-", "_")
+    if Path(__file__).with_name(f"{found}.py").exists():
+        return _command(found, name)
     module = f"{name}_" if iskeyword(name) else name
-    return cast(Command, import_module(f"app.operator.commands.{group}.{module}".replace("-", "_")))
+    return _of_module(import_module(f"app.operator.commands.{group}.{module}".replace("-", "_")))
 
 
 def ungrouped_command(name: str) -> Command:
-    """Import the module of a command in no group: ``app.operator.commands.<name>``, with ``_`` for ``-``."""
-    return cast(Command, import_module(f"app.operator.commands.{name.replace('-', '_')}"))
+    """Import the module of a command in no group, and return its functions."""
+    if name in UNGROUPED_MODULES:
+        return _command(UNGROUPED_MODULES[name], name)
+    return _of_module(import_module(f"app.operator.commands.{name.replace('-', '_')}"))
+
+
+def _of_module(module: Any) -> Command:
+    return Command(module.configure, module.run)
+
+
+def _command(module: str, name: str) -> Command:
+    found, name = import_module(f"app.operator.{module}"), name.replace("-", "_")
+    return Command(getattr(found, f"configure_{name}"), getattr(found, f"run_{name}"))
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parses the words of a command; of a group of commands, it only chooses one."""
+
+    _is_parsing = False
+
+    def parse_known_args(  # type: ignore[override]  # argparse has overloads for its namespaces
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse the words, in whatever order; return those that it does not know too."""
+        # The method for any order calls this one, for the options and for the rest.
+        if self._is_parsing or self._has_commands():
+            return super().parse_known_args(args, namespace)
+        self._is_parsing = True
+        try:
+            found: tuple[Any, list[str]] = self.parse_known_intermixed_args(args, namespace)
+            return found
+        finally:
+            self._is_parsing = False
+
+    def _has_commands(self) -> bool:
+        return any(isinstance(one, argparse._SubParsersAction) for one in self._actions)

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from app.__main__ import INTERRUPTED
-from app.operator.commands.event_loop import run_operation
+from app.operator.event_loop import run_operation
 from connectors.errors import UsageError
 
 BLOCKED = """
 import signal, sys, threading, time
 from app import __main__ as program
-from app.operator.commands.event_loop import run_operation
+from app.operator.event_loop import run_operation
 from app.worker.destination.background import in_its_own_thread
 
 def work():

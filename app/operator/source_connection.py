@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.plan import Source
 from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused
