@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from app.settings.start import milliseconds
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset, parse_gtids
 from tables.history.position import AtGtid, AtTime, PositionQuery
@@ -72,6 +73,14 @@ def parse_position(text: str) -> GivenPosition:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a position; write {POSITION_FORMS}"
         ) from None
+
+
+def parse_time(text: str) -> int:
+    """Parse a time of ISO 8601 with a zone, or milliseconds since 1970; for argparse."""
+    try:
+        return milliseconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parse_table(text: str) -> TableName:

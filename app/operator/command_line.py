@@ -1,10 +1,11 @@
-"""The groups of commands and their modules, so that none is imported before it is called; and the parser
-of one command, whose arguments and options may come in any order.
+"""The command line: the groups of commands, the module of each command, and the parser of its words.
 
 argparse by itself gives all positional arguments their values at the first of them, so that of
 ``DEST --where X TABLE`` the last one would be unknown.
 
-Invariant: what argparse accepts is parsed as argparse does it.
+Invariant: a command is ``configure_<name>`` and ``run_<name>`` of its group's module, or of the one that the
+group names for it. It is imported when it is called, and no other; so each needs only what it uses. What
+argparse accepts is parsed as argparse does it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from keyword import iskeyword
-from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -70,6 +69,12 @@ GROUPS: Mapping[str, Group] = {
             "rebuild": "print the statements that recreate all tables",
             "replay": "read statements from files and print the resulting tables; needs no server",
         },
+        modules={
+            "quarantine": "quarantine",
+            "resolve": "quarantine",
+            "impact": "impact",
+            "replay": "replay",
+        },
     ),
     "snapshot": Group(
         help="the rows that exist already: read and published while changes are",
@@ -111,6 +116,7 @@ GROUPS: Mapping[str, Group] = {
             "prune": "remove the oldest versions",
             "try": "report what a new mapping would publish differently; nothing is switched",
         },
+        modules={"try": "trial.trial"},
     ),
     "shards": Group(
         help="the real tables of logical ones, and how they differ while they are altered one by one",
@@ -135,8 +141,6 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
-UNGROUPED_MODULES: Mapping[str, str] = {}
-
 UNGROUPED: Mapping[str, str] = {
     "import-canal": "turn Canal's configuration into settings, a mapping and a report; needs no server",
     "import-debezium": "turn a Debezium connector into settings, a mapping and a report; needs no server",
@@ -144,31 +148,23 @@ UNGROUPED: Mapping[str, str] = {
     "validate": "compare the source's present rows with the topics in Kafka, while the worker runs",
 }
 """Commands in no group, each with its line of help."""
+_UNGROUPED_MODULES = {"import-canal": "migration", "import-debezium": "migration"}
+"""Those of them whose module has another name."""
 
 
 def command(group: str, name: str) -> Command:
     """Import the module of a command, and return ``configure_<name>`` and ``run_<name>`` of it."""
-    known = GROUPS[group]
-    found = known.modules.get(name, group).replace("-", "_")
-    if Path(__file__).with_name(f"{found}.py").exists():
-        return _command(found, name)
-    module = f"{name}_" if iskeyword(name) else name
-    return _of_module(import_module(f"app.operator.commands.{group}.{module}".replace("-", "_")))
+    return _command(GROUPS[group].modules.get(name, group), name)
 
 
 def ungrouped_command(name: str) -> Command:
-    """Import the module of a command in no group, and return its functions."""
-    if name in UNGROUPED_MODULES:
-        return _command(UNGROUPED_MODULES[name], name)
-    return _of_module(import_module(f"app.operator.commands.{name.replace('-', '_')}"))
-
-
-def _of_module(module: Any) -> Command:
-    return Command(module.configure, module.run)
+    """Import the module of a command in no group, and return its two functions."""
+    return _command(_UNGROUPED_MODULES.get(name, name), name)
 
 
 def _command(module: str, name: str) -> Command:
-    found, name = import_module(f"app.operator.{module}"), name.replace("-", "_")
+    found = import_module(f"app.operator.{module.replace('-', '_')}")
+    name = name.replace("-", "_")
     return Command(getattr(found, f"configure_{name}"), getattr(found, f"run_{name}"))
 
 

@@ -18,7 +18,7 @@ from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.committed_state import committed_state, whole_state
 from app.worker.merge.plan import UNIT as MERGE
 from app.worker.wiring import destination_plan, is_mapped, kafka_client, merge_plans, topic_plans
-from connectors.errors import AqueductError, StateUnknown, UsageError
+from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
@@ -113,14 +113,14 @@ class Journal:
         return (await write_notes(self.plan.journal, notes))[0]
 
     async def wait(
-        self, reached: Callable[[DestinationState], bool], *, after: int, seconds: float
-    ) -> DestinationState | None:
-        """Return the state that the records after an offset make, once it is as wanted; None on time-out."""
+        self, read: Callable[[DestinationState], T | None], *, after: int, seconds: float
+    ) -> T | None:
+        """Return what ``read`` makes of the state that the records after an offset make; None on time-out."""
         state = DestinationState(self.plan.name)
 
-        def take(record: StoredRecord) -> DestinationState | None:
+        def take(record: StoredRecord) -> T | None:
             state.apply(record)
-            return state if reached(state) else None
+            return read(state)
 
         try:
             return await wait_for_record(self.plan.journal, after, take, seconds)
@@ -151,7 +151,7 @@ async def wait_for_record(
 ) -> T:
     """Return what ``take`` makes of the records after an offset, once it makes anything of one.
 
-    Raises TimeoutError, or the AqueductError that ``take`` raises.
+    Raises TimeoutError, or the error that ``take`` raises.
     """
     found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -160,7 +160,8 @@ async def wait_for_record(
             return
         try:
             answer = take(record)
-        except AqueductError as error:
+        except Exception as error:
+            # An error that ended the tail would be waited for in vain.
             found.set_exception(error)
         else:
             if answer is not None:

@@ -1,84 +1,75 @@
-"""A request to the workers: written to the journal, waited for, and its outcome as text.
+"""A request to the workers of a destination: written, waited for, and why it may not be applied.
 
-Invariant: success is a worker's report after it applied the request; the request in the journal
-alone is none. What ZooKeeper states of workers is only reported: if it does not answer, that is stated.
+Invariant: success is a worker's answer after it applied the request; the request in the journal alone is none.
+What ZooKeeper states of workers is only reported: if it does not answer, that is stated.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
-from app.operator.journal_access import Journal, wait_for_record
+from app.operator.journal_access import Journal
 from app.settings.model import Settings
 from app.worker.coordination.cluster_view import View, read_views
 from app.worker.coordination.znodes import Nodes
 from app.worker.wiring import coordination_plan
-from connectors.errors import AqueductError, NotApplied, RequestReplaced
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.errors import AqueductError, NotApplied
 from connectors.zookeeper.kazoo_session import opens
-from tables.state.operator.control import Control, DesiredState, control_in, note_of
-from tables.state.operator.request_outcome import OUTCOME, Applied, applied_in
+from tables.journal_format import Entry as Note
+from tables.state.journal.state import DestinationState
+from tables.state.operator.control import DesiredState
+
+T = TypeVar("T")
 
 TIMEOUT = 60.0
 UNCONFIRMED = "recorded; no worker has confirmed it yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The outcome of a request."""
+class Answer(Generic[T]):
+    """A worker's answer to a request."""
 
-    applied: Applied
+    value: T
+    worker: str | None
+    """The destination's leader."""
     seconds: float
-
-    @property
-    def is_reached(self) -> bool:
-        """Return whether the destination is in the requested state."""
-        return self.applied.state in ("RUNNING", "PAUSED", "STOPPED")
+    """The time from the request to the answer."""
+    offset: int
+    """That of the request's first record in the journal."""
 
 
-async def send_request(journal: Journal, control: Control, *, wait: float | None) -> Outcome | None:
-    """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
+async def answer_to(
+    journal: Journal,
+    notes: Sequence[Note],
+    answer: Callable[[DestinationState], T | None],
+    *,
+    what: str,
+    wait: float | None,
+) -> Answer[T] | None:
+    """Write the records of a request, and return what ``answer`` reads of the state that later records make.
 
-    Raises NotApplied if none did in time, RequestReplaced if another request came first.
+    ``what``: the request's name for an error. ``wait``: seconds; None: do not, and return None. Raises
+    NotApplied if no worker answered in time.
     """
     began = time.monotonic()
-    offset = await journal.write(note_of(control))
+    offset = await journal.write_all(notes)
     if wait is None:
         return None
-    applied: Applied | None = None
-
-    def take(record: StoredRecord) -> Applied | None:
-        nonlocal applied
-        applied = _applied(record, control, offset) or applied
-        return applied if applied is not None and applied.is_final else None
-
-    with suppress(TimeoutError):
-        await wait_for_record(journal.plan.journal, offset, take, wait - (time.monotonic() - began))
-    if applied is None:
-        raise await _not_applied(journal, control, wait)
-    return Outcome(applied=applied, seconds=time.monotonic() - began)
+    seconds = wait - (time.monotonic() - began)
+    value = await journal.wait(answer, after=offset, seconds=seconds)
+    if value is None:
+        raise await _not_applied(journal, what, wait)
+    leader = (await journal.latest_state()).leader
+    worker = leader.worker if leader is not None else None
+    took = time.monotonic() - began
+    return Answer(value=value, worker=worker, seconds=took, offset=offset)
 
 
-def _applied(record: StoredRecord, control: Control, offset: int) -> Applied | None:
-    """Return what a worker has made of a request; raise RequestReplaced for a request that came later."""
-    if record.key == note_of(control)[0]:
-        other = control_in(record)
-        raise RequestReplaced(
-            f"{other.desired.value}, requested by {other.by or 'an operator'}",
-            destination=other.destination,
-        )
-    if not record.key.startswith(OUTCOME.key(control.destination) + b"/"):
-        return None
-    applied = applied_in(record)
-    return applied if applied.request == offset else None
-
-
-async def not_tried_error(journal: Journal, what: str, seconds: float) -> NotApplied:
-    """Return the error that no worker has tried the request in time."""
+async def _not_applied(journal: Journal, what: str, seconds: float) -> NotApplied:
     desired = (await journal.latest_state()).control
     why = (
         f"the desired state is {desired.desired.value}, requested by {desired.by or 'an operator'}"
@@ -88,14 +79,6 @@ async def not_tried_error(journal: Journal, what: str, seconds: float) -> NotApp
     return NotApplied(
         f"{what} was recorded, but not applied within {seconds:g} s: {why}",
         destination=journal.plan.name,
-    )
-
-
-async def _not_applied(journal: Journal, control: Control, seconds: float) -> NotApplied:
-    return NotApplied(
-        f"{control.desired.value} was recorded, but not applied within {seconds:g} s: "
-        f"{await why_not_applied(journal.settings, journal.plan.name)}",
-        destination=control.destination,
     )
 
 
@@ -145,29 +128,6 @@ def add_waiting(parser: argparse.ArgumentParser) -> None:
 def seconds_of(options: argparse.Namespace) -> float | None:
     """Return the seconds to wait; None: do not."""
     return None if options.no_wait else options.timeout
-
-
-def outcome_text(outcome: Outcome) -> str:
-    """Return the outcome of a request as text."""
-    one = outcome.applied
-    address_text = f" ({one.address})" if one.address else ""
-    text = (
-        f"{one.state}, applied by worker {one.worker}{address_text} after {outcome.seconds:.1f} s"
-    )
-    return text if one.error is None or outcome.is_reached else f"{text}: {one.error}"
-
-
-def outcome_value(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome of a request as JSON."""
-    one = outcome.applied
-    return {
-        "worker": one.worker,
-        "address": one.address or None,
-        "state": one.state,
-        "error": None if outcome.is_reached else one.error,
-        "epoch": one.epoch or None,
-        "seconds": round(outcome.seconds, 3),
-    }
 
 
 def done_text(worker: str | None, seconds: float) -> str:

@@ -11,7 +11,6 @@ import argparse
 import os
 import sys
 
-from app.operator.operations.cursor.epoch_claim import ChangeReason
 from app.operator.source_connection import UnreachableSource
 from connectors.errors import NotConfirmed, printed
 
@@ -32,11 +31,6 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes-lose-changes", action="store_true", help="do not ask for confirmation"
     )
-
-
-def reason_of(options: argparse.Namespace) -> ChangeReason:
-    """Return the calling user and the reason."""
-    return ChangeReason(by=operator(), why=options.why)
 
 
 def confirm(options: argparse.Namespace, effect: str) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from app.operator import command_line as groups
-from app.operator.commands.schema.history_source import ReadByName
-from app.operator.operations.schema.destination_history import DestinationHistory
+from app.operator import command_line
+from app.operator.schema import DestinationHistory, ReadByName
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import SourceOffset
 from tables.history.codec.fold import OLDEST
@@ -83,7 +82,7 @@ def describe(made: Story, where: SourceOffset = END) -> ReadByName:
 def options_of(name: str, *words: str) -> argparse.Namespace:
     """A command's arguments after the destination's name."""
     parser = argparse.ArgumentParser()
-    groups.command("schema", name).configure(parser)
+    command_line.command("schema", name).configure(parser)
     return parser.parse_args(["shop", *words])
 
 
@@ -96,7 +95,7 @@ class Asked:
 
     def text(self, made: Story, *words: str, code: int = 0) -> list[str]:
         """The lines it prints."""
-        module: Any = groups.command("schema", self.name)
+        module: Any = command_line.command("schema", self.name)
         assert module.run(options_of(self.name, *words), describe(made)) == code
         return self.capsys.readouterr().out.splitlines()
 

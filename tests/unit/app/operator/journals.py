@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from app.operator.journal_access import Journal
 from app.worker.destination.plan import Source
@@ -16,6 +16,8 @@ from connectors.mysql.server.facts import SourceAddress
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
+
+T = TypeVar("T")
 
 
 def address(host: str) -> SourceAddress:
@@ -47,7 +49,7 @@ class MemoryJournal:
         made = SimpleNamespace(
             plan=plan, settings=settings, options={}, topic="aq.__journal", partition=0,
             state=self._state, latest_state=self._state, initialized_state=self._state, write=self._write,
-            wait=self._wait,
+            wait=self._wait, write_all=self._write_all,
         )  # fmt: skip
         return cast(Journal, made)
 
@@ -61,13 +63,19 @@ class MemoryJournal:
             self.written.append((key, value))
         return offset
 
+    async def _write_all(self, notes: Iterable[Note]) -> int:
+        offset = len(self.written)
+        for note in notes:
+            await self._write(note)
+        return offset
+
     async def _wait(
-        self, reached: Callable[[DestinationState], bool], *, after: int, **_: float
-    ) -> DestinationState | None:
+        self, read: Callable[[DestinationState], T | None], *, after: int, **_: float
+    ) -> T | None:
         later = DestinationState("shop")
         for offset, (key, value) in list(enumerate(self.written))[after + 1 :]:
             later.apply(StoredRecord(key, value, offset))
-        return later if reached(later) else None
+        return read(later)
 
 
 def journal() -> MemoryJournal:

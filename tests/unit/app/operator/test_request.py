@@ -10,16 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from app.operator import journal_access, request
-from app.operator.journal_access import Journal
-from app.operator.request import Outcome, outcome_text, outcome_value, send_request
+from app.operator import destination, journal_access, request
+from app.operator.destination import Outcome, outcome_text, outcome_value, send_request
+from app.operator.journal_access import Journal, wait_for_record
 from connectors.errors import NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
+from tables.state.journal.state import DestinationState
 from tables.state.operator.control import Control, DesiredState
 from tables.state.operator.control import note_of as control_note
 from tables.state.operator.request_outcome import Applied
 from tables.state.operator.request_outcome import note_of as applied_note
+from tables.state.operator.source_choice import Current
+from tables.state.operator.source_choice import note_of as source_note
 
 OFFSET = 7
 CONTROL = Control(destination="shop", desired=DesiredState.PAUSE, by="me", ts_ms=1)
@@ -57,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
         async def write(_: object) -> int:
             return OFFSET
 
-        monkeypatch.setattr(request, "why_not_applied", workers)
+        monkeypatch.setattr(destination, "why_not_applied", workers)
         partition = SimpleNamespace(options={}, topic="t", number=2)
         plan = SimpleNamespace(name="shop", journal=partition)
         journal = SimpleNamespace(settings=None, plan=plan, write=write)
@@ -141,3 +144,33 @@ def test_a_failure_names_its_error() -> None:
 def test_a_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="--no-wait"):
         request._seconds(text)
+
+
+async def test_an_answer_is_read_of_the_state_that_the_records_after_a_request_make(
+    asked: Callable[..., Journal],
+) -> None:
+    current = Current(
+        destination="shop", address="b:1", server_uuid="u", why="asked for", ts_ms=9, answers="id"
+    )
+
+    def read(state: DestinationState) -> str | None:
+        assert state.cursor is None
+        found = state.source_choice.current
+        return None if found is None else found.answers
+
+    plan = asked(applied("RUNNING"), source_note(current)).plan
+    journal = Journal(settings=cast(Any, None), plan=plan, options={})
+    assert await journal.wait(read, after=OFFSET, seconds=30) == "id"
+    asked(applied("RUNNING"))
+    assert await journal.wait(read, after=OFFSET, seconds=0.2) is None
+
+
+async def test_an_error_of_what_reads_an_answer_ends_the_wait(
+    asked: Callable[..., Journal],
+) -> None:
+    def take(_: StoredRecord) -> None:
+        raise ValueError("odd")
+
+    partition = asked(applied("RUNNING")).plan.journal
+    with pytest.raises(ValueError, match="odd"):
+        await wait_for_record(partition, OFFSET, take, 30)
