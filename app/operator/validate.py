@@ -11,6 +11,7 @@ but not all could be.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -414,7 +415,8 @@ def run_validate(options: argparse.Namespace) -> int:
             _repair(settings, found, repaired_by)
         if options.watch is None:
             break
-        time.sleep(options.watch)
+        # The loop sees an interrupt that another thread takes.
+        run_operation(asyncio.sleep(options.watch))
     if found.differences:
         return 1
     return 0 if found.is_complete else INCOMPLETE
