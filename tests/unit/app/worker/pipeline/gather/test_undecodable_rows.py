@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.operator.operations.dead_letters import StoredLetter
+from app.operator.dead_letters import StoredLetter
 from app.worker.pipeline.encode.dead_letter import dead_letter_fields
 from app.worker.pipeline.piece import Piece
 from connectors.errors import DeadLetterLimitReached, MalformedEvent
