@@ -7,7 +7,7 @@ read further back until it shows a wanted record, or its first record since the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ _FEW, _MORE = 32, 8
 """The number of offsets read at first, and its factor for each next time."""
 
 Wanted = Callable[[StoredRecord], bool]
+Away = Callable[[list[str]], Awaitable[Collection[str]]]
+"""Returns the topics among these that are not to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,18 @@ class _Progress:
 
 
 async def newest(
-    options: Mapping[str, Any], topics: Iterable[str], *, since_ms: int | None, wanted: Wanted
+    options: Mapping[str, Any],
+    topics: Iterable[str],
+    *,
+    since_ms: int | None,
+    wanted: Wanted,
+    away: Away | None = None,
 ) -> list[Newest]:
     """Return the newest of each partition of these topics that has a record since then; of all
     without a time.
+
+    ``away`` is asked only if there are topics of which a copy is not in sync, with these: a partition without a
+    leader cannot be read, and the end of a transaction may be missing where too few copies are in sync.
 
     Raises TransactionOpen if another producer's transaction stays open before an end, KafkaLost if
     an end is not reached otherwise. A missing topic has none.
@@ -73,7 +83,7 @@ async def newest(
     try:
         async with asyncio.timeout(_SILENCE) as limit:
             progress = _Progress(options, limit)
-            return await _newest(options, sorted(set(topics)), since_ms, wanted, progress)
+            return await _newest(options, sorted(set(topics)), since_ms, wanted, progress, away)
     except TimeoutError as error:
         raise KafkaLost("the ends of topics were not reached", topics=len(set(topics))) from error
     except KafkaError as error:
@@ -86,6 +96,7 @@ async def _newest(
     since_ms: int | None,
     wanted: Wanted,
     progress: _Progress,
+    away: Away | None,
 ) -> list[Newest]:
     consumer = AIOKafkaConsumer(
         **options,
@@ -97,7 +108,7 @@ async def _newest(
     found: dict[TopicPartition, StoredRecord] = {}
     try:
         await consumer.start()
-        spans = await _spans(options, consumer, topics, since_ms)
+        spans = await _spans(options, consumer, topics, since_ms, away)
         step = _FEW
         while spans:
             starts = {tp: max(low, end - step) for tp, (low, end) in spans.items()}
@@ -114,10 +125,25 @@ async def _newest(
 
 
 async def _spans(
-    options: Mapping[str, Any], consumer: AIOKafkaConsumer, topics: list[str], since_ms: int | None
+    options: Mapping[str, Any],
+    consumer: AIOKafkaConsumer,
+    topics: list[str],
+    since_ms: int | None,
+    away: Away | None,
 ) -> dict[TopicPartition, tuple[int, int]]:
     """The offsets of each partition between which its newest record is; those with none are omitted."""
     cluster = await consumer._client.fetch_all_metadata()
+    if away is not None:
+        short = [
+            name
+            for name in topics
+            if any(
+                len(one.isr) < len(one.replicas) or one.leader < 0
+                for one in cluster._partitions.get(name, {}).values()
+            )
+        ]
+        left_out = await away(short) if short else ()
+        topics = [name for name in topics if name not in left_out]
     partitions = [
         TopicPartition(topic, one)
         for topic in topics
