@@ -42,7 +42,6 @@ VALUES = {
     ("app.audit.truth.witness", "WitnessName"),
     ("app.worker.wiring", "central_store"),
     ("connectors.kafka.reading.open_transactions", "OpenTransaction"),
-    ("connectors.mysql.lookup.position_by_time", "utc_text"),
     ("connectors.mysql.lookup.start", "FIRST_EVENT"),
     ("connectors.mysql.lookup.start", "AfterGtids"),
     ("connectors.mysql.lookup.start", "AtCoordinates"),

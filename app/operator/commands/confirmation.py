@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from connectors.errors import NotConfirmed, printed
+from connectors.errors import NotConfirmed
+from wire.text import printed
 
 
 def ask_for_name(name: str, effect: str, *, remedy: str = "", **context: str) -> None:

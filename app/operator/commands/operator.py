@@ -6,7 +6,7 @@ import os
 import sys
 
 from app.operator.operations.source_connection import UnreachableSource
-from connectors.errors import printed
+from wire.text import printed
 
 
 def operator() -> str:

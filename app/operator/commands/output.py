@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from connectors.errors import printed
 from connectors.mysql.ddl.definition import Index, Table
 from tables.history.diff import Difference, key_text
 from tables.history.position import HistoryPosition
 from tables.history.record import Given, SchemaRecord
 from tables.state.quarantine import Entry
+from wire.text import printed, utc
 
 _JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -41,8 +40,7 @@ def aligned_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 
 def time_text(ts_ms: int) -> str:
     """Return a time of the source's clock as text."""
-    moment = datetime.fromtimestamp(ts_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc(ts_ms)
 
 
 def shortened(text: str, most: int = 120) -> str:

@@ -27,8 +27,9 @@ from app.operator.operations.validation.validation import (
 )
 from app.operator.validation.rows.table_result import TableResult
 from app.settings.model import Settings, load
-from connectors.errors import UsageError, printed
+from connectors.errors import UsageError
 from connectors.mysql.select.load_limits import LoadLimits
+from wire.text import printed
 
 INCOMPLETE = 3
 _PROGRESS_SECONDS = 10.0

@@ -22,11 +22,11 @@ from app.worker.wiring import destination_plan, is_mapped, kafka_client, merge_p
 from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
-from connectors.wire import journal_topic
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
 from tables.state.journal.partition import JournalPartition
 from tables.state.journal.state import DestinationState
+from wire.topics import journal_topic
 
 _POLL_SECONDS = 0.5
 

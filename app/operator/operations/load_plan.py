@@ -19,11 +19,12 @@ from app.operator.operations.validation.validation import wanted_tables
 from app.operator.validation.rows.errors import NotComparable
 from app.worker.destination.background import in_its_own_thread
 from app.worker.pipeline.gather.captured_tables import CapturedTable
-from connectors.errors import SnapshotUnsupported, TableUnreadable, printed
+from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.select.empty_tables import empty_tables
 from connectors.mysql.server.facts import SourceAddress
 from tables.rules.mapping.rules import DEBEZIUM
+from wire.text import printed
 
 FORM = 1
 FORM_WITH_REFUSED = 2

@@ -14,7 +14,7 @@ from app.operator.commands.output import print_answer
 from app.operator.operations.cursor.view import CursorView, read_cursor
 from app.operator.operations.journal_access import Journal
 from app.settings.model import load
-from connectors.mysql.lookup.position_by_time import utc_text
+from wire.text import utc
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if found["source"] is not None:
         source = found["source"]
         lines.append(
-            f"source      {source['address']} since {utc_text(source['ts_ms'])}: {source['why']}"
+            f"source      {source['address']} since {utc(source['ts_ms'])}: {source['why']}"
         )
     if cursor["resume"] is not None:
         resume = cursor["resume"]
@@ -73,7 +73,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"skip        {skip['transaction']}: {done}")
     for one in found["interventions"]:
         lines.append(
-            f"changed     {utc_text(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
+            f"changed     {utc(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
             f"from {one['before'] or 'nothing'} to {one['after']} ({one['effect']}): {one['why']}"
         )
     return lines

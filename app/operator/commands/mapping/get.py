@@ -11,8 +11,8 @@ from app.operator.commands.mapping.changed import version_value
 from app.operator.commands.output import print_answer, time_text
 from app.operator.operations.mapping.versions import mapping_store, version_of
 from app.settings.model import Settings, load
-from connectors.errors import printed
 from tables.rules.mapping.stored_version import StoredVersion
+from wire.text import printed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

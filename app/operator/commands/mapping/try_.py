@@ -24,9 +24,10 @@ from app.operator.operations.mapping.trial.start import (
 )
 from app.operator.operations.mapping.trial.trial import Trial, TrialRequest, try_mapping
 from app.settings.model import load
-from connectors.errors import UsageError, printed
+from connectors.errors import UsageError
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Latest
 from connectors.mysql.position import Coordinates, parse_gtids
+from wire.text import printed
 
 DIFFERENT = 3
 _CURSOR = "cursor"

@@ -29,13 +29,14 @@ from app.operator.operations.schema.impact import (
 )
 from app.operator.operations.schema.statement_text import statements
 from app.settings.model import Settings, load
-from connectors.errors import SettingsError, UsageError, printed
+from connectors.errors import SettingsError, UsageError
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session
 from tables.history.impact.finding import Severity
 from tables.history.impact.impact import severest
 from tables.history.impact.text import as_text
+from wire.text import printed
 
 BREAKS = 3
 """The exit code of a statement that needs preparation before it is run."""

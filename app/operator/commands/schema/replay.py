@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 
 from app.operator.operations.schema.replay import ReplayedTables, replay
-from connectors.errors import printed
 from connectors.mysql.ddl.definition import Table
+from wire.text import printed
 
 WRONG_ARGUMENTS = 2
 _SUFFIX = ".jsonl"

@@ -30,7 +30,8 @@ from app.operator.operations.schema.resolve import (
     resolve,
 )
 from app.settings.model import load
-from connectors.errors import UsageError, printed
+from connectors.errors import UsageError
+from wire.text import printed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from app.operator.commands.output import aligned_table, print_answer
 from app.operator.operations.journal_access import Journal
 from app.operator.operations.snapshot.progress import ProgressReader, SnapshotProgress
 from app.settings.model import load
-from connectors.errors import printed
+from wire.text import printed
 
 _SECONDS = 1.0
 _BAR = 24

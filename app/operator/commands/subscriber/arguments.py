@@ -11,8 +11,8 @@ from app.operator.commands.event_loop import run_operation
 from app.operator.commands.output import aligned_table, print_answer
 from app.operator.operations.subscriber.move import GroupMove, PartitionMove, make_move
 from app.settings.model import Settings
+from aqueduct_client import topics
 from aqueduct_client.errors import InvalidSubscription
-from aqueduct_client.topics import split_table, table_topic
 from connectors.errors import UsageError
 
 _MOST_SHOWN = 8
@@ -40,7 +40,7 @@ def topic_of(options: argparse.Namespace, settings: Settings) -> str | None:
         topic: str | None = options.topic
         return topic
     try:
-        return table_topic(settings.prefix, *split_table(options.table))
+        return topics.topic_of(options.table, prefix=settings.prefix)[0]
     except InvalidSubscription as error:
         raise UsageError(error.detail) from None
 

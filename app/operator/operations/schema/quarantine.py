@@ -10,8 +10,8 @@ from app.operator.operations.journal_access import Journal
 from app.worker.pipeline.gather.parked_event import key_of
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import quarantine_topic
 from tables.state.quarantine import Entry
+from wire.topics import quarantine_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

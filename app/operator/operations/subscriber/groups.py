@@ -16,7 +16,7 @@ from connectors.errors import UsageError
 from connectors.kafka.group_positions import Offsets, group_names, group_offsets, group_state
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import read_all, topics
-from connectors.wire import merged_topic, schemas_topic, shard_topics, tag_topics
+from wire.topics import installations, merged_topic, schemas_topic, tag_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +95,7 @@ async def _foreign_topics(settings: Settings) -> set[str]:
     options = kafka_client(settings).options()
     existing = await topics(options)
     below = [
-        name.removesuffix("__journal")
-        for name in existing
-        if name.startswith(f"{settings.prefix}.") and name.endswith(".__journal")
+        f"{other}." for other in installations(existing) if other.startswith(f"{settings.prefix}.")
     ]
     found = {name for name in existing for other in below if name.startswith(other)}
     found -= {name for name in found if name.startswith(f"{settings.prefix}.__")}
@@ -107,11 +105,7 @@ async def _foreign_topics(settings: Settings) -> set[str]:
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
         if record.value:
             version = json.loads(record.value)
-            shares = shard_topics(settings.prefix, version["destination"])
-            topic = version["topic"]
-            if topic.startswith(shares):
-                topic = merged_topic(settings.prefix, version["destination"], topic)
-            found.discard(topic)
+            found.discard(merged_topic(settings.prefix, version["destination"], version["topic"]))
 
     await read_all(options, [(schemas_topic(settings.prefix), 0)], take)
     return found

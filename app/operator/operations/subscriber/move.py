@@ -17,10 +17,10 @@ from aqueduct_client.kafka import kafka_append, kafka_log
 from aqueduct_client.notes import Notes
 from aqueduct_client.records import Partition
 from aqueduct_client.start import Start, start_offsets
-from aqueduct_client.topics import subscribers_topic
 from connectors.errors import UsageError
 from connectors.kafka.group_positions import Offsets, delete_offsets, refuse_active, store_offsets
 from connectors.kafka.topics.topics import Topics
+from wire.topics import subscribers_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from app.operator.operations.mapping.trial.comparison import FieldDifference, Mi
 from app.operator.operations.mapping.trial.published import STATEMENTS
 from connectors.errors import AqueductError, MappingError, RowUnreadable, WitnessesDiffer
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import KEY_SHARD
 from tables.rules.masking.rules import MASKS
 from tables.rules.routes.routes import Route, Routes
+from wire.records import KEY_SHARD
 
 MASKED = "(masked)"
 HIDDEN = "(hidden)"

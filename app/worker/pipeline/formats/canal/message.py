@@ -10,16 +10,10 @@ from typing import Any
 
 from app.worker.pipeline.formats.canal.values import TextOf, sql_type, text_of, value_of
 from app.worker.pipeline.formats.column_kind import ColumnKind, kind_of
-from app.worker.pipeline.formats.shape import (
-    Envelope,
-    Shape,
-    Shaped,
-    ShapeRow,
-    subscribers_name,
-    truncate_statement,
-)
+from app.worker.pipeline.formats.shape import Envelope, Shape, Shaped, ShapeRow, truncate_statement
 from connectors.mysql.ddl.definition import TableName
 from tables.rules.table_version import TableVersion
+from wire.records import subscribers_name
 
 _TYPES = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE"}
 Texts = dict[str, str | None]

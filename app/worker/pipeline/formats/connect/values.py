@@ -18,7 +18,7 @@ import orjson
 
 from app.settings.connect_form import Modes
 from app.worker.pipeline.formats.column_kind import BYTES, GEOMETRIES, ColumnKind, kind_of
-from tables.rules.table_version import Column
+from wire.table_version import Column
 
 ValueOf = Callable[[Any], Any]
 Schema = dict[str, Any]

@@ -12,16 +12,10 @@ from typing import Any
 
 from app.worker.pipeline.formats.column_kind import kind_of
 from app.worker.pipeline.formats.maxwell.values import ValueOf, restored, value_of
-from app.worker.pipeline.formats.shape import (
-    Envelope,
-    Shape,
-    Shaped,
-    ShapeRow,
-    subscribers_name,
-    truncate_statement,
-)
+from app.worker.pipeline.formats.shape import Envelope, Shape, Shaped, ShapeRow, truncate_statement
 from connectors.mysql.ddl.definition import TableName
 from tables.rules.table_version import TableVersion
+from wire.records import subscribers_name
 
 _TYPES = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
 

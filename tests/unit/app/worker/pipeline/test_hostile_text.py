@@ -19,7 +19,6 @@ from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions.selected_rows import SelectedRows
 from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
 from connectors.store.registry import MemoryRegistry
-from connectors.wire import reading_id
 from tables.rules.mapping.yaml_form import from_yaml
 from tables.rules.routes.routes import Routes
 from tests import made
@@ -30,6 +29,7 @@ from tests.unit.app.worker.pipeline.history import Source
 from tests.unit.app.worker.pipeline.portions.test_inserted_rows import cursor
 from tests.unit.app.worker.pipeline.portions.test_selected_rows import packets, selected, watch
 from tests.unit.app.worker.pipeline.runs import RULES, pieces_of, run_stage, spec_of
+from wire.changes import reading_id
 
 FORMAT_NAMES = ("debezium", "canal", "maxwell", "avro")
 SIGNS = (

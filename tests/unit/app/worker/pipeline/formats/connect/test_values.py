@@ -9,7 +9,7 @@ import pytest
 
 from app.settings.connect_form import Modes
 from app.worker.pipeline.formats.connect.values import form_of
-from tables.rules.table_version import Column
+from wire.table_version import Column
 
 _WKB_POINT = "AQEAAAAAAAAAAADwPwAAAAAAAABA"
 _WKB_LINE = "AQIAAAACAAAAAAAAAAAAAEAAAAAAAADwPwAAAAAAABBAAAAAAAAACEA="
