@@ -17,7 +17,8 @@ from aqueduct_client.selection import Selection
 from aqueduct_client.start import Earliest, Start
 from aqueduct_client.subscriber import Subscriber, Turn
 from aqueduct_client.sync import SyncSubscriber
-from aqueduct_client.topics import schemas_topic, subscribers_topic, topic_of, topics_of
+from aqueduct_client.topics import topic_of, topics_of
+from wire.topics import subscribers_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ class Subscription:
             start=self.start,
             window=Window(self.dedup_window),
             outage=Outage(self.connect_timeout),
-            schemas=Schemas(logs, schemas_topic(self.prefix)),
+            schemas=Schemas(logs, self.prefix),
             notes=Notes(
                 logs=logs,
                 appends=partial(kafka_append, options),

@@ -50,7 +50,6 @@ from connectors.kafka.reading.record_source import source_of
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.landmark_search import find_landmark
-from connectors.mysql.lookup.position_by_time import utc_text
 from connectors.mysql.lookup.start import (
     FIRST_EVENT,
     AfterGtids,
@@ -76,6 +75,7 @@ from tables.state.operator.interventions import Intervention, note_of
 from tables.state.operator.skips import Skip
 from tables.state.operator.skips import note_of as skip_note
 from tables.state.operator.source_choice import Current
+from wire.text import utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ def _view_lines(found: dict[str, Any]) -> list[str]:
     if found["source"] is not None:
         source = found["source"]
         lines.append(
-            f"source      {source['address']} since {utc_text(source['ts_ms'])}: {source['why']}"
+            f"source      {source['address']} since {utc(source['ts_ms'])}: {source['why']}"
         )
     if cursor["resume"] is not None:
         resume = cursor["resume"]
@@ -159,7 +159,7 @@ def _view_lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"skip        {skip['transaction']}: {done}")
     for one in found["interventions"]:
         lines.append(
-            f"changed     {utc_text(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
+            f"changed     {utc(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
             f"from {one['before'] or 'nothing'} to {one['after']} ({one['effect']}): {one['why']}"
         )
     return lines

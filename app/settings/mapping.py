@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
 from app.settings.schema_registry import SchemaRegistrySettings
 from connectors.errors import MappingError
-from connectors.wire import MAX_TOPIC_LENGTH
 from tables.rules.mapping.documents import from_documents
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.rules import AVRO
 from tables.rules.mapping.yaml_form import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import masks
+from wire.topics import MAX_TOPIC_LENGTH
 
 _SUFFIX = ".json"
 

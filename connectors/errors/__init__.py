@@ -9,7 +9,6 @@ from __future__ import annotations
 from connectors.errors.base import AqueductError as AqueductError
 from connectors.errors.base import Faults as Faults
 from connectors.errors.base import Retry as Retry
-from connectors.errors.base import printed as printed
 from connectors.errors.claims import ClaimBucketGone as ClaimBucketGone
 from connectors.errors.claims import ClaimGone as ClaimGone
 from connectors.errors.claims import ClaimStoreDenied as ClaimStoreDenied

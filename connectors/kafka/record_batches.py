@@ -20,7 +20,8 @@ from aiokafka.record.util import calc_crc32c
 
 from connectors.kafka.compression import compress_fast
 from connectors.kafka.partitioner import partitions_of
-from connectors.wire import HEADER_CHANGE_ID, change_key
+from wire.changes import change_key
+from wire.records import HEADER_CHANGE_ID
 
 Headers = list[tuple[str, bytes]]
 Record = tuple[bytes | None, bytes | None, Headers]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from connectors.errors import printed
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from tables.history.position import HistoryPosition, PositionQuery, reached
 from tables.history.record import Dropped, Known, TableState, Unresolved
 from tables.history.timeline import Timeline
+from wire.text import printed
 
 Version = Table | Unresolved | Dropped | None
 """None: dropped by the step that made it."""

@@ -20,13 +20,14 @@ from app.audit.topics.topics import Described
 from app.audit.value_comparison import UNTOLD, Same, comparison
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import partition_of
-from connectors.wire import HEADER_CHANGE_ID, KEY_SHARD, change_key
 from tables.history.impact.impact import RouteOf
 from tables.rules.mapping.filters.predicate import Predicate, predicate
 from tables.rules.mapping.filters.syntax import row_filter
 from tables.rules.mapping.rules import Rules
 from tables.rules.masking.rules import MaskingRule
 from tables.rules.routes.routes import Route
+from wire.changes import change_key
+from wire.records import HEADER_CHANGE_ID, KEY_SHARD
 
 
 @dataclass(slots=True)

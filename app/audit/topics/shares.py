@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from connectors.wire import merged_topic, shard_topics
+from wire.topics import merged_topic, shard_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,6 @@ class Shares:
 
     def home(self, topic: str) -> str:
         """Return the topic that a share is merged into, and any other topic itself."""
-        if not self.is_share(topic):
-            return topic
         return merged_topic(self.prefix, self.destination, topic)
 
     def with_homes(self, topics: Iterable[str]) -> set[str]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, read_all, topics
-from connectors.wire import journal_topic, schemas_topic
-from tables.rules.table_version import Definition
 from tables.state.mapping_in_force import MAPPING, MappingsInForce
 from tables.state.snapshots.table_snapshot import SNAPSHOT, Snapshots
+from wire.table_version import Definition
+from wire.topics import journal_topic, schemas_topic
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -167,16 +167,9 @@ class Schemas:
             return
         value = orjson.loads(record.value)
         if value["destination"] == self.destination:
-            self.versions[value["database"], value["table"], value["version"]] = Described(
-                columns=tuple(column["name"] for column in value["columns"]),
-                types=tuple(column["type"] for column in value["columns"]),
-                charsets=tuple(column["charset"] for column in value["columns"]),
-                primary_key=tuple(value["primary_key"]),
-                topic=value["topic"],
-                partitions=value.get("partitions"),
-                ids=tuple(column.get("id") for column in value["columns"]),
-                initial=tuple(column.get("initial") for column in value["columns"]),
-                nullable=tuple(bool(column.get("nullable", True)) for column in value["columns"]),
+            described = Described.of(Definition.from_json(value))
+            self.versions[value["database"], value["table"], value["version"]] = replace(
+                described, topic=value["topic"], partitions=value.get("partitions")
             )
 
 

@@ -20,7 +20,7 @@ from app.worker.pipeline.formats.registry import names_real_table
 from connectors.mysql.ddl.definition import TableName
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.rules.routes.routes import Route
-from tables.rules.table_version import Definition
+from wire.table_version import Definition
 
 
 def stored(image: Image) -> bytes:

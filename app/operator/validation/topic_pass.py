@@ -33,7 +33,7 @@ from app.operator.validation.table_result import Kind, TableResult
 from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode.oversize import claim_store
 from app.worker.pipeline.formats.registry import form_named, incomparable
-from connectors.errors import SnapshotUnsupported, TableUnreadable, printed
+from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.kafka.reading.catching_up import Take, read_some, read_to_ends
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.kafka.reading.newest_records import newest
@@ -45,6 +45,7 @@ from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.random_key import random_keys
 from connectors.mysql.select.record_keys import RecordKeys
 from tables.rules.routes.routes import Route
+from wire.text import printed
 
 _MOST_ATTEMPTS = 5
 

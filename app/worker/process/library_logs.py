@@ -12,8 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.errors import AqueductError, printed
-from connectors.tracebacks import traceback_text
+from connectors.errors import AqueductError
+from wire.text import printed, traceback_text
 
 _OWN_PACKAGES = ("app", "connectors", "tables")
 
@@ -36,7 +36,7 @@ class _Traced(logging.LogRecord):
         super().__init__(*args, **kwargs)
         error = self.exc_info[1] if self.exc_info else None
         if error is not None:
-            self.exc_text = traceback_text(error)
+            self.exc_text = traceback_text(error, escaped=AqueductError)
 
 
 class _Line(_Traced):

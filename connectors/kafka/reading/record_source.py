@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.wire import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_GTID, HEADER_SEQ
+from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_GTID, HEADER_SEQ
 
 
 def format_of(record: StoredRecord) -> str | None:

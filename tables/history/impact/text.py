@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from connectors.errors import printed
 from tables.history.impact.finding import Severity
 from tables.history.impact.impact import Impact, severest
-from tables.history.impact.warehouse_rules import warehouse_path
+from wire.text import printed
+from wire.warehouse import warehouse_path
 
 NOTHING = "harmless: nothing changes for subscribers"
 

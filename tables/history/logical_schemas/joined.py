@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tables.history.impact.type_change import Kind, Relation, charset_relation, kind_of, relation
 from tables.history.logical_schemas.shard import Form
-from tables.rules.table_version import Column
+from wire.table_version import Column
 
 _CONTAINED = (Relation.SAME, Relation.WIDER)
 

@@ -14,12 +14,12 @@ from enum import Enum
 from typing import Any
 
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import WIRE_VERSION
 from tables.history.logical_schemas.changes import Change, Kind, changes_of
 from tables.history.logical_schemas.decisions import Decision, InForce, Verb
 from tables.history.logical_schemas.joined import contains_all, joined_form
 from tables.history.logical_schemas.shard import Form, Shard
-from tables.rules.table_version import without_chosen_width
+from wire.records import WIRE_VERSION
+from wire.table_version import without_chosen_width
 
 _NOTHING = InForce()
 _TYPE = re.compile(r"[a-z]+(\(.+\))?( unsigned)?|decimal\(\d+,\d+\)( unsigned)?")

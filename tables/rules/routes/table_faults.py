@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from connectors.wire import KEY_SHARD
 from tables.rules.mapping.rules import CONNECT, UNNAMED_FORMATS
 from tables.rules.mapping.version_check import version_faults
 from tables.rules.routes.routes import Route
+from wire.records import KEY_SHARD
 
 
 def table_faults(route: Route, types: Mapping[str, str], key: tuple[str, ...]) -> list[str]:

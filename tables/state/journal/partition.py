@@ -11,8 +11,8 @@ from typing import Any
 
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.kafka.topics.topics import TopicPlan
-from connectors.wire import journal_topic
 from tables.state.journal.state import DestinationState, partition_of
+from wire.topics import journal_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
