@@ -1,7 +1,7 @@
 """The sink's rules for column changes, so that their effect can be reported before it happens.
 
 Invariant: these are the sink's own rules, repeated because the worker imports nothing of it; a test
-compares the two. ``docs/sink.md`` describes them.
+compares the two. ``docs/sink/ddl.md`` describes them.
 """
 
 from __future__ import annotations

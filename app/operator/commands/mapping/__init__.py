@@ -1,1 +1,1 @@
-"""`python -m app mapping`: mappings of real tables to logical ones."""
+"""`mapping`: check a mapping, try it, and store, compare and restore its versions."""

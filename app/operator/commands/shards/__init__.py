@@ -1,1 +1,1 @@
-"""`python -m app shards`: the real tables of logical ones, how they differ, and decisions on that."""
+"""`shards`: show the real tables of logical ones and how they differ, and decide on that."""

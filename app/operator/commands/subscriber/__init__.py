@@ -1,1 +1,1 @@
-"""`subscriber`: groups of subscribers listed, and their positions shown and changed."""
+"""`subscriber`: list groups of subscribers, show their positions, and change them."""

@@ -1,1 +1,1 @@
-"""Mappings checked before a worker reads them."""
+"""Operations on mappings: check one before a worker reads it; its versions in ZooKeeper."""

@@ -1,1 +1,1 @@
-"""Groups of subscribers: where each is in its topics, and how to move it."""
+"""Operations on groups of subscribers: where each is in its topics, and how to move it."""

@@ -1,1 +1,1 @@
-"""Validation of a destination: what is compared, by which definitions, topic after topic."""
+"""Operations on validations: which tables are compared, by which definitions, topic after topic."""
