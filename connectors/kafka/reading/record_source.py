@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_GTID, HEADER_SEQ
+from wire.records import HEADER_FORMAT, HEADER_GTID, origin_in
 
 
 def format_of(record: StoredRecord) -> str | None:
@@ -30,9 +30,6 @@ def source_of(record: StoredRecord) -> dict[str, Any]:
         source = orjson.loads(record.value).get("source")
         return source if isinstance(source, dict) else {}
     headers = dict(record.headers)
-    return {
-        "name": headers[HEADER_DESTINATION].decode(),
-        "seq": int(headers[HEADER_SEQ]),
-        "epoch": int(headers[HEADER_EPOCH]),
-        "gtid": headers[HEADER_GTID].decode() if HEADER_GTID in headers else None,
-    }
+    name, epoch, seq = origin_in(headers)
+    gtid = headers[HEADER_GTID].decode() if HEADER_GTID in headers else None
+    return {"name": name, "seq": seq, "epoch": epoch, "gtid": gtid}
