@@ -68,7 +68,10 @@ def chunk(rows: list[Any], of: Table = ORDERS) -> ReadChunk:
         is_last=True,
         high=Coordinates("b.000001", 4),
         began_ms=1,
-        keys=tuple(made.key_literals(row, of.primary_key) for row in rows),
+        keys=tuple(
+            made.key_literals(row, of.primary_key)
+            for row in made.values.rows(packets_of(made.columns, rows))
+        ),
     )
 
 

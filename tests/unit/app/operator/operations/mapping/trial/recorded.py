@@ -12,10 +12,11 @@ from app.operator.operations.mapping.trial.side import Side
 from app.operator.operations.mapping.trial.tally import Tally
 from app.worker.pipeline.gather.captured_tables import Schema
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.rules.mapping.yaml_form import from_yaml

@@ -1,0 +1,144 @@
+"""FLOAT and DOUBLE.
+
+Invariant: a FLOAT is the shortest number that is the same 32-bit float; NaN and infinities are refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from math import isfinite
+from typing import Any
+
+from connectors.mysql.buffer import read_bytes
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.types.registry import (
+    BinlogType,
+    Convert,
+    Field,
+    FieldType,
+    Listed,
+    MappedColumn,
+    Reader,
+    Remembered,
+    SqlType,
+    fixed,
+    number_literal,
+    plain,
+    register,
+    unchanged,
+)
+
+_T = FieldType
+_FLOAT = struct.Struct("<f")
+
+
+def shortest_float32(raw: bytes) -> float:
+    """The 64-bit float with the fewest digits that rounds to these four bytes; 9 always suffice."""
+    value: float = _FLOAT.unpack(raw)[0]
+    if not isfinite(value):
+        raise ValueError(f"a FLOAT that is {value}")
+    # Below the normal range there are not even six digits of precision.
+    for digits in (6, 7, 8) if abs(value) >= _FLOAT_MIN_NORMAL else range(1, 9):
+        short = float(f"{value:.{digits}g}")
+        if abs(short) < _FLOAT_OVERFLOW and _FLOAT.pack(short) == raw:
+            return short
+    return float(f"{value:.9g}")
+
+
+_FLOAT_OVERFLOW = 2.0**128 - 2.0**103
+"""From here on a number rounds to infinity; FLT_MAX itself is half a step below."""
+_FLOAT_MIN_NORMAL = 2.0**-126
+
+
+def _float(_column: MappedColumn, _charsets: Charsets) -> Reader:
+    def read(data: bytes, at: int) -> tuple[float, int]:
+        raw, end = read_bytes(data, at, 4)
+        return shortest_float32(raw), end
+
+    return read
+
+
+def _float_field(_column: MappedColumn, _charsets: Charsets) -> Field:
+    return Field(value="$n[$a]", little=("4s",), bound=Remembered(shortest_float32))
+
+
+_DOUBLE = struct.Struct("<d")
+
+
+def _double(_column: MappedColumn, _charsets: Charsets) -> Reader:
+    def read(data: bytes, at: int) -> tuple[float, int]:
+        raw, end = read_bytes(data, at, 8)
+        value: float = _DOUBLE.unpack(raw)[0]
+        if not isfinite(value):
+            raise ValueError(f"a DOUBLE that is {value}")
+        return value, end
+
+    return read
+
+
+def _double_field(_column: MappedColumn, _charsets: Charsets) -> Field:
+    # Only for NaN and infinities is the difference to itself not 0.
+    return Field(value="$a if $a - $a == 0 else $n($a)", little=("d",), bound=_refused)
+
+
+def _refused(value: float) -> float:
+    raise ValueError(f"a DOUBLE that is {value}")
+
+
+def _float_text(_column: MappedColumn) -> Convert:
+    return lambda raw: repr(_FLOAT.unpack(raw)[0]).encode()
+
+
+def _double_text(_column: MappedColumn) -> Convert:
+    return lambda raw: repr(_DOUBLE.unpack(raw)[0]).encode()
+
+
+def _published_float(_column: MappedColumn, value: Any) -> str:
+    # The server compares a FLOAT as the double with the same value.
+    return _literal(_FLOAT.unpack(_FLOAT.pack(float(value)))[0])
+
+
+def _published_double(_column: MappedColumn, value: Any) -> str:
+    return _literal(float(value))
+
+
+def _literal(value: float) -> str:
+    text = repr(value)
+    # Without an exponent it would be a DECIMAL.
+    return text if "e" in text else f"{text}e0"
+
+
+register(
+    BinlogType(
+        code=_T.FLOAT,
+        reader=_float,
+        field=_float_field,
+        extent=fixed(4),
+        metadata_size=1,
+        listed=Listed.NUMBERS,
+        text=plain("float"),
+        packet_size=4,
+        packet_text=_float_text,
+        packet_image=unchanged,
+        literal=number_literal,
+        published_literal=_published_float,
+    ),
+    BinlogType(
+        code=_T.DOUBLE,
+        reader=_double,
+        field=_double_field,
+        extent=fixed(8),
+        metadata_size=1,
+        listed=Listed.NUMBERS,
+        text=plain("double"),
+        packet_size=8,
+        packet_text=_double_text,
+        packet_image=unchanged,
+        literal=number_literal,
+        published_literal=_published_double,
+    ),
+    named=(
+        SqlType(name="float", layout=lambda _kind, _mariadb: (_T.FLOAT, 4)),
+        SqlType(name="double", layout=lambda _kind, _mariadb: (_T.DOUBLE, 8)),
+    ),
+)

@@ -1,0 +1,229 @@
+"""Integers, years and bits.
+
+Invariant: a number on the wire is exactly the number in the table, and bits keep leading zeros.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from connectors.errors import UnsupportedEvent
+from connectors.mysql.buffer import read_bytes
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.types.registry import (
+    BinlogType,
+    Convert,
+    Field,
+    FieldType,
+    Kind,
+    Layout,
+    Listed,
+    MappedColumn,
+    Reader,
+    SqlType,
+    fixed,
+    number_literal,
+    plain,
+    register,
+    unchanged,
+)
+
+_T = FieldType
+
+
+def published_integer(_column: MappedColumn, value: Any) -> str:
+    """A number of a record as a literal."""
+    return str(int(value))
+
+
+def _integer(code: FieldType, width: int, formats: str) -> BinlogType:
+    """TINYINT to BIGINT; ``formats``: struct's, signed and unsigned."""
+
+    def reader(column: MappedColumn, _charsets: Charsets) -> Reader:
+        if column.unsigned is None:
+            raise UnsupportedEvent(
+                f"the binlog does not state whether column {column.name!r} is unsigned",
+                remedy="Upgrade the server, or leave the table out with a filter.",
+            )
+        signed = not column.unsigned
+
+        def read(data: bytes, at: int) -> tuple[int, int]:
+            raw, end = read_bytes(data, at, width)
+            return int.from_bytes(raw, "little", signed=signed), end
+
+        return read
+
+    def field(column: MappedColumn, _charsets: Charsets) -> Field:
+        format_ = formats[1 if column.unsigned else 0]
+        return Field(value="$a", little=(format_,), is_integer=True)
+
+    def text(column: MappedColumn) -> Convert:
+        signed = not column.unsigned
+        return lambda raw: b"%d" % int.from_bytes(raw, "little", signed=signed)
+
+    return BinlogType(
+        code=code,
+        reader=reader,
+        field=_int24_field if code == _T.INT24 else field,
+        extent=fixed(width),
+        listed=Listed.NUMBERS,
+        text=plain(_NAMES[code]),
+        packet_size=4 if code == _T.INT24 else width,
+        packet_field=field if code == _T.INT24 else None,
+        packet_text=text,
+        packet_image=_int24_image if code == _T.INT24 else unchanged,
+        literal=number_literal,
+        published_literal=published_integer,
+    )
+
+
+_NAMES = {
+    _T.TINY: "tinyint", _T.SHORT: "smallint", _T.INT24: "mediumint", _T.LONG: "int", _T.LONGLONG: "bigint",
+}  # fmt: skip
+
+
+def _int24_field(column: MappedColumn, _charsets: Charsets) -> Field:
+    high = "B" if column.unsigned else "b"
+    return Field(value="($b << 16 | $a)", little=("H", high), is_integer=True)
+
+
+def _int24_image(column: MappedColumn) -> Convert:
+    """A packet has it in four bytes."""
+    signed = not column.unsigned
+
+    def image(raw: bytes) -> bytes:
+        return int.from_bytes(raw, "little", signed=signed).to_bytes(3, "little", signed=signed)
+
+    return image
+
+
+def _year(_column: MappedColumn, _charsets: Charsets) -> Reader:
+    """One byte, years since 1900; 0 is the year 0."""
+
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        return (1900 + data[at] if data[at] else 0), at + 1
+
+    return read
+
+
+def _year_field(_column: MappedColumn, _charsets: Charsets) -> Field:
+    return Field(value="$n[$a]", little=("B",), bound=[0, *range(1901, 2156)])
+
+
+_YEARS = {year: year for year in (0, *range(1901, 2156))}
+_YEAR_BYTES = {year.to_bytes(2, "little"): bytes([year and year - 1900]) for year in _YEARS}
+"""The byte in a row image by the two bytes in a packet."""
+
+
+def _year_packet(_column: MappedColumn, _charsets: Charsets) -> Field:
+    return Field(value="$n[$a]", little=("H",), bound=_YEARS)
+
+
+def _year_text(_column: MappedColumn) -> Convert:
+    return lambda raw: b"%04d" % int.from_bytes(raw, "little")
+
+
+def _year_image(_column: MappedColumn) -> Convert:
+    return _YEAR_BYTES.__getitem__
+
+
+def _bit_size(metadata: int) -> tuple[int, int]:
+    return (metadata >> 8) + (1 if metadata & 0xFF else 0), 0
+
+
+def _bit(column: MappedColumn, _charsets: Charsets) -> Reader:
+    """Base64 of its bytes, most significant first."""
+    size, _ = _bit_size(column.metadata)
+
+    def read(data: bytes, at: int) -> tuple[str, int]:
+        raw, end = read_bytes(data, at, size)
+        return base64.b64encode(raw).decode(), end
+
+    return read
+
+
+def _bits(metadata: int) -> int:
+    return (metadata >> 8) * 8 + (metadata & 0xFF)
+
+
+_MOST_BITS = 64
+
+
+def _is_possible_bit(metadata: int) -> bool:
+    return 0 < _bits(metadata) <= _MOST_BITS and metadata & 0xFF < 8
+
+
+def _bit_text(column: MappedColumn, _charsets: Charsets) -> str:
+    return f"bit({_bits(column.metadata)})"
+
+
+def _bit_image(column: MappedColumn) -> Convert:
+    size, _ = _bit_size(column.metadata)
+
+    def image(raw: bytes) -> bytes:
+        if len(raw) != size:
+            raise ValueError(f"{len(raw)} bytes, {size} expected")
+        return raw
+
+    return image
+
+
+def _bit_literal(raw: bytes) -> str:
+    # In a comparison with a number a hexadecimal literal is one.
+    return f"(X'{raw.hex()}' + 0)"
+
+
+def _published_bit(_column: MappedColumn, value: Any) -> str:
+    return _bit_literal(base64.b64decode(value, validate=True))
+
+
+def _named(code: FieldType) -> SqlType:
+    return SqlType(name=_NAMES[code], layout=lambda _kind, _mariadb: (code, 0))
+
+
+def _layout_of_year(kind: Kind, _mariadb: bool) -> Layout | None:
+    return (_T.YEAR, 0) if kind.size in (0, 4) else None
+
+
+def _layout_of_bit(kind: Kind, _mariadb: bool) -> Layout:
+    return _T.BIT, kind.size // 8 << 8 | kind.size % 8
+
+
+register(
+    _integer(_T.TINY, 1, "bB"),
+    _integer(_T.SHORT, 2, "hH"),
+    _integer(_T.INT24, 3, "iI"),
+    _integer(_T.LONG, 4, "iI"),
+    _integer(_T.LONGLONG, 8, "qQ"),
+    BinlogType(
+        code=_T.YEAR,
+        reader=_year,
+        field=_year_field,
+        extent=fixed(1),
+        listed=Listed.NUMBERS,
+        text=plain("year"),
+        packet_size=2,
+        packet_field=_year_packet,
+        packet_text=_year_text,
+        packet_image=_year_image,
+        literal=number_literal,
+        published_literal=published_integer,
+    ),
+    BinlogType(
+        code=_T.BIT,
+        reader=_bit,
+        extent=_bit_size,
+        metadata_size=2,
+        is_possible=_is_possible_bit,
+        text=_bit_text,
+        packet_image=_bit_image,
+        literal=_bit_literal,
+        published_literal=_published_bit,
+    ),
+    named=(
+        *map(_named, _NAMES),
+        SqlType(name="year", layout=_layout_of_year),
+        SqlType(name="bit", layout=_layout_of_bit),
+    ),
+)

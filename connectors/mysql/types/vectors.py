@@ -1,0 +1,64 @@
+"""Vectors of 32-bit floats.
+
+Invariant: a vector keeps each of its floats.
+"""
+
+from __future__ import annotations
+
+from connectors.mysql.buffer import read_bytes, uint
+from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.types.floats import shortest_float32
+from connectors.mysql.types.registry import (
+    BinlogType,
+    FieldType,
+    Kind,
+    Layout,
+    Listed,
+    MappedColumn,
+    Reader,
+    SqlType,
+    by_metadata,
+    register,
+    sized,
+    within,
+)
+
+_ELEMENT = 4
+"""Bytes of a float."""
+
+
+def _reader(column: MappedColumn, _charsets: Charsets) -> Reader:
+    """A length, then 32-bit floats."""
+    length_size = column.metadata
+
+    def read(data: bytes, at: int) -> tuple[list[float], int]:
+        raw, end = read_bytes(data, at + length_size, uint(data, at, length_size))
+        return [shortest_float32(raw[n : n + 4]) for n in range(0, len(raw), 4)], end
+
+    return read
+
+
+def _text(column: MappedColumn, _charsets: Charsets) -> str:
+    return f"vector({column.dimensions})" if column.dimensions else "vector"
+
+
+def _layout(kind: Kind, mariadb: bool) -> Layout:
+    """MariaDB's is stored as VARBINARY."""
+    return (FieldType.VARCHAR, _ELEMENT * kind.size) if mariadb else (FieldType.VECTOR, 4)
+
+
+register(
+    BinlogType(
+        code=FieldType.VECTOR,
+        reader=_reader,
+        extent=by_metadata,
+        metadata_size=1,
+        is_possible=within(1, 4),
+        # The server counts it, a kind of BLOB, in the list of collations; JSON and GEOMETRY are not in it.
+        listed=Listed.TEXTS,
+        is_blob=True,
+        text=_text,
+        packet_image=sized,
+    ),
+    named=(SqlType(name="vector", layout=_layout),),
+)
