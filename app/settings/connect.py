@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from app.settings.connect_form import ConnectForm, Modes
+from app.settings.connect_form import ConnectForm
+from connectors.mysql.types.registry import Modes
 
 
 class ConnectSettings(BaseModel):

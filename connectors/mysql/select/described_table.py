@@ -69,7 +69,7 @@ def layout_of(definition: ColumnDefinition, charsets: Charsets, *, server: Serve
     kind = _kind_of(text)
     known = sql_type(kind.base)
     is_old = kind.base == "json" and server.version < _JSON_WITH_POINTS
-    if known is not None and not is_old:
+    if not is_old:
         found = known.layout(kind, server.mariadb)
         if found is not None and known.counts_characters:
             return found[0], found[1] * _width(definition, charsets)

@@ -6,13 +6,17 @@ the same number with a minus sign. Source: MySQL's strings/decimal.cc, decimal2b
 
 from __future__ import annotations
 
+import base64
 import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from string import Template, ascii_lowercase
 from typing import Any
+
+import orjson
 
 from connectors.mysql.buffer import read_bytes
 from connectors.mysql.charset.charsets import Charsets
@@ -21,12 +25,16 @@ from connectors.mysql.types.registry import (
     Convert,
     Field,
     FieldType,
+    Form,
     Kind,
     Layout,
     Listed,
     MappedColumn,
+    Modes,
     Reader,
+    Schema,
     SqlType,
+    ValueOf,
     number_literal,
     register,
 )
@@ -105,7 +113,7 @@ _WORD = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Decimal:
+class DecimalCode:
     """The code that reads a DECIMAL(precision, scale)."""
 
     formats: tuple[str, ...]
@@ -117,7 +125,7 @@ class Decimal:
 
 
 @cache
-def decimal_code(precision: int, scale: int) -> Decimal:
+def decimal_code(precision: int, scale: int) -> DecimalCode:
     """The code for a precision and scale."""
     groups, whole = decimal_groups(precision, scale)
     formats: list[str] = []
@@ -134,7 +142,7 @@ def decimal_code(precision: int, scale: int) -> Decimal:
         number = f"({number} * {_WORD} + {one})"
     fractions = zip(numbers[whole:], groups[whole:], strict=True)
     digits = "".join(_digits(one, count) for one, (_, count) in fractions)
-    return Decimal(tuple(formats), f"f'{{{number}}}" + (f".{digits}'" if digits else "'"), bias)
+    return DecimalCode(tuple(formats), f"f'{{{number}}}" + (f".{digits}'" if digits else "'"), bias)
 
 
 def _digits(number: str, count: int) -> str:
@@ -282,6 +290,63 @@ def _published_literal(_column: MappedColumn, value: Any) -> str:
     return str(value)
 
 
+# --- records in other formats -----------------------------------------------------------------------------
+
+
+def precision_and_scale(kind: Kind) -> tuple[int, int]:
+    """Those of a DECIMAL as SQL has it."""
+    precision, scale = kind.numbers or (10, 0)
+    return precision, scale
+
+
+def avro_decimal(precision: int, scale: int) -> Schema:
+    """The schema of a decimal in Avro."""
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def _avro(kind: Kind) -> Schema:
+    return avro_decimal(*precision_and_scale(kind))
+
+
+def connect_decimal(precision: int, scale: int, modes: Modes) -> Form:
+    """A decimal as Kafka Connect has it."""
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    name = "org.apache.kafka.connect.data.Decimal"
+    schema = {"type": "bytes", "name": name, "version": 1, "parameters": parameters}
+    return Form(schema, _unscaled(modes))
+
+
+def _connect(kind: Kind, _nullable: bool, modes: Modes) -> Form:
+    if modes.decimal == "string":
+        return Form({"type": "string"})
+    if modes.decimal == "double":
+        return Form({"type": "double"}, float)
+    return connect_decimal(*precision_and_scale(kind), modes)
+
+
+def _unscaled(modes: Modes) -> ValueOf:
+    """The number without its point, as Java's ``BigInteger.toByteArray`` writes it; or with all its digits."""
+    if modes.decimal_format == "numeric":
+        return lambda value: orjson.Fragment(str(value))
+
+    def encoded(value: Any) -> str:
+        number = int(str(value).replace(".", ""))
+        bits = (number if number >= 0 else ~number).bit_length()
+        return base64.b64encode(number.to_bytes(bits // 8 + 1, "big", signed=True)).decode()
+
+    return encoded
+
+
+def _maxwell(value: Any) -> Any:
+    """A number with all of its digits."""
+    return orjson.Fragment(value)
+
+
+def written(value: Any) -> str:
+    """A part of a record as it is written."""
+    return orjson.dumps(value).decode()
+
+
 def _layout(kind: Kind, _mariadb: bool) -> Layout:
     precision, scale = (*kind.numbers, 0, 0)[:2]
     return FieldType.NEWDECIMAL, precision | scale << 8
@@ -302,6 +367,17 @@ register(
         literal=number_literal,
         published_literal=_published_literal,
     ),
-    named=(SqlType(name="decimal", layout=_layout),),
+    named=(
+        SqlType(
+            name="decimal",
+            layout=_layout,
+            avro=_avro,
+            avro_value=lambda _: Decimal,
+            connect=_connect,
+            jdbc=3,
+            maxwell=lambda _: _maxwell,
+            maxwell_value=lambda _: written,
+        ),
+    ),
     names={"two": TWO, "three": THREE},
 )

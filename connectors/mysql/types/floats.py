@@ -5,7 +5,10 @@ Invariant: a FLOAT is the shortest number that is the same 32-bit float; NaN and
 
 from __future__ import annotations
 
+import math
 import struct
+from collections.abc import Callable
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -16,6 +19,7 @@ from connectors.mysql.types.registry import (
     Convert,
     Field,
     FieldType,
+    Form,
     Listed,
     MappedColumn,
     Reader,
@@ -108,6 +112,57 @@ def _literal(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
+# --- records in other formats -----------------------------------------------------------------------------
+
+_FIRST_PLAIN, _LAST_PLAIN = -3, 6
+"""Exponents between which numbers are written without one."""
+
+
+def java_number(value: float, *, is_single: bool = False) -> str:
+    """Return a finite number as Java writes it; ``is_single``: a 32-bit float, given by its shortest decimal.
+
+    Source: ``Double.toString`` and ``Float.toString`` of Java 19 and later: the shortest decimal that is the
+    same number, but of at least two digits; with an exponent below 0.001 and from 10,000,000 on.
+    """
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    number = Decimal(repr(value)).normalize()
+    if len(number.as_tuple().digits) == 1:
+        # Of all decimals of two digits, Java writes the nearest: 4.9E-324, not 5.0E-324.
+        exact = struct.unpack("f", struct.pack("f", value))[0] if is_single else value
+        number = Decimal(f"{exact:.1e}").normalize()
+    exponent = number.adjusted()
+    if _FIRST_PLAIN <= exponent <= _LAST_PLAIN:
+        text = format(number, "f")
+        return text if "." in text else f"{text}.0"
+    first, *rest = map(str, number.as_tuple().digits)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{first}.{''.join(rest) or '0'}E{exponent}"
+
+
+def _float_of_canal(value: Any) -> str:
+    return java_number(float(value), is_single=True)
+
+
+def _double_of_canal(value: Any) -> str:
+    return java_number(float(value))
+
+
+def _named(
+    name: str, layout: tuple[FieldType, int], jdbc: int, canal: Callable[[Any], str]
+) -> SqlType:
+    return SqlType(
+        name=name,
+        layout=lambda _kind, _mariadb: layout,
+        avro=lambda _: name,
+        avro_value=lambda _: float,
+        connect=lambda _kind, _nullable, _modes: Form({"type": name}),
+        jdbc=jdbc,
+        canal_text=lambda _: canal,
+        canal_value=lambda _: float,
+    )
+
+
 register(
     BinlogType(
         code=_T.FLOAT,
@@ -138,7 +193,7 @@ register(
         published_literal=_published_double,
     ),
     named=(
-        SqlType(name="float", layout=lambda _kind, _mariadb: (_T.FLOAT, 4)),
-        SqlType(name="double", layout=lambda _kind, _mariadb: (_T.DOUBLE, 8)),
+        _named("float", (_T.FLOAT, 4), 7, _float_of_canal),
+        _named("double", (_T.DOUBLE, 8), 8, _double_of_canal),
     ),
 )

@@ -6,22 +6,28 @@ Invariant: a number on the wire is exactly the number in the table, and bits kee
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import read_bytes
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.types.decimals import avro_decimal, connect_decimal, written
 from connectors.mysql.types.registry import (
     BinlogType,
     Convert,
     Field,
     FieldType,
+    Form,
     Kind,
     Layout,
     Listed,
     MappedColumn,
+    Modes,
     Reader,
     SqlType,
+    ValueOf,
     fixed,
     number_literal,
     plain,
@@ -178,8 +184,104 @@ def _published_bit(_column: MappedColumn, value: Any) -> str:
     return _bit_literal(base64.b64decode(value, validate=True))
 
 
-def _named(code: FieldType) -> SqlType:
-    return SqlType(name=_NAMES[code], layout=lambda _kind, _mariadb: (code, 0))
+# --- records in other formats -----------------------------------------------------------------------------
+
+
+def _text(_kind: Kind) -> ValueOf:
+    return str
+
+
+def _number(_kind: Kind) -> ValueOf:
+    return int
+
+
+def _connect(signed: str, unsigned: str) -> Callable[[Kind, bool, Modes], Form]:
+    return lambda kind, _nullable, _modes: Form({"type": unsigned if kind.is_unsigned else signed})
+
+
+def _named(
+    code: FieldType,
+    connect: Callable[[Kind, bool, Modes], Form],
+    *,
+    bits: int,
+    jdbc: int,
+    jdbc_of_large: int,
+    avro: Callable[[Kind], Any] = lambda _: "int",
+    avro_value: Callable[[Kind], ValueOf | None] = lambda _: None,
+) -> SqlType:
+    return SqlType(
+        name=_NAMES[code],
+        layout=lambda _kind, _mariadb: (code, 0),
+        avro=avro,
+        avro_value=avro_value,
+        connect=connect,
+        jdbc=jdbc,
+        jdbc_of_large=(2 ** (bits - 1), jdbc_of_large),
+        canal_text=_text,
+        canal_value=_number,
+    )
+
+
+def _avro_of_int(kind: Kind) -> str:
+    return "long" if kind.is_unsigned else "int"
+
+
+def _avro_of_bigint(kind: Kind) -> Any:
+    return avro_decimal(_DIGITS_OF_BIGINT, 0) if kind.is_unsigned else "long"
+
+
+_DIGITS_OF_BIGINT = 20
+
+
+def _connect_bigint(kind: Kind, _nullable: bool, modes: Modes) -> Form:
+    if not kind.is_unsigned:
+        return Form({"type": "int64"})
+    if modes.bigint_unsigned == "precise":
+        return connect_decimal(_DIGITS_OF_BIGINT, 0, modes)
+    return Form({"type": "int64"}, _as_long)
+
+
+def _as_long(value: int) -> int:
+    """A number above the signed range as Java's ``long`` of the same bits, as Debezium has it."""
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _connect_year(_kind: Kind, _nullable: bool, _modes: Modes) -> Form:
+    schema = {"type": "int32", "name": "io.debezium.time.Year", "version": 1}
+    # Debezium's reader has 1900 for the year 0000.
+    return Form(schema, lambda value: value or 1900)
+
+
+def _year_of_canal(value: Any) -> str:
+    return f"{value:04}"
+
+
+def _connect_bit(kind: Kind, _nullable: bool, _modes: Modes) -> Form:
+    length = kind.size or 1
+    if length == 1:
+        return Form({"type": "boolean"}, lambda value: base64.b64decode(value) != b"\0")
+    parameters = {"length": str(length)}
+    schema = {
+        "type": "bytes", "name": "io.debezium.data.Bits", "version": 1, "parameters": parameters,
+    }  # fmt: skip
+    return Form(schema, lambda value: base64.b64encode(base64.b64decode(value)[::-1]).decode())
+
+
+def _bit_number(value: Any) -> int:
+    return int.from_bytes(base64.b64decode(value), "big")
+
+
+def _bit_of_canal(value: Any) -> str:
+    return str(_bit_number(value))
+
+
+def _bit_of_text(text: str) -> str:
+    number = int(text)
+    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big")).decode()
+
+
+def _bit_of_maxwell(value: Any) -> str:
+    return _bit_of_text(written(value))
 
 
 def _layout_of_year(kind: Kind, _mariadb: bool) -> Layout | None:
@@ -222,8 +324,46 @@ register(
         published_literal=_published_bit,
     ),
     named=(
-        *map(_named, _NAMES),
-        SqlType(name="year", layout=_layout_of_year),
-        SqlType(name="bit", layout=_layout_of_bit),
+        _named(_T.TINY, _connect("int16", "int16"), bits=8, jdbc=-6, jdbc_of_large=5),
+        _named(_T.SHORT, _connect("int16", "int32"), bits=16, jdbc=5, jdbc_of_large=4),
+        _named(_T.INT24, _connect("int32", "int32"), bits=24, jdbc=4, jdbc_of_large=4),
+        _named(
+            _T.LONG,
+            _connect("int32", "int64"),
+            bits=32,
+            jdbc=4,
+            jdbc_of_large=-5,
+            avro=_avro_of_int,
+        ),
+        _named(
+            _T.LONGLONG,
+            _connect_bigint,
+            bits=64,
+            jdbc=-5,
+            jdbc_of_large=3,
+            avro=_avro_of_bigint,
+            avro_value=lambda kind: Decimal if kind.is_unsigned else None,
+        ),
+        SqlType(
+            name="year",
+            layout=_layout_of_year,
+            avro=lambda _: "int",
+            connect=_connect_year,
+            jdbc=12,
+            canal_text=lambda _: _year_of_canal,
+            canal_value=_number,
+        ),
+        SqlType(
+            name="bit",
+            layout=_layout_of_bit,
+            avro=lambda _: "bytes",
+            avro_value=lambda _: base64.b64decode,
+            connect=_connect_bit,
+            jdbc=-7,
+            canal_text=lambda _: _bit_of_canal,
+            canal_value=lambda _: _bit_of_text,
+            maxwell=lambda _: _bit_number,
+            maxwell_value=lambda _: _bit_of_maxwell,
+        ),
     ),
 )

@@ -7,6 +7,7 @@ the types of the document it was generated from; a value of another type is read
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
 from struct import Struct
@@ -18,14 +19,17 @@ from connectors.mysql.buffer import read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.types import json_binary as plain
 from connectors.mysql.types.compile import function_of
+from connectors.mysql.types.decimals import written
 from connectors.mysql.types.registry import (
     BinlogType,
     Convert,
     Field,
     FieldType,
+    Form,
     Kind,
     Layout,
     MappedColumn,
+    Modes,
     Reader,
     SqlType,
     by_metadata,
@@ -296,6 +300,27 @@ def _layout(_kind: Kind, mariadb: bool) -> Layout | None:
     return None if mariadb else (FieldType.JSON, 4)
 
 
+_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|[ ]+')
+
+
+def _connect(_kind: Kind, _nullable: bool, _modes: Modes) -> Form:
+    return Form({"type": "string", "name": "io.debezium.data.Json", "version": 1}, _without_spaces)
+
+
+def _without_spaces(value: str) -> str:
+    """A document without spaces between its parts."""
+    return _SPACE.sub(lambda found: found[1] or "", value)
+
+
+def _maxwell(value: Any) -> Any:
+    """The document itself; a text that is none, such as a very deep one, stays a text."""
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return orjson.Fragment(value)
+
+
 register(
     BinlogType(
         code=FieldType.JSON,
@@ -309,5 +334,14 @@ register(
         packet_field=_packet_field,
         packet_image=_packet_image,
     ),
-    named=(SqlType(name="json", layout=_layout),),
+    named=(
+        SqlType(
+            name="json",
+            layout=_layout,
+            connect=_connect,
+            jdbc=12,
+            maxwell=lambda _: _maxwell,
+            maxwell_value=lambda _: written,
+        ),
+    ),
 )

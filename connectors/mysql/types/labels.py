@@ -6,6 +6,7 @@ lacks a character, the text is a ReplacedText.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from connectors.errors import UnsupportedEvent
@@ -17,13 +18,16 @@ from connectors.mysql.types.registry import (
     Convert,
     Field,
     FieldType,
+    Form,
     Kind,
     Layout,
     Listed,
     MappedColumn,
+    Modes,
     Reader,
     Remembered,
     SqlType,
+    ValueOf,
     number_literal,
     register,
     within,
@@ -142,6 +146,58 @@ def _layout_of(code: FieldType, kind: Kind) -> Layout:
     return code, label_bytes(code, len(kind.labels))
 
 
+# --- records in other formats -----------------------------------------------------------------------------
+
+
+def _connect_as(name: str) -> Callable[[Kind, bool, Modes], Form]:
+    def connect(kind: Kind, _nullable: bool, _modes: Modes) -> Form:
+        allowed = {"allowed": ",".join(map(_escaped, kind.labels))}
+        schema = {"type": "string", "name": name, "version": 1, "parameters": allowed}
+        return Form(schema, _escaped if any("," in one for one in kind.labels) else None)
+
+    return connect
+
+
+def _escaped(value: str) -> str:
+    """A label as Debezium has it, in which a comma follows a backslash; those of a SET have none."""
+    return value.replace(",", "\\,")
+
+
+def _enum_of_canal(kind: Kind) -> ValueOf:
+    numbers = _numbers(kind.labels)
+    # The empty text without such a label is MySQL's error value.
+    return lambda value: str(numbers[value] if value or "" in numbers else 0)
+
+
+def _set_of_canal(kind: Kind) -> ValueOf:
+    bits = {label: 1 << (number - 1) for label, number in _numbers(kind.labels).items()}
+    return lambda value: str(sum(bits[label] for label in value.split(",")) if value else 0)
+
+
+def _numbers(labels: tuple[str, ...]) -> dict[str, int]:
+    """Labels with their numbers; of equal ones, which MySQL allows without strict mode, the first."""
+    return {label: number for number, label in reversed([*enumerate(labels, 1)])}
+
+
+def _enum_of_text(kind: Kind) -> ValueOf:
+    return lambda text: kind.labels[int(text) - 1] if int(text) else ""
+
+
+def _set_of_text(kind: Kind) -> ValueOf:
+    return lambda text: ",".join(
+        label for number, label in enumerate(kind.labels) if int(text) >> number & 1
+    )
+
+
+def _enum_of_maxwell(kind: Kind) -> ValueOf | None:
+    """Null for MySQL's error value, which is the empty text in the envelope."""
+    return None if "" in kind.labels else lambda value: value or None
+
+
+def _set_of_maxwell(value: Any) -> list[str]:
+    return value.split(",") if value else []
+
+
 register(
     BinlogType(
         code=_T.ENUM,
@@ -180,7 +236,24 @@ register(
         published_literal=_published_literal,
     ),
     named=(
-        SqlType(name="enum", layout=lambda kind, _mariadb: _layout_of(_T.ENUM, kind)),
-        SqlType(name="set", layout=lambda kind, _mariadb: _layout_of(_T.SET, kind)),
+        SqlType(
+            name="enum",
+            layout=lambda kind, _mariadb: _layout_of(_T.ENUM, kind),
+            connect=_connect_as("io.debezium.data.Enum"),
+            jdbc=4,
+            canal_text=_enum_of_canal,
+            canal_value=_enum_of_text,
+            maxwell=_enum_of_maxwell,
+        ),
+        SqlType(
+            name="set",
+            layout=lambda kind, _mariadb: _layout_of(_T.SET, kind),
+            connect=_connect_as("io.debezium.data.EnumSet"),
+            jdbc=-7,
+            canal_text=_set_of_canal,
+            canal_value=_set_of_text,
+            maxwell=lambda _: _set_of_maxwell,
+            maxwell_value=lambda _: ",".join,
+        ),
     ),
 )

@@ -189,16 +189,76 @@ Layout = tuple[FieldType, int]
 """Type and metadata, as in MappedColumn."""
 
 
+ValueOf = Callable[[Any], Any]
+"""From a value of the envelope to that of another format, or back. NULL is given to none."""
+Values = Callable[[Kind], ValueOf | None]
+"""The function of a column's values; None: they stay as they are."""
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """The forms of values that a Debezium connector is configured for; the defaults are Debezium's."""
+
+    decimal: str = "precise"
+    time: str = "adaptive_time_microseconds"
+    bigint_unsigned: str = "long"
+    binary: str = "bytes"
+    decimal_format: str = "base64"
+    """Of the converter of values; keys always have base64."""
+    adjusts_years: bool = True
+    """Whether years of two digits are of this century or the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A column in records of Kafka Connect: its schema, and the function of its values; None: they stay as they
+    are."""
+
+    schema: Schema
+    value: ValueOf | None = None
+
+
+def _as_they_are(_kind: Kind) -> ValueOf | None:
+    return None
+
+
+_OTHER_OF_JDBC = 1111
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlType:
-    """A type by its name in SQL, as a server prints it."""
+    """A type by its name in SQL, as a server prints it, and how each record format has its values.
+
+    What is not given is that of a text.
+    """
 
     name: str
-    layout: Callable[[Kind, bool], Layout | None]
+    layout: Callable[[Kind, bool], Layout | None] = lambda _kind, _mariadb: None
     """The binlog's type and metadata of a column, by whether the server is MariaDB. None if the server has no
     such type, or its rows no known form."""
     counts_characters: bool = False
     """Whether the metadata is a number of characters in SQL, and their bytes in the binlog."""
+    avro: Callable[[Kind], Any] = lambda _: "string"
+    """The type of an Avro schema."""
+    avro_value: Values = _as_they_are
+    """The values as fastavro takes them."""
+    connect: Callable[[Kind, bool, Modes], Form] = lambda _kind, _nullable, _modes: Form(
+        {"type": "string"}
+    )
+    """The form in a Debezium connector's records, by whether the column may be NULL."""
+    jdbc: int = _OTHER_OF_JDBC
+    """The number of ``java.sql.Types``, as Canal chooses it."""
+    jdbc_of_large: tuple[int, int] | None = None
+    """The least unsigned value that no signed column has, and the number for such values."""
+    canal_text: Values = _as_they_are
+    """The values as Canal writes them, which are texts."""
+    canal_value: Values = _as_they_are
+    """The values that have these texts."""
+    maxwell: Values = _as_they_are
+    """The values as Maxwell writes them."""
+    maxwell_value: Values = _as_they_are
+    """The values that are written so, from what was read. Numbers are read as they are written."""
 
 
 _CODES: dict[int, BinlogType] = {}
@@ -226,9 +286,34 @@ def binlog_type(code: int) -> BinlogType | None:
     return _CODES.get(code)
 
 
-def sql_type(name: str) -> SqlType | None:
-    """Return the record of a name; None for an unknown one."""
-    return _NAMES.get(name)
+def sql_type(name: str) -> SqlType:
+    """Return the record of a name; an unknown one is a text of which no row can be selected."""
+    return _NAMES.get(name) or SqlType(name=name)
+
+
+_TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?( unsigned)?", re.DOTALL)
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+
+
+def kind_of(column_type: str) -> Kind:
+    """Return the kind of a type such as ``enum('a','b')``; raise ValueError for a text that is no type.
+
+    The text is that of the schemas topic, ``docs/wire.md``: in lower case, and with labels in which only quotes
+    are doubled.
+    """
+    match = _TYPE.fullmatch(column_type)
+    if match is None:
+        raise ValueError(f"{column_type!r} is not the type of a column")
+    base, arguments, unsigned = match[1], match[2] or "", match[3]
+    has_labels = base in ("enum", "set")
+    return Kind(
+        base=base,
+        numbers=() if has_labels else tuple(map(int, re.findall(r"\d+", arguments))),
+        is_unsigned=unsigned is not None,
+        labels=tuple(one.replace("''", "'") for one in _LABEL.findall(arguments))
+        if has_labels
+        else (),
+    )
 
 
 def extent(column: MappedColumn) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from binascii import b2a_base64
 from collections.abc import Callable
+from typing import Any
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import inflated, read_bytes, uint
@@ -19,8 +20,12 @@ from connectors.mysql.types.registry import (
     BinlogType,
     Field,
     FieldType,
+    Form,
+    Kind,
+    Layout,
     Listed,
     MappedColumn,
+    Modes,
     Reader,
     SqlType,
     by_metadata,
@@ -197,14 +202,57 @@ def _blob(code: FieldType) -> BinlogType:
     )
 
 
-def _of_size(name: str, code: FieldType) -> SqlType:
+# --- names, and records in other formats ------------------------------------------------------------------
+
+
+def _text_of(name: str, jdbc: int, layout: Callable[[Kind, bool], Layout | None]) -> SqlType:
+    return SqlType(name=name, layout=layout, counts_characters=name in _SIZED, jdbc=jdbc)
+
+
+_SIZED = ("char", "varchar", "binary", "varbinary")
+
+
+def _connect_bytes(_kind: Kind, _nullable: bool, modes: Modes) -> Form:
+    if modes.binary == "hex":
+        return Form({"type": "string"}, lambda value: base64.b64decode(value).hex())
+    if modes.binary == "base64-url-safe":
+        return Form({"type": "string"}, lambda value: value.replace("+", "-").replace("/", "_"))
+    return Form({"type": "string" if modes.binary == "base64" else "bytes"})
+
+
+def latin_text(raw: bytes) -> str:
+    """Bytes as Canal has them, as text in ISO 8859-1."""
+    return raw.decode("latin-1")
+
+
+def _bytes_of_canal(value: Any) -> str:
+    return latin_text(base64.b64decode(value))
+
+
+def _bytes_of_text(text: str) -> str:
+    return base64.b64encode(text.encode("latin-1")).decode()
+
+
+def _bytes_of(name: str, layout: Callable[[Kind, bool], Layout | None]) -> SqlType:
     return SqlType(
-        name=name, layout=lambda kind, _mariadb: (code, kind.size), counts_characters=True
+        name=name,
+        layout=layout,
+        counts_characters=name in _SIZED,
+        avro=lambda _: "bytes",
+        avro_value=lambda _: base64.b64decode,
+        connect=_connect_bytes,
+        jdbc=2004,
+        canal_text=lambda _: _bytes_of_canal,
+        canal_value=lambda _: _bytes_of_text,
     )
 
 
-def _of_length(name: str, length_size: int) -> SqlType:
-    return SqlType(name=name, layout=lambda _kind, _mariadb: (_T.BLOB, length_size))
+def _of_size(code: FieldType) -> Callable[[Kind, bool], Layout]:
+    return lambda kind, _mariadb: (code, kind.size)
+
+
+def _of_length(length_size: int) -> Callable[[Kind, bool], Layout]:
+    return lambda _kind, _mariadb: (_T.BLOB, length_size)
 
 
 ADDRESSES = {"uuid": 16, "inet6": 16, "inet4": 4}
@@ -212,6 +260,7 @@ ADDRESSES = {"uuid": 16, "inet6": 16, "inet4": 4}
 
 
 def _address(name: str, size: int) -> SqlType:
+    """It is BINARY on the wire, so no record has the name."""
     return SqlType(name=name, layout=lambda _kind, mariadb: (_T.STRING, size) if mariadb else None)
 
 
@@ -219,12 +268,12 @@ register(
     *map(_string, (_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED)),
     *map(_blob, (_T.BLOB, _T.BLOB_COMPRESSED)),
     named=(
-        _of_size("char", _T.STRING),
-        _of_size("binary", _T.STRING),
-        _of_size("varchar", _T.VARCHAR),
-        _of_size("varbinary", _T.VARCHAR),
-        *(_of_length(f"{size}text", length) for length, size in _SIZES.items()),
-        *(_of_length(f"{size}blob", length) for length, size in _SIZES.items()),
+        _text_of("char", 1, _of_size(_T.STRING)),
+        _text_of("varchar", 12, _of_size(_T.VARCHAR)),
+        _bytes_of("binary", _of_size(_T.STRING)),
+        _bytes_of("varbinary", _of_size(_T.VARCHAR)),
+        *(_text_of(f"{size}text", 2005, _of_length(length)) for length, size in _SIZES.items()),
+        *(_bytes_of(f"{size}blob", _of_length(length)) for length, size in _SIZES.items()),
         *(_address(name, size) for name, size in ADDRESSES.items()),
     ),
     names={"base64": b2a_base64},

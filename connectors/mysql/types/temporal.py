@@ -12,9 +12,10 @@ the protocol, "Binary Protocol Resultset Row".
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from connectors.errors import UnsupportedEvent
@@ -26,11 +27,16 @@ from connectors.mysql.types.registry import (
     Convert,
     Field,
     FieldType,
+    Form,
+    Kind,
     Make,
     MappedColumn,
+    Modes,
     Reader,
     Remembered,
+    Schema,
     SqlType,
+    ValueOf,
     fixed,
     plain,
     register,
@@ -544,6 +550,159 @@ _DAYS_IN_PACKETS = Remembered(lambda raw: "{:04d}-{:02d}-{:02d}".format(*_day_of
 _SECONDS = Remembered(_second_of)
 
 
+# --- records in other formats -----------------------------------------------------------------------------
+
+_MOMENT = re.compile(r"(\d+)-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?)?")
+_OF_DAY = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAY = 86_400 * _SECOND
+_MILLIS = 3
+"""The most digits of a fraction that Debezium writes in milliseconds."""
+
+
+def _named_schema(kind: str, name: str) -> Schema:
+    return {"type": kind, "name": name, "version": 1}
+
+
+def _connect(kind: Kind, nullable: bool, modes: Modes) -> Form:
+    base, mode = kind.base, modes.time
+    if base == "timestamp":
+        zero = None if nullable else "1970-01-01T00:00:00Z"
+        return Form(
+            _named_schema("string", "io.debezium.time.ZonedTimestamp"),
+            lambda value: zero if _micros(value, modes) is None else value,
+        )
+    if base == "time":
+        return _TIMES_OF_DAY[mode]
+    name, unit = _MOMENTS[base](mode, kind.size)
+    if mode == "isostring":
+        first = "1970-01-01Z" if base == "date" else "1970-01-01T00:00:00Z"
+        missing = None if nullable else first
+        return Form(
+            _named_schema("string", name),
+            lambda value: missing if (at := _micros(value, modes)) is None else _iso(at, base),
+        )
+    absent = None if nullable else 0
+    size = "int32" if base == "date" else "int64"
+
+    def written(value: str) -> int | None:
+        at = _micros(value, modes)
+        if at is None:
+            return absent
+        if unit:
+            return at // unit
+        nanoseconds = at * 1000
+        return nanoseconds if -(2**63) <= nanoseconds < 2**63 else absent
+
+    return Form(_named_schema(size, name), written)
+
+
+def _date_form(mode: str, _digits: int) -> tuple[str, int]:
+    if mode == "connect":
+        return "org.apache.kafka.connect.data.Date", _DAY
+    return f"io.debezium.time.{'IsoDate' if mode == 'isostring' else 'Date'}", _DAY
+
+
+def _datetime_form(mode: str, digits: int) -> tuple[str, int]:
+    """The schema's name, and the microseconds of its unit; 0: nanoseconds."""
+    if mode == "connect":
+        return "org.apache.kafka.connect.data.Timestamp", 1000
+    if mode == "isostring":
+        return "io.debezium.time.IsoTimestamp", 1
+    if mode == "nanoseconds":
+        return "io.debezium.time.NanoTimestamp", 0
+    if mode == "microseconds" or digits > _MILLIS:
+        return "io.debezium.time.MicroTimestamp", 1
+    return "io.debezium.time.Timestamp", 1000
+
+
+_MOMENTS: dict[str, Callable[[str, int], tuple[str, int]]] = {
+    "date": _date_form,
+    "datetime": _datetime_form,
+}
+
+
+def _micros(value: str, modes: Modes) -> int | None:
+    """Microseconds from 1970 to a date with or without a time of day; None if there is no such day."""
+    found = _MOMENT.fullmatch(value)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(found[at] or 0) for at in range(1, 7))
+    if modes.adjusts_years and year < 100:
+        year += 2000 if year < 70 else 1900
+        if not (month and day):
+            return None
+    try:
+        days = date(year, month, day).toordinal() - _EPOCH_DAY
+    except ValueError:
+        return None
+    seconds = (hour * 60 + minute) * 60 + second
+    return days * _DAY + seconds * _SECOND + _micros_of(found[7])
+
+
+def _micros_of(digits: str | None) -> int:
+    return int((digits or "").ljust(6, "0"))
+
+
+def _iso(micros: int, base: str) -> str:
+    """A moment as ISO 8601 in UTC; a fraction has no zeros at its end."""
+    days, rest = divmod(micros, _DAY)
+    day = date.fromordinal(days + _EPOCH_DAY).isoformat()
+    return f"{day}Z" if base == "date" else f"{day}T{_clock(rest)}Z"
+
+
+def _clock(micros: int) -> str:
+    seconds, fraction = divmod(micros, _SECOND)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    shown = f".{fraction:06}".rstrip("0") if fraction else ""
+    return f"{hour:02}:{minute:02}:{second:02}{shown}"
+
+
+def _time_of_day(value: str) -> int:
+    """Microseconds of a TIME, which may be negative and have many days."""
+    found = _OF_DAY.fullmatch(value)
+    assert found is not None, "MySQL writes no other"
+    hours, minutes, seconds = (int(found[at]) for at in range(2, 5))
+    micros = ((hours * 60 + minutes) * 60 + seconds) * _SECOND + _micros_of(found[5])
+    return -micros if found[1] else micros
+
+
+def _within_a_day(written: Callable[[int], Any]) -> ValueOf:
+    """The form of a TIME that is a time of day; null for all others, as in Debezium."""
+
+    def value(text: str) -> Any:
+        micros = _time_of_day(text)
+        return written(micros) if 0 <= micros < _DAY else None
+
+    return value
+
+
+_MICRO_TIME = Form(_named_schema("int64", "io.debezium.time.MicroTime"), _time_of_day)
+_TIMES_OF_DAY = {
+    "adaptive_time_microseconds": _MICRO_TIME,
+    "microseconds": _MICRO_TIME,
+    "nanoseconds": Form(
+        _named_schema("int64", "io.debezium.time.NanoTime"),
+        lambda value: _time_of_day(value) * 1000,
+    ),
+    "connect": Form(
+        _named_schema("int32", "org.apache.kafka.connect.data.Time"),
+        _within_a_day(lambda micros: micros // 1000),
+    ),
+    "isostring": Form(
+        _named_schema("string", "io.debezium.time.IsoTime"),
+        _within_a_day(lambda micros: f"{_clock(micros)}Z"),
+    ),
+}
+
+
+def _of_canal(value: Any) -> str:
+    """``2026-11-21T10:15:00Z`` with a space and without ``Z``, as Canal and Maxwell write it; a zero date has a
+    space already."""
+    return str(value).replace("T", " ").removesuffix("Z")
+
+
 # --- types ------------------------------------------------------------------------------------------
 
 
@@ -612,8 +771,16 @@ def _of_mariadb(code: FieldType, name: str) -> BinlogType:
     return BinlogType(code=code, reader=refuse, extent=_unknown_extent, text=refuse)
 
 
-def _named(name: str, code: FieldType) -> SqlType:
-    return SqlType(name=name, layout=lambda kind, _mariadb: (code, kind.size))
+def _named(name: str, code: FieldType, jdbc: int) -> SqlType:
+    has_day = name in ("datetime", "timestamp")
+    return SqlType(
+        name=name,
+        layout=lambda kind, _mariadb: (code, kind.size),
+        connect=_connect,
+        jdbc=jdbc,
+        canal_text=lambda _: _of_canal if has_day else None,
+        maxwell=lambda _: _of_canal if has_day else None,
+    )
 
 
 register(
@@ -669,10 +836,10 @@ register(
     _of_mariadb(_T.MARIADB_TIMESTAMP, "TIMESTAMP"),
     _of_mariadb(_T.MARIADB_TIME, "TIME"),
     named=(
-        SqlType(name="date", layout=lambda _kind, _mariadb: (_T.DATE, 0)),
-        _named("time", _T.TIME2),
-        _named("datetime", _T.DATETIME2),
-        _named("timestamp", _T.TIMESTAMP2),
+        _named("date", _T.DATE, 91),
+        _named("time", _T.TIME2, 92),
+        _named("datetime", _T.DATETIME2, 93),
+        _named("timestamp", _T.TIMESTAMP2, 93),
     ),
     names=_CACHES,
 )

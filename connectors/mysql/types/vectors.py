@@ -5,16 +5,23 @@ Invariant: a vector keeps each of its floats.
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
+
 from connectors.mysql.buffer import read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.types.decimals import written
 from connectors.mysql.types.floats import shortest_float32
 from connectors.mysql.types.registry import (
     BinlogType,
     FieldType,
+    Form,
     Kind,
     Layout,
     Listed,
     MappedColumn,
+    Modes,
     Reader,
     SqlType,
     by_metadata,
@@ -47,6 +54,17 @@ def _layout(kind: Kind, mariadb: bool) -> Layout:
     return (FieldType.VARCHAR, _ELEMENT * kind.size) if mariadb else (FieldType.VECTOR, 4)
 
 
+def _connect(_kind: Kind, _nullable: bool, _modes: Modes) -> Form:
+    items = {"type": "float", "optional": False}
+    return Form(
+        {"type": "array", "items": items, "name": "io.debezium.data.FloatVector", "version": 1}
+    )
+
+
+def _floats(value: Any) -> list[float]:
+    return [float(one) for one in value]
+
+
 register(
     BinlogType(
         code=FieldType.VECTOR,
@@ -60,5 +78,16 @@ register(
         text=_text,
         packet_image=sized,
     ),
-    named=(SqlType(name="vector", layout=_layout),),
+    named=(
+        SqlType(
+            name="vector",
+            layout=_layout,
+            avro=lambda _: {"type": "array", "items": "float"},
+            avro_value=lambda _: _floats,
+            connect=_connect,
+            # Canal cannot read the type; this is the list as JSON.
+            canal_text=lambda _: written,
+            canal_value=lambda _: orjson.loads,
+        ),
+    ),
 )

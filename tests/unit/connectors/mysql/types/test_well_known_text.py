@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from app.worker.pipeline.formats.maxwell.well_known_text import well_known_bytes, well_known_text
+from connectors.mysql.types.geometries import well_known_bytes, well_known_text
 
 
 def wkb(kind: int, body: bytes) -> bytes:

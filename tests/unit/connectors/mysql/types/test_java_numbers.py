@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.worker.pipeline.formats.canal.java_numbers import java_number
+from connectors.mysql.types.floats import java_number
 
 
 @pytest.mark.parametrize(
