@@ -20,6 +20,7 @@ import orjson
 
 from connectors.mysql.buffer import read_bytes
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.registry import (
     BinlogType,
     Convert,
@@ -37,7 +38,9 @@ from connectors.mysql.types.registry import (
     ValueOf,
     number_literal,
     register,
+    signs,
 )
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 
 TWO = [f"{n:02d}" for n in range(100)]
 THREE = [f"{n:03d}" for n in range(1000)]
@@ -290,6 +293,29 @@ def _published_literal(_column: MappedColumn, value: Any) -> str:
     return str(value)
 
 
+# --- statements ---------------------------------------------------------------------------------------------
+
+_DIGITS, _MOST_SCALE, _MOST_SCALE_OF_MARIADB = 10, 30, 38
+
+
+def _printed(spec: TypeSpec, server: Server) -> str:
+    """``decimal(10,0)``."""
+    precision, scale = _pair(spec)
+    most = _MOST_SCALE_OF_MARIADB if since(server, mysql=None, mariadb=(10, 2, 1)) else _MOST_SCALE
+    if (precision, scale) == (0, 0):
+        precision = _DIGITS
+    if precision > _MOST_DIGITS or scale > min(most, precision):
+        raise TypeRefused(f"decimal({precision},{scale}) has too many digits")
+    return f"decimal({precision},{scale}){signs(spec)}"
+
+
+def _pair(spec: TypeSpec) -> tuple[int, int]:
+    if len(spec.arguments) > 2:
+        raise TypeRefused(f"{spec.name} takes two numbers")
+    precision, scale = (*spec.arguments, 0, 0)[:2]
+    return precision, scale
+
+
 # --- records in other formats -----------------------------------------------------------------------------
 
 
@@ -370,6 +396,8 @@ register(
     named=(
         SqlType(
             name="decimal",
+            synonyms=("dec", "numeric", "fixed"),
+            printed=_printed,
             layout=_layout,
             avro=_avro,
             avro_value=lambda _: Decimal,

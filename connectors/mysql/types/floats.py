@@ -14,6 +14,7 @@ from typing import Any
 
 from connectors.mysql.buffer import read_bytes
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.server_version import Server
 from connectors.mysql.types.registry import (
     BinlogType,
     Convert,
@@ -27,10 +28,13 @@ from connectors.mysql.types.registry import (
     SqlType,
     fixed,
     number_literal,
+    only_number,
     plain,
     register,
+    signs,
     unchanged,
 )
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 
 _T = FieldType
 _FLOAT = struct.Struct("<f")
@@ -112,6 +116,31 @@ def _literal(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
+# --- statements ---------------------------------------------------------------------------------------------
+
+_MOST_WIDTH, _MOST_SCALE = 255, 30
+_MOST_FLOAT_BITS, _SINGLE_BITS = 53, 24
+
+
+def _printed(name: str, spec: TypeSpec, server: Server) -> str:
+    """``float`` or ``double``; ``float(7,4)`` keeps its digits, ``float(25)`` is a double."""
+    if len(spec.arguments) == 2:
+        return name + _digits(spec, server) + signs(spec)
+    bits = only_number(spec)
+    if spec.arguments and (name == "double" or bits > _MOST_FLOAT_BITS):
+        raise TypeRefused(f"{name}({bits}) is no type")
+    return ("double" if bits > _SINGLE_BITS else name) + signs(spec)
+
+
+def _digits(spec: TypeSpec, server: Server) -> str:
+    digits, scale = spec.arguments
+    if (digits, scale) == (0, 0) and server.mariadb:
+        return ""
+    if not 0 < digits <= _MOST_WIDTH or scale > min(_MOST_SCALE, digits):
+        raise TypeRefused(f"{spec.name}({digits},{scale}) has too many digits, or none")
+    return f"({digits},{scale})"
+
+
 # --- records in other formats -----------------------------------------------------------------------------
 
 _FIRST_PLAIN, _LAST_PLAIN = -3, 6
@@ -149,10 +178,17 @@ def _double_of_canal(value: Any) -> str:
 
 
 def _named(
-    name: str, layout: tuple[FieldType, int], jdbc: int, canal: Callable[[Any], str]
+    name: str,
+    layout: tuple[FieldType, int],
+    jdbc: int,
+    canal: Callable[[Any], str],
+    *,
+    synonyms: tuple[str, ...],
 ) -> SqlType:
     return SqlType(
         name=name,
+        synonyms=synonyms,
+        printed=lambda spec, server: _printed(name, spec, server),
         layout=lambda _kind, _mariadb: layout,
         avro=lambda _: name,
         avro_value=lambda _: float,
@@ -193,7 +229,9 @@ register(
         published_literal=_published_double,
     ),
     named=(
-        _named("float", (_T.FLOAT, 4), 7, _float_of_canal),
-        _named("double", (_T.DOUBLE, 8), 8, _double_of_canal),
+        _named("float", (_T.FLOAT, 4), 7, _float_of_canal, synonyms=("float4",)),
+        _named(
+            "double", (_T.DOUBLE, 8), 8, _double_of_canal, synonyms=("float8", "double precision")
+        ),
     ),
 )

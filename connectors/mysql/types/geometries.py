@@ -14,6 +14,7 @@ from typing import Any
 
 from connectors.mysql.buffer import read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.registry import (
     BinlogType,
     FieldType,
@@ -26,11 +27,13 @@ from connectors.mysql.types.registry import (
     Schema,
     SqlType,
     by_metadata,
+    printed_as,
     register,
     sized,
     within,
 )
 from connectors.mysql.types.strings import latin_text
+from connectors.mysql.types.type_spec import TypeSpec
 
 GEOMETRIES = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
@@ -53,6 +56,11 @@ def _reader(column: MappedColumn, _charsets: Charsets) -> Reader:
 def _text(column: MappedColumn, _charsets: Charsets) -> str:
     known = column.geometry_type is not None and column.geometry_type < len(GEOMETRIES)
     return GEOMETRIES[column.geometry_type or 0] if known else "geometry"
+
+
+def _printed_collection(_spec: TypeSpec, server: Server) -> str:
+    shortened = since(server, mysql=(8, 0, 11), mariadb=None)
+    return "geomcollection" if shortened else "geometrycollection"
 
 
 # --- records in other formats -----------------------------------------------------------------------------
@@ -276,6 +284,8 @@ register(
     named=(
         SqlType(
             name=name,
+            since=((8, 0, 11), None) if name == "geomcollection" else ((0, 0, 0), (0, 0, 0)),
+            printed=_printed_collection if name.endswith("collection") else printed_as(name),
             layout=lambda _kind, _mariadb: (FieldType.GEOMETRY, 4),
             avro=_avro,
             avro_value=lambda _: _avro_value,

@@ -13,6 +13,7 @@ from typing import Any
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import read_bytes
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.decimals import avro_decimal, connect_decimal, written
 from connectors.mysql.types.registry import (
     BinlogType,
@@ -30,10 +31,13 @@ from connectors.mysql.types.registry import (
     ValueOf,
     fixed,
     number_literal,
+    only_number,
     plain,
     register,
+    signs,
     unchanged,
 )
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 
 _T = FieldType
 
@@ -184,6 +188,55 @@ def _published_bit(_column: MappedColumn, value: Any) -> str:
     return _bit_literal(base64.b64decode(value, validate=True))
 
 
+# --- statements ---------------------------------------------------------------------------------------------
+# A width that a server's version no longer prints is not printed, one that it would refuse is refused.
+
+
+_WIDTHS = {
+    "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
+}  # fmt: skip
+"""Default display widths: signed, unsigned."""
+_MOST_WIDTH = 255
+
+
+def printed_integer(name: str, spec: TypeSpec, server: Server) -> str:
+    """``int(11)``, or ``int`` if the version has no display widths."""
+    given = only_number(spec)
+    if given > _MOST_WIDTH:
+        raise TypeRefused(f"a display width of {given} is more than {_MOST_WIDTH}")
+    unsigned = spec.unsigned or spec.zerofill
+    width = given or _WIDTHS[name][unsigned]
+    boolean = name == "tinyint" and width == 1 and not unsigned
+    if _has_no_widths(server) and not boolean and not spec.zerofill:
+        return name + signs(spec)
+    return f"{name}({width}){signs(spec)}"
+
+
+def _printed_bit(spec: TypeSpec, server: Server) -> str:
+    """``bit(1)``."""
+    size = only_number(spec)
+    if spec.arguments and not size and since(server, mysql=(5, 7, 0), mariadb=None):
+        raise TypeRefused("bit(0) is no type")
+    if size > _MOST_BITS:
+        raise TypeRefused(f"bit({size}) has more than {_MOST_BITS} bits")
+    return f"bit({size or 1})"
+
+
+def _printed_year(spec: TypeSpec, server: Server) -> str:
+    """``year(4)``, or ``year`` if the version has no display widths; ``year(2)`` was formerly another type."""
+    width = only_number(spec) if spec.arguments else 4
+    if width != 4 and since(server, mysql=(5, 7, 5), mariadb=None):
+        raise TypeRefused(f"year({width}) is no type")
+    if width == 2 and not since(server, mysql=(5, 6, 6), mariadb=None):
+        return "year(2)"
+    return "year" if _has_no_widths(server) else "year(4)"
+
+
+def _has_no_widths(server: Server) -> bool:
+    """Whether a server prints integers and years without display widths."""
+    return since(server, mysql=(8, 0, 19), mariadb=None)
+
+
 # --- records in other formats -----------------------------------------------------------------------------
 
 
@@ -203,6 +256,7 @@ def _named(
     code: FieldType,
     connect: Callable[[Kind, bool, Modes], Form],
     *,
+    synonyms: tuple[str, ...],
     bits: int,
     jdbc: int,
     jdbc_of_large: int,
@@ -211,6 +265,8 @@ def _named(
 ) -> SqlType:
     return SqlType(
         name=_NAMES[code],
+        synonyms=synonyms,
+        printed=lambda spec, server: printed_integer(_NAMES[code], spec, server),
         layout=lambda _kind, _mariadb: (code, 0),
         avro=avro,
         avro_value=avro_value,
@@ -324,12 +380,34 @@ register(
         published_literal=_published_bit,
     ),
     named=(
-        _named(_T.TINY, _connect("int16", "int16"), bits=8, jdbc=-6, jdbc_of_large=5),
-        _named(_T.SHORT, _connect("int16", "int32"), bits=16, jdbc=5, jdbc_of_large=4),
-        _named(_T.INT24, _connect("int32", "int32"), bits=24, jdbc=4, jdbc_of_large=4),
+        _named(
+            _T.TINY,
+            _connect("int16", "int16"),
+            synonyms=("int1",),
+            bits=8,
+            jdbc=-6,
+            jdbc_of_large=5,
+        ),
+        _named(
+            _T.SHORT,
+            _connect("int16", "int32"),
+            synonyms=("int2",),
+            bits=16,
+            jdbc=5,
+            jdbc_of_large=4,
+        ),
+        _named(
+            _T.INT24,
+            _connect("int32", "int32"),
+            synonyms=("int3", "middleint"),
+            bits=24,
+            jdbc=4,
+            jdbc_of_large=4,
+        ),
         _named(
             _T.LONG,
             _connect("int32", "int64"),
+            synonyms=("integer", "int4"),
             bits=32,
             jdbc=4,
             jdbc_of_large=-5,
@@ -338,6 +416,7 @@ register(
         _named(
             _T.LONGLONG,
             _connect_bigint,
+            synonyms=("int8",),
             bits=64,
             jdbc=-5,
             jdbc_of_large=3,
@@ -346,6 +425,8 @@ register(
         ),
         SqlType(
             name="year",
+            synonyms=("sql_tsi_year",),
+            printed=_printed_year,
             layout=_layout_of_year,
             avro=lambda _: "int",
             connect=_connect_year,
@@ -355,6 +436,7 @@ register(
         ),
         SqlType(
             name="bit",
+            printed=_printed_bit,
             layout=_layout_of_bit,
             avro=lambda _: "bytes",
             avro_value=lambda _: base64.b64decode,

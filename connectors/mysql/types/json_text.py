@@ -337,6 +337,7 @@ register(
     named=(
         SqlType(
             name="json",
+            since=((5, 7, 8), (10, 2, 7)),
             layout=_layout,
             connect=_connect,
             jdbc=12,

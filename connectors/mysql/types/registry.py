@@ -23,6 +23,8 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import packed
 from connectors.mysql.charset.charsets import BINARY, Charsets
 from connectors.mysql.charset.unmapped import exact
+from connectors.mysql.server_version import Server, Version
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 
 
 class FieldType(IntEnum):
@@ -226,6 +228,9 @@ def _as_they_are(_kind: Kind) -> ValueOf | None:
 _OTHER_OF_JDBC = 1111
 
 
+Since = tuple[Version | None, Version | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlType:
     """A type by its name in SQL, as a server prints it, and how each record format has its values.
@@ -234,6 +239,13 @@ class SqlType:
     """
 
     name: str
+    synonyms: tuple[str, ...] = ()
+    """Other names of it in statements."""
+    since: Since = ((0, 0, 0), (0, 0, 0))
+    """The first versions of MySQL and MariaDB that have it; None: no version has."""
+    printed: Callable[[TypeSpec, Server], str] | None = None
+    """The type as a server prints it, of a column that a statement defines; raises TypeRefused. None: that
+    depends on a character set, or on labels."""
     layout: Callable[[Kind, bool], Layout | None] = lambda _kind, _mariadb: None
     """The binlog's type and metadata of a column, by whether the server is MariaDB. None if the server has no
     such type, or its rows no known form."""
@@ -289,6 +301,11 @@ def binlog_type(code: int) -> BinlogType | None:
 def sql_type(name: str) -> SqlType:
     """Return the record of a name; an unknown one is a text of which no row can be selected."""
     return _NAMES.get(name) or SqlType(name=name)
+
+
+def sql_types() -> Iterable[SqlType]:
+    """Return the records of all names."""
+    return _NAMES.values()
 
 
 _TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?( unsigned)?", re.DOTALL)
@@ -480,3 +497,22 @@ def time_literal(text: bytes) -> str:
     if _TIME.fullmatch(text) is None:
         raise ValueError("no date or time")
     return f"'{text.decode()}'"
+
+
+def printed_as(name: str) -> Callable[[TypeSpec, Server], str]:
+    """A type that is printed by its name alone."""
+    return lambda _spec, _server: name
+
+
+def signs(spec: TypeSpec) -> str:
+    """What a number's type ends with."""
+    if spec.zerofill:
+        return " unsigned zerofill"
+    return " unsigned" if spec.unsigned else ""
+
+
+def only_number(spec: TypeSpec) -> int:
+    """The one number of a type, 0 without one; raises TypeRefused for several."""
+    if len(spec.arguments) > 1:
+        raise TypeRefused(f"{spec.name} takes one number")
+    return spec.arguments[0] if spec.arguments else 0

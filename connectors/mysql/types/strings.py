@@ -30,6 +30,7 @@ from connectors.mysql.types.registry import (
     SqlType,
     by_metadata,
     charset_of,
+    printed_as,
     register,
     sized,
     within,
@@ -205,8 +206,27 @@ def _blob(code: FieldType) -> BinlogType:
 # --- names, and records in other formats ------------------------------------------------------------------
 
 
+_SYNONYMS = {
+    "char": "character, nchar, national char, national character",
+    "varchar": "varcharacter, char varying, character varying, nvarchar, nchar varchar, nchar varcharacter, "
+    "nchar varying, national varchar, national varcharacter, national char varying, national character varying",
+    "mediumtext": "long, long varchar, long varcharacter, long char varying, long character varying",
+    "mediumblob": "long varbinary",
+}
+
+
+def _synonyms(name: str) -> tuple[str, ...]:
+    return tuple(_SYNONYMS[name].split(", ")) if name in _SYNONYMS else ()
+
+
 def _text_of(name: str, jdbc: int, layout: Callable[[Kind, bool], Layout | None]) -> SqlType:
-    return SqlType(name=name, layout=layout, counts_characters=name in _SIZED, jdbc=jdbc)
+    return SqlType(
+        name=name,
+        synonyms=_synonyms(name),
+        layout=layout,
+        counts_characters=name in _SIZED,
+        jdbc=jdbc,
+    )
 
 
 _SIZED = ("char", "varchar", "binary", "varbinary")
@@ -236,6 +256,7 @@ def _bytes_of_text(text: str) -> str:
 def _bytes_of(name: str, layout: Callable[[Kind, bool], Layout | None]) -> SqlType:
     return SqlType(
         name=name,
+        synonyms=_synonyms(name),
         layout=layout,
         counts_characters=name in _SIZED,
         avro=lambda _: "bytes",
@@ -259,9 +280,17 @@ ADDRESSES = {"uuid": 16, "inet6": 16, "inet4": 4}
 """MariaDB's types whose values are bytes in the binlog, and the number of these."""
 
 
+_ADDRESSES_SINCE = {"uuid": (10, 7, 1), "inet6": (10, 5, 0), "inet4": (10, 10, 1)}
+
+
 def _address(name: str, size: int) -> SqlType:
     """It is BINARY on the wire, so no record has the name."""
-    return SqlType(name=name, layout=lambda _kind, mariadb: (_T.STRING, size) if mariadb else None)
+    return SqlType(
+        name=name,
+        since=(None, _ADDRESSES_SINCE[name]),
+        printed=printed_as(name),
+        layout=lambda _kind, mariadb: (_T.STRING, size) if mariadb else None,
+    )
 
 
 register(

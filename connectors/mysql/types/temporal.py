@@ -22,6 +22,7 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import exact
+from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.registry import (
     BinlogType,
     Convert,
@@ -39,10 +40,12 @@ from connectors.mysql.types.registry import (
     ValueOf,
     fixed,
     plain,
+    printed_as,
     register,
     time_literal,
     within,
 )
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 
 _T = FieldType
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -550,6 +553,20 @@ _DAYS_IN_PACKETS = Remembered(lambda raw: "{:04d}-{:02d}-{:02d}".format(*_day_of
 _SECONDS = Remembered(_second_of)
 
 
+# --- statements ---------------------------------------------------------------------------------------------
+
+_MOST_FRACTION = 6
+
+
+def _printed(kind: str, spec: TypeSpec, server: Server) -> str:
+    digits = spec.arguments[0] if spec.arguments else 0
+    if spec.arguments and not since(server, mysql=(5, 6, 4), mariadb=(5, 3, 0)):
+        raise TypeRefused(f"{kind} has no fractions of a second")
+    if digits > _MOST_FRACTION:
+        raise TypeRefused(f"{kind}({digits}) is finer than {_MOST_FRACTION} digits")
+    return f"{kind}({digits})" if digits else kind
+
+
 # --- records in other formats -----------------------------------------------------------------------------
 
 _MOMENT = re.compile(r"(\d+)-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?)?")
@@ -775,6 +792,9 @@ def _named(name: str, code: FieldType, jdbc: int) -> SqlType:
     has_day = name in ("datetime", "timestamp")
     return SqlType(
         name=name,
+        printed=printed_as(name)
+        if name == "date"
+        else lambda spec, server: _printed(name, spec, server),
         layout=lambda kind, _mariadb: (code, kind.size),
         connect=_connect,
         jdbc=jdbc,

@@ -11,6 +11,7 @@ import orjson
 
 from connectors.mysql.buffer import read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.server_version import Server
 from connectors.mysql.types.decimals import written
 from connectors.mysql.types.floats import shortest_float32
 from connectors.mysql.types.registry import (
@@ -29,6 +30,7 @@ from connectors.mysql.types.registry import (
     sized,
     within,
 )
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 
 _ELEMENT = 4
 """Bytes of a float."""
@@ -52,6 +54,16 @@ def _text(column: MappedColumn, _charsets: Charsets) -> str:
 def _layout(kind: Kind, mariadb: bool) -> Layout:
     """MariaDB's is stored as VARBINARY."""
     return (FieldType.VARCHAR, _ELEMENT * kind.size) if mariadb else (FieldType.VECTOR, 4)
+
+
+_MOST_DIMENSIONS, _DIMENSIONS = 16383, 2048
+
+
+def _printed(spec: TypeSpec, server: Server) -> str:
+    given = spec.arguments[0] if spec.arguments else None if server.mariadb else _DIMENSIONS
+    if not given or given > _MOST_DIMENSIONS:
+        raise TypeRefused(f"a vector has 1 to {_MOST_DIMENSIONS} dimensions, not {given}")
+    return f"vector({given})"
 
 
 def _connect(_kind: Kind, _nullable: bool, _modes: Modes) -> Form:
@@ -81,6 +93,8 @@ register(
     named=(
         SqlType(
             name="vector",
+            since=((9, 0, 0), (11, 7, 1)),
+            printed=_printed,
             layout=_layout,
             avro=lambda _: {"type": "array", "items": "float"},
             avro_value=lambda _: _floats,

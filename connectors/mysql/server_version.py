@@ -6,9 +6,23 @@ kinds.
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.definition import Server
+from typing import Protocol
 
 Version = tuple[int, int, int]
+
+
+class Server(Protocol):
+    """A server of which this is known."""
+
+    @property
+    def version(self) -> Version:
+        """Its version, for example ``(9, 7, 4)``."""
+        ...
+
+    @property
+    def mariadb(self) -> bool:
+        """Whether it is MariaDB."""
+        ...
 
 
 def since(server: Server, *, mysql: Version | None, mariadb: Version | None) -> bool:

@@ -1,7 +1,7 @@
 """A data type as a statement writes it, before it is resolved for a server.
 
 Invariant: these are the statement's own words; the resulting type depends on the server, its mode
-and the table's character set, and only ``types`` resolves it.
+and the table's character set, and only ``ddl/types`` resolves it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class TypeSpec:
     """A data type with the attributes that belong to it, in any order of the statement."""
 
     name: str
-    """Its words in lower case with single blanks, one of ``types.NAMES``: ``int``, ``int4``,
+    """Its words in lower case with single blanks, one of ``ddl.types.types.NAMES``: ``int``, ``int4``,
     ``double precision``, ``national char varying``, ``long varchar``; synonyms are kept."""
     arguments: tuple[int, ...] = ()
     """Length, precision and scale, fractional digits, dimensions."""
