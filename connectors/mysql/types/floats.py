@@ -17,6 +17,7 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.server_version import Server
 from connectors.mysql.types.registry import (
     BinlogType,
+    Comparable,
     Convert,
     Field,
     FieldType,
@@ -190,6 +191,9 @@ def _named(
         synonyms=synonyms,
         printed=lambda spec, server: _printed(name, spec, server),
         layout=lambda _kind, _mariadb: layout,
+        form="number",
+        comparable=Comparable.DOUBLE,
+        warehouse=lambda _: name,
         avro=lambda _: name,
         avro_value=lambda _: float,
         connect=lambda _kind, _nullable, _modes: Form({"type": name}),

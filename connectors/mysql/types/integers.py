@@ -17,6 +17,7 @@ from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.decimals import avro_decimal, connect_decimal, written
 from connectors.mysql.types.registry import (
     BinlogType,
+    Comparable,
     Convert,
     Field,
     FieldType,
@@ -260,6 +261,7 @@ def _named(
     bits: int,
     jdbc: int,
     jdbc_of_large: int,
+    warehouse: tuple[str, str],
     avro: Callable[[Kind], Any] = lambda _: "int",
     avro_value: Callable[[Kind], ValueOf | None] = lambda _: None,
 ) -> SqlType:
@@ -268,6 +270,9 @@ def _named(
         synonyms=synonyms,
         printed=lambda spec, server: printed_integer(_NAMES[code], spec, server),
         layout=lambda _kind, _mariadb: (code, 0),
+        form="number",
+        comparable=Comparable.EXACT,
+        warehouse=lambda kind: warehouse[kind.is_unsigned],
         avro=avro,
         avro_value=avro_value,
         connect=connect,
@@ -387,6 +392,7 @@ register(
             bits=8,
             jdbc=-6,
             jdbc_of_large=5,
+            warehouse=("int", "int"),
         ),
         _named(
             _T.SHORT,
@@ -395,6 +401,7 @@ register(
             bits=16,
             jdbc=5,
             jdbc_of_large=4,
+            warehouse=("int", "int"),
         ),
         _named(
             _T.INT24,
@@ -403,6 +410,7 @@ register(
             bits=24,
             jdbc=4,
             jdbc_of_large=4,
+            warehouse=("int", "int"),
         ),
         _named(
             _T.LONG,
@@ -411,6 +419,7 @@ register(
             bits=32,
             jdbc=4,
             jdbc_of_large=-5,
+            warehouse=("int", "bigint"),
             avro=_avro_of_int,
         ),
         _named(
@@ -420,6 +429,7 @@ register(
             bits=64,
             jdbc=-5,
             jdbc_of_large=3,
+            warehouse=("bigint", "decimal(20,0)"),
             avro=_avro_of_bigint,
             avro_value=lambda kind: Decimal if kind.is_unsigned else None,
         ),
@@ -428,6 +438,9 @@ register(
             synonyms=("sql_tsi_year",),
             printed=_printed_year,
             layout=_layout_of_year,
+            form="number",
+            comparable=Comparable.EXACT,
+            warehouse=lambda _: "int",
             avro=lambda _: "int",
             connect=_connect_year,
             jdbc=12,
@@ -438,6 +451,7 @@ register(
             name="bit",
             printed=_printed_bit,
             layout=_layout_of_bit,
+            warehouse=lambda _: "binary",
             avro=lambda _: "bytes",
             avro_value=lambda _: base64.b64decode,
             connect=_connect_bit,

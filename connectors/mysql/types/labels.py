@@ -15,6 +15,7 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import ReplacedText, exact
 from connectors.mysql.types.registry import (
     BinlogType,
+    Comparable,
     Convert,
     Field,
     FieldType,
@@ -239,6 +240,9 @@ register(
         SqlType(
             name="enum",
             layout=lambda kind, _mariadb: _layout_of(_T.ENUM, kind),
+            form="text",
+            comparable=Comparable.TEXT,
+            warehouse=lambda _: "string",
             connect=_connect_as("io.debezium.data.Enum"),
             jdbc=4,
             canal_text=_enum_of_canal,
@@ -248,6 +252,9 @@ register(
         SqlType(
             name="set",
             layout=lambda kind, _mariadb: _layout_of(_T.SET, kind),
+            form="text",
+            comparable=Comparable.TEXT,
+            warehouse=lambda _: "string",
             connect=_connect_as("io.debezium.data.EnumSet"),
             jdbc=-7,
             canal_text=_set_of_canal,

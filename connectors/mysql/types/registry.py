@@ -187,7 +187,7 @@ class Kind:
         return self.numbers[0] if self.numbers else 0
 
 
-Layout = tuple[FieldType, int]
+Layout = tuple[int, int]
 """Type and metadata, as in MappedColumn."""
 
 
@@ -228,6 +228,16 @@ def _as_they_are(_kind: Kind) -> ValueOf | None:
 _OTHER_OF_JDBC = 1111
 
 
+class Comparable(Enum):
+    """Families of types, within which a filter compares values."""
+
+    NOT = "not"
+    EXACT = "exact numbers"
+    DOUBLE = "floating-point numbers"
+    TEXT = "texts"
+    TIME = "dates and times"
+
+
 Since = tuple[Version | None, Version | None]
 
 
@@ -251,6 +261,12 @@ class SqlType:
     such type, or its rows no known form."""
     counts_characters: bool = False
     """Whether the metadata is a number of characters in SQL, and their bytes in the binlog."""
+    form: str = ""
+    """What its values are in a record: types of one form are written alike. Empty: its own name."""
+    comparable: Comparable = Comparable.NOT
+    """How a filter compares its values."""
+    warehouse: Callable[[Kind], str | None] = lambda _: None
+    """The type of the warehouse, as Spark names it; None if the sink supports none."""
     avro: Callable[[Kind], Any] = lambda _: "string"
     """The type of an Avro schema."""
     avro_value: Values = _as_they_are
@@ -282,7 +298,12 @@ NAMES: dict[str, Any] = {"packed": packed, "from_bytes": int.from_bytes}
 def register(
     *types: BinlogType, named: Iterable[SqlType] = (), names: Mapping[str, Any] | None = None
 ) -> None:
-    """Add a family's types; ``names``: those that its expressions refer to."""
+    """Add a family's types; ``names``: those that its expressions refer to. Each may be added once."""
+    named = tuple(named)
+    taken = [one.name for one in named if one.name in _NAMES]
+    taken += [str(one.code) for one in types if one.code in _CODES]
+    if taken:
+        raise ValueError(f"registered twice: {', '.join(taken)}")
     _CODES.update({one.code: one for one in types})
     _NAMES.update({one.name: one for one in named})
     NAMES.update(names or {})

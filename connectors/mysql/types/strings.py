@@ -18,6 +18,7 @@ from connectors.mysql.charset.charsets import BINARY, Charsets, TextDecoder, tex
 from connectors.mysql.charset.unmapped import column_decoder
 from connectors.mysql.types.registry import (
     BinlogType,
+    Comparable,
     Field,
     FieldType,
     Form,
@@ -225,6 +226,9 @@ def _text_of(name: str, jdbc: int, layout: Callable[[Kind, bool], Layout | None]
         synonyms=_synonyms(name),
         layout=layout,
         counts_characters=name in _SIZED,
+        form="text",
+        comparable=Comparable.TEXT,
+        warehouse=lambda _: "string",
         jdbc=jdbc,
     )
 
@@ -259,6 +263,8 @@ def _bytes_of(name: str, layout: Callable[[Kind, bool], Layout | None]) -> SqlTy
         synonyms=_synonyms(name),
         layout=layout,
         counts_characters=name in _SIZED,
+        form="bytes",
+        warehouse=lambda _: "binary",
         avro=lambda _: "bytes",
         avro_value=lambda _: base64.b64decode,
         connect=_connect_bytes,
@@ -290,6 +296,7 @@ def _address(name: str, size: int) -> SqlType:
         since=(None, _ADDRESSES_SINCE[name]),
         printed=printed_as(name),
         layout=lambda _kind, mariadb: (_T.STRING, size) if mariadb else None,
+        form="bytes",
     )
 
 

@@ -14,6 +14,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from connectors.mysql.types.registry import Comparable, sql_type
+
 
 class Family(Enum):
     """A family of types; the value is its name in messages."""
@@ -34,24 +36,26 @@ class Family(Enum):
 Convert = Callable[[Any], Any]
 """From the JSON form of a value that is not NULL to the compared one."""
 
-_FAMILIES: Mapping[Family, str] = {
-    Family.EXACT: "tinyint smallint mediumint int bigint year decimal",
-    Family.DOUBLE: "float double",
-    Family.TEXT: "char varchar tinytext text mediumtext longtext enum set",
-    Family.TIME: "date datetime timestamp",
+_FAMILIES = {
+    Comparable.EXACT: Family.EXACT,
+    Comparable.DOUBLE: Family.DOUBLE,
+    Comparable.TEXT: Family.TEXT,
+    Comparable.TIME: Family.TIME,
+    Comparable.NOT: Family.OTHER,
 }
-_BY_TYPE = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?Z?")
 _FLOAT = struct.Struct("<f")
 
 
 def family_of(column_type: str) -> Family:
     """The family of a column's type, such as ``decimal(12,2)``."""
-    return _BY_TYPE.get(_base(column_type), Family.OTHER)
+    return _FAMILIES[sql_type(_base(column_type)).comparable]
 
 
 def conversion(column_type: str) -> Convert:
     """The conversion of a column's values from JSON."""
+    if family_of(column_type) is Family.TIME:
+        return moment
     return _CONVERSIONS.get(_base(column_type), unchanged)
 
 
@@ -78,9 +82,6 @@ def unchanged(value: Any) -> Any:
 _CONVERSIONS: Mapping[str, Convert] = {
     "decimal": Decimal,
     "float": as_float,
-    "date": moment,
-    "datetime": moment,
-    "timestamp": moment,
 }
 
 
