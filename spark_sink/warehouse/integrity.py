@@ -30,7 +30,7 @@ from spark_sink.spark.files import side_by_side
 from spark_sink.text.names import PUT_BACK, SINKS, action, argument
 from spark_sink.warehouse.foreign import advice, described, note_foreign
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.milestones import Commit, Milestone
+from spark_sink.warehouse.milestones import Commit, Milestone, Stated
 from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.protocol import Commits, Name, Standing, Warehouse
 from spark_sink.warehouse.sql.commits import again, replaced
@@ -69,6 +69,7 @@ class Integrity:
     unchanged: dict[Name, Commit] = field(default_factory=dict)
     """The tables that were found at the start to be at the commit at which the sink left them."""
     _has_begun: bool = False
+    _stated: list[Stated] | None = None
 
     @property
     def left(self) -> Mapping[Name, Commit]:
@@ -80,6 +81,12 @@ class Integrity:
         """The same of what is stored beside them."""
         return dict(self._beside)
 
+    def stated(self) -> list[Stated]:
+        """What the ledger had of each sink when this process began, by `last_of_sinks`; read once."""
+        if self._stated is None:
+            self._stated = self.warehouse.ledger.last_of_sinks()
+        return self._stated
+
     def begin(self, events: Iterable[Event], states: Iterable[WaitState]) -> None:
         """Takes up what the ledger has; only the first call of a process does anything.
 
@@ -89,7 +96,7 @@ class Integrity:
         if self._has_begun:
             return
         self.warehouse.commits.announce()
-        stated = self.warehouse.ledger.last_of_sinks()
+        stated = self.stated()
         at_ms, last = stated[-1] if stated else (0, None)
         self._has_begun = True
         if last is None:

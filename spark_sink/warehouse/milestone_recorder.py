@@ -57,7 +57,7 @@ class MilestoneRecorder:
         """Takes up what the ledger has; only the first call of a process does anything."""
         if self.has_begun:
             return
-        stated = self.warehouse.ledger.last_of_sinks()
+        stated = self.integrity.stated()
         self._last_ms, last = stated[-1] if stated else (0, None)
         if last is not None:
             self._reached, self._versions = dict(last.reached), dict(last.versions)
