@@ -16,17 +16,17 @@ from typing import Any, Self
 
 import orjson
 
-from app.audit.sqlite import scratch
-from app.audit.topics.claim_checks import is_whole
 from app.audit.topics.key_history import Effect, Entry, KeyHistory, Proof
 from app.audit.topics.record_check import Subject
 from app.audit.topics.record_comparison import Columns, key_fault
-from app.audit.topics.topics import Described
-from app.audit.verdict import Finding, Kind, Verdict
+from app.audit.topics.topics import is_whole
+from app.audit.verdict import FaultKind, Finding, Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
+from connectors.scratch_file import scratch
 from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, TRUNCATE, change_key
 from tables.history.impact.impact import TRUNCATE_OMITTED
+from tables.history.present_columns import Described
 from tables.rules.routes.routes import Route
 from tables.state.snapshots.table_snapshot import TableSnapshot
 
@@ -106,7 +106,7 @@ class ExistingRows:
                 table.statements.append((seq, Effect.EMPTIED))
             return
         at = Finding(
-            kind=Kind.UNTRUE,
+            kind=FaultKind.UNTRUE,
             what="",
             change_id=change_id,
             source=f"{source.get('file')}:{source.get('pos')}",
@@ -170,7 +170,7 @@ class ExistingRows:
         if last is None or chunk > last[0]:
             table.chunks[read] = chunk, at
         if fault := self._form_fault(table.name, at, record, value):
-            self._verdict.add(replace(at, kind=Kind.DIFFERENT, what=fault))
+            self._verdict.add(replace(at, kind=FaultKind.DIFFERENT, what=fault))
 
     def _form_fault(
         self, name: TableName, at: Finding, record: StoredRecord, value: dict[str, Any]
@@ -254,8 +254,8 @@ class ExistingRows:
     ) -> Counter[Proof]:
         """Judge the records of one key."""
 
-        def report(kind: Kind, at: Finding, what: str) -> None:
-            if reason is None or kind is Kind.REPEATED:
+        def report(kind: FaultKind, at: Finding, what: str) -> None:
+            if reason is None or kind is FaultKind.REPEATED:
                 self._verdict.add(replace(at, kind=kind, what=what))
 
         history = KeyHistory(
@@ -295,7 +295,7 @@ class ExistingRows:
                     )
                 else:
                     continue
-                self._verdict.add(replace(at, kind=Kind.CURSOR, what=what))
+                self._verdict.add(replace(at, kind=FaultKind.CURSOR, what=what))
 
 
 def _images_fault(value: Mapping[str, Any], version: Described) -> str | None:
@@ -336,7 +336,7 @@ def _entry(row: _Row) -> Entry:
     source, topic, partition, offset = orjson.loads(place)
     reading = reading_of(change_id)
     at = Finding(
-        kind=Kind.UNTRUE,
+        kind=FaultKind.UNTRUE,
         what="",
         change_id=change_id,
         source=source,

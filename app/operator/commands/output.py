@@ -15,7 +15,7 @@ import orjson
 
 from connectors.errors import printed
 from connectors.mysql.ddl.definition import Index, Table
-from tables.history.diff import Difference, key_text
+from tables.history.differences import Difference, key_text
 from tables.history.position import HistoryPosition
 from tables.history.record import Given, SchemaRecord
 from tables.state.quarantine import Entry

@@ -25,8 +25,7 @@ from connectors.kafka.topics.topics import Topics
 from connectors.wire import journal_topic
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 
 _POLL_SECONDS = 0.5
 

@@ -16,8 +16,15 @@ from app.operator.operations.not_applied_reason import why_not_applied
 from connectors.errors import AqueductError, NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
-from tables.state.operator.control import Control, DesiredState, control_in, note_of
-from tables.state.operator.request_outcome import OUTCOME, Applied, applied_in
+from tables.state.operator_requests import (
+    OUTCOME,
+    Applied,
+    Control,
+    DesiredState,
+    applied_in,
+    control_in,
+    control_note,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +46,7 @@ async def send_request(journal: Journal, control: Control, *, wait: float | None
     Raises NotApplied if none did in time, RequestReplaced if another request came first.
     """
     began = time.monotonic()
-    offset = await journal.write(note_of(control))
+    offset = await journal.write(control_note(control))
     if wait is None:
         return None
     waiting = _Waiting(control, offset)
@@ -114,7 +121,7 @@ class _Waiting:
 
     def _take(self, record: StoredRecord) -> None:
         outcomes = OUTCOME.key(self.control.destination) + b"/"
-        if record.key == note_of(self.control)[0]:
+        if record.key == control_note(self.control)[0]:
             other = control_in(record)
             self.fault = RequestReplaced(
                 f"{other.desired.value}, requested by {other.by or 'an operator'}",

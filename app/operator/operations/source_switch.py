@@ -14,7 +14,7 @@ from app.operator.operations.journal_access import Journal
 from app.operator.operations.request_outcome import not_tried_error
 from connectors.errors import UsageError
 from tables.state.journal.state import DestinationState
-from tables.state.operator.source_choice import Current, SourceRequest, note_of
+from tables.state.operator_requests import Current, SourceRequest, source_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ async def request_switch(
         ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
     )
     began = time.monotonic()
-    await journal.write(note_of(request))
+    await journal.write(source_note(request))
     tried = None if wait is None else await _wait_until_tried(journal, request, wait, began)
     return WrittenSwitch(request=request, tried=tried)
 

@@ -1,2 +1,1 @@
-"""Mappings of real tables to the logical tables, topics and tags that subscribers know. The worker does
-not read mappings yet."""
+"""Mappings of real tables to the logical tables, topics and tags that subscribers know."""

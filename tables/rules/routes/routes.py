@@ -15,8 +15,8 @@ from typing import Any
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
-from tables.rules.mapping.mapping import MappedTable, Mapping
-from tables.rules.mapping.packed import PackedMapping
+from tables.rules.mapping.forms import written_action
+from tables.rules.mapping.mapping import MappedTable, Mapping, PackedMapping
 from tables.rules.mapping.rules import (
     DDL_TYPES,
     DEBEZIUM,
@@ -26,7 +26,6 @@ from tables.rules.mapping.rules import (
     RECORD,
     Rules,
 )
-from tables.rules.mapping.rules_entry import written_action
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import MaskingRule, column_rules, masks
 from tables.rules.routes.topic_names import TopicRule, stated_topic

@@ -15,7 +15,7 @@ from app.operator.commands.operator import operator, report_unreachable
 from app.operator.operations.cursor.set import plan_set
 from app.operator.operations.journal_access import Journal
 from app.settings.model import load
-from app.settings.start import milliseconds
+from app.settings.start_position import milliseconds
 from connectors.errors import UsageError
 from connectors.mysql.lookup.start import (
     FIRST_EVENT,

@@ -9,7 +9,7 @@ import argparse
 
 from app.operator.commands.destination.desired_state import configure as configure
 from app.operator.commands.destination.desired_state import request
-from tables.state.operator.control import DesiredState
+from tables.state.operator_requests import DesiredState
 
 
 def run(options: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from app.operator.commands.waiting import (
 from app.operator.operations.destination.desired_state import request_state
 from app.operator.operations.journal_access import Journal
 from app.settings.model import load
-from tables.state.operator.control import DesiredState
+from tables.state.operator_requests import DesiredState
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from app.operator.operations.destination.listing import (
     list_destinations,
 )
 from app.settings.model import load
-from tables.state.operator.control import DesiredState
+from tables.state.operator_requests import DesiredState
 
 _HEAD = (
     "destination",

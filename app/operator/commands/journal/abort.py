@@ -22,7 +22,7 @@ from app.operator.operations.journal_access import journal_of
 from app.settings.model import load
 from connectors.errors import UsageError
 from connectors.kafka.reading.open_transactions import OpenTransaction
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.operator.commands.output import time_text
 from app.operator.operations.mapping.versions import NewVersion
-from tables.rules.mapping.differences import Difference
+from tables.rules.mapping.mapping import Difference
 from tables.rules.mapping.stored_version import StoredVersion
 
 

@@ -10,7 +10,7 @@ from app.operator.commands.mapping.changed import difference_lines, difference_v
 from app.operator.commands.output import print_answer
 from app.operator.operations.mapping.versions import given_mapping, mapping_store
 from app.settings.model import Settings, load
-from tables.rules.mapping.differences import Difference, differences
+from tables.rules.mapping.mapping import Difference, differences
 
 _FORMS = "a version's number, `newest`, or a file or folder"
 

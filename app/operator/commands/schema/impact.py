@@ -33,9 +33,8 @@ from connectors.errors import SettingsError, UsageError, printed
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session
-from tables.history.impact.finding import Severity
-from tables.history.impact.impact import severest
-from tables.history.impact.text import as_text
+from tables.history.impact.findings import Severity
+from tables.history.impact.impact import as_text, severest
 
 BREAKS = 3
 """The exit code of a statement that needs preparation before it is run."""

@@ -13,9 +13,9 @@ from app.operator.commands.subscriber.arguments import (
 )
 from app.operator.operations.subscriber.move import plan_set
 from app.settings.model import load
-from app.settings.start import milliseconds
+from app.settings.start_position import milliseconds
 from aqueduct_client.errors import InvalidSubscription
-from aqueduct_client.start import AfterGtids, AfterSeq, AtTime, Earliest, Latest, Start
+from aqueduct_client.start_positions import AfterGtids, AfterSeq, AtTime, Earliest, Latest, Start
 from connectors.errors import UsageError
 
 

@@ -24,13 +24,13 @@ from app.worker.destination.takeover.published_check import Published
 from app.worker.destination.takeover.recovery import installation_of, recover
 from connectors.errors import Fenced
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.record_source import source_of
+from connectors.kafka.reading.partition_reader import source_of
 from connectors.kafka.topics.topics import Topics
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor, next_epoch
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.state import DestinationState, cursor_key, encoded, version_key
-from tables.state.operator.interventions import Intervention, note_of
+from tables.state.operator_requests import Intervention, intervention_note
 
 _TRIES = 5
 
@@ -110,7 +110,7 @@ async def _commit_once(
         notes = [
             *lacking_versions,
             *change.notes,
-            note_of(intervention),
+            intervention_note(intervention),
             (cursor_key(plan.name), encoded(cursor.to_json())),
         ]
         async with producer.transaction() as kafka:

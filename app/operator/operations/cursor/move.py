@@ -18,10 +18,9 @@ from app.operator.operations.source_connection import ReachableSource
 from app.worker.destination.background import in_its_own_thread
 from connectors.errors import HistoryTooShort, PositionUnknown
 from connectors.mysql.position import SourceOffset
-from tables.state.cursor import Cursor
-from tables.state.cursor_proof import CursorProof
+from tables.state.cursor import Cursor, CursorProof
 from tables.state.journal.state import DestinationState
-from tables.state.operator.interventions import Intervention
+from tables.state.operator_requests import Intervention
 
 MakeChange = Callable[[DestinationState, str, Effect, str], Change]
 """Makes the change from the valid state, the installation's id, the effect at that time, and the author."""

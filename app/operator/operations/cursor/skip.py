@@ -25,8 +25,7 @@ from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.server.facts import SourceAddress
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
-from tables.state.operator.interventions import Intervention
-from tables.state.operator.skips import Skip, note_of
+from tables.state.operator_requests import Intervention, Skip, skip_note
 
 NamedTransaction = str | Coordinates
 """A transaction as an operator names it: by its GTID, or without GTIDs by the position where it begins."""
@@ -76,7 +75,7 @@ async def request_skip(planned: PlannedSkip, reason: ChangeReason) -> Interventi
             what="skip",
             after=planned.transaction,
             effect=planned.effect,
-            notes=[note_of(skip)],
+            notes=[skip_note(skip)],
         )
 
     return await commit_change(planned.journal, change, reason=reason)

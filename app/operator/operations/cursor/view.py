@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from app.operator.operations.journal_access import Journal
 from tables.state.cursor import Cursor
-from tables.state.operator.interventions import Intervention
-from tables.state.operator.skips import Skip
-from tables.state.operator.source_choice import Current
+from tables.state.operator_requests import Current, Intervention, Skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,7 @@ from connectors.errors import TopicGone, UsageError
 from connectors.kafka.topics.topics import Topics
 from connectors.wire import quarantine_topic, schemas_topic
 from tables.journal_format import Entry as Note
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.known_topics import KnownTopic, note_of
 from tables.state.quarantine import note_of as quarantine_note
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from app.operator.operations.journal_access import Journal
 from app.operator.operations.request_outcome import Outcome, send_request
-from tables.state.operator.control import Control, DesiredState
+from tables.state.operator_requests import Control, DesiredState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

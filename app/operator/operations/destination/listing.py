@@ -21,7 +21,7 @@ from connectors.errors import AqueductError
 from connectors.zookeeper.kazoo_session import opens
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
-from tables.state.operator.control import DesiredState
+from tables.state.operator_requests import DesiredState
 
 NOT_LED = "NOT LED"
 """The state of a destination that is to run, and that no worker leads."""

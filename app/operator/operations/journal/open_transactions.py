@@ -11,7 +11,7 @@ from typing import NamedTuple
 from connectors.errors import StateUnknown
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.open_transactions import OpenTransaction, open_transactions
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 
 class TopicPartition(NamedTuple):

@@ -18,8 +18,7 @@ from app.worker.mapping_versions.store import MappingStore
 from app.worker.wiring import coordination_plan
 from connectors.errors import MappingConflict, MappingError, UsageError
 from connectors.zookeeper.kazoo_session import opens
-from tables.rules.mapping.differences import Difference, differences
-from tables.rules.mapping.mapping import Mapping
+from tables.rules.mapping.mapping import Difference, Mapping, differences
 from tables.rules.mapping.stored_version import StoredVersion
 
 

@@ -10,7 +10,7 @@ from app.operator.operations.given_position import GivenPosition
 from app.operator.operations.schema.destination_history import ReadHistory
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.show_create import create_table
-from tables.history.diff import Difference, differences
+from tables.history.differences import Difference, differences
 from tables.history.record import Known, TableState, Unresolved
 from tables.state.quarantine import Entry
 

@@ -22,7 +22,7 @@ from connectors.mysql.ddl.online.cut_over import logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
-from tables.history.impact.finding import Severity
+from tables.history.impact.findings import Severity
 from tables.history.impact.impact import Impact, impact, rows_changed, severest, truncated
 from tables.history.statement_effect import effect_of, fill
 from tables.rules.routes.routes import Routes

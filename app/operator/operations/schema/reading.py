@@ -19,9 +19,9 @@ from connectors.kafka.topics.topics import Topics
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema_store.store import MetaStore
 from tables.history.history import SchemaHistory
-from tables.history.schema_store.rows import history_of
+from tables.history.schema_store_rows import history_of
 from tables.state.cursor import Cursor
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 
 async def read_journal_history(settings: Settings, destination: str) -> DestinationHistory:

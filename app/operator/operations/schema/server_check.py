@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from app.operator.operations.schema.destination_history import DestinationHistory, ReadHistory
 from connectors.mysql.schema.baseline import Baseline
+from tables.history.differences import Deviation, deviations
 from tables.history.position import HistoryPosition, reached
-from tables.history.server_check import Deviation, deviations
 
 _PAUSE = 1.0
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from app.operator.operations.schema.destination_history import DestinationHistory, ReadHistory
 from connectors.mysql.ddl.definition import TableChange, TableName
-from tables.history.diff import Difference, differences
+from tables.history.differences import Difference, differences
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord, TableState
 from tables.state.quarantine import Entry

@@ -31,7 +31,7 @@ from tables.history.logical_schemas.decisions import (
     outcome_key,
 )
 from tables.history.logical_schemas.published import PublishedSchema
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

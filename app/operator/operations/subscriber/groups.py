@@ -14,8 +14,7 @@ from app.settings.model import Settings
 from app.worker.wiring import kafka_client
 from connectors.errors import UsageError
 from connectors.kafka.group_positions import Offsets, group_names, group_offsets, group_state
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.topic_reader import read_all, topics
+from connectors.kafka.reading.partition_reader import StoredRecord, read_all, topics
 from connectors.wire import merged_topic, schemas_topic, shard_topics, tag_topics
 
 

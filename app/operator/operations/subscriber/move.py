@@ -16,7 +16,7 @@ from app.worker.wiring import kafka_client
 from aqueduct_client.kafka import kafka_append, kafka_log
 from aqueduct_client.notes import Notes
 from aqueduct_client.records import Partition
-from aqueduct_client.start import Start, start_offsets
+from aqueduct_client.start_positions import Start, start_offsets
 from aqueduct_client.topics import subscribers_topic
 from connectors.errors import UsageError
 from connectors.kafka.group_positions import Offsets, delete_offsets, refuse_active, store_offsets

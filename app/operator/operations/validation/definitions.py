@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.audit.topics.topics import Schemas, Versions
+from app.audit.topics.topics import Schemas
 from app.operator.operations.journal_access import Journal
 from app.operator.operations.mapping.in_force import PresentMapping, mapping_in_force
 from app.operator.operations.mapping.trial.side import known_tables
@@ -23,6 +23,7 @@ from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
 from connectors.wire import schemas_topic
+from tables.history.present_columns import Versions
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.audit.sqlite import scratch
-from app.audit.topics.claim_checks import Claims, is_whole
+from app.audit.topics.topics import Claims, is_whole
 from app.operator.validation.rows.errors import NotComparable
 from app.operator.validation.rows.present_images import (
     PresentImages,
@@ -25,6 +24,7 @@ from app.operator.validation.rows.present_images import (
 from app.worker.pipeline.formats.protocol import Image, ReadRecord, RecordForm
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
+from connectors.scratch_file import scratch
 from connectors.wire import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_SEQ
 from tables.rules.mapping.rules import DEBEZIUM
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from app.operator.validation.rows.errors import PublishingStalled
 from app.operator.validation.rows.folded_topic import FoldedTopic, Order
 from app.operator.validation.rows.published_position import STALLED_SECONDS
-from connectors.kafka.reading.catching_up import Take, read_some
-from connectors.kafka.reading.follower import Follower, Partition
+from connectors.kafka.reading.follower import Follower, Partition, Take, read_some
 
 Goals = Mapping[int, Order]
 """The numbers of the last record of each partition of a share."""

@@ -17,9 +17,8 @@ from connectors.kafka.reading.partition_reader import StoredRecord, end_of, read
 from connectors.wire import ddl_topic, schemas_topic, transactions_topic
 from tables.state.cursor import Cursor
 from tables.state.journal.checkpoint import Checkpoint
-from tables.state.journal.installation import installation_key
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.records import installation_key
+from tables.state.journal.state import DestinationState, JournalPartition
 
 _BEGIN_AGAIN = (
     "Restore the journal from a backup of the topic; or set snapshot.mode to recovery and restart the worker, "

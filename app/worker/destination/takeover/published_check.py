@@ -15,9 +15,13 @@ import orjson
 
 from app.worker.destination.background import beside
 from connectors.errors import JournalOutdated, MergeUnfinished
-from connectors.kafka.reading.newest_records import Newest, newest
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
-from connectors.kafka.reading.record_source import source_of
+from connectors.kafka.reading.partition_reader import (
+    Newest,
+    StoredRecord,
+    newest,
+    read_each,
+    source_of,
+)
 from connectors.wire import (
     HEADER_CHANGE_ID,
     ddl_topic,

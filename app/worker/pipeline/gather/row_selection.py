@@ -20,7 +20,7 @@ from connectors.mysql.binlog.events import EventType
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
-from tables.rules.mapping.filters.predicate import Predicate, predicate
+from tables.rules.mapping.row_filter import Predicate, predicate
 from tables.rules.mapping.rules import Rules
 from tables.rules.table_version import Definition
 

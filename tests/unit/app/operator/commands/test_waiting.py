@@ -9,7 +9,7 @@ import pytest
 from app.operator.commands import waiting
 from app.operator.commands.waiting import outcome_text, outcome_value
 from app.operator.operations.request_outcome import Outcome
-from tables.state.operator.request_outcome import Applied
+from tables.state.operator_requests import Applied
 
 
 def outcome(state: str, error: str | None = None) -> Outcome:

@@ -45,7 +45,7 @@ class Consumer:
 
 def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTransaction) -> None:
     @asynccontextmanager
-    async def made(*_: Any) -> AsyncIterator[Consumer]:
+    async def made(*_: Any, **__: Any) -> AsyncIterator[Consumer]:
         yield consumer
 
     async def those_open(*_: Any) -> list[OpenTransaction]:
@@ -53,7 +53,7 @@ def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTrans
 
     monkeypatch.setattr(partition_reader, "open_consumer", made)
     monkeypatch.setattr(open_transactions, "open_transactions", those_open)
-    monkeypatch.setattr(partition_reader, "_DEADLINE", 1.0)
+    monkeypatch.setattr(partition_reader, "_SILENCE", 1.0)
 
 
 async def test_markers_alone_are_read_for_as_long_as_that_takes(
@@ -79,7 +79,7 @@ async def test_an_open_transaction_is_named_before_the_end_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(0), opened(0, None))
-    monkeypatch.setattr(partition_reader, "_DEADLINE", 60.0)
+    monkeypatch.setattr(partition_reader, "_SILENCE", 60.0)
     monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(TransactionOpen) as caught:
         await partition_reader.read_to_end({}, "aq.__journal", 3)

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from connectors.wire import merged_topic
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 
 SHOP = Routes(prefix="aq", include=r"shop\..*", black=r"shop\.secret", partitions=3)

@@ -17,8 +17,8 @@ from app.operator.operations.destination import listing
 from connectors.errors import CoordinationLost
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.state.cursor import Cursor
-from tables.state.journal.leader import Leader
-from tables.state.operator.control import Control, DesiredState
+from tables.state.journal.records import Leader
+from tables.state.operator_requests import Control, DesiredState
 
 STATUS = {
     "worker": "a",

@@ -12,7 +12,7 @@ from app.operator.commands.journal import abort as journal_abort
 from app.operator.operations.journal import open_transactions as operation
 from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.reading.open_transactions import OpenTransaction, held_up
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 FOREIGN = OpenTransaction(
     producer_id=7, transactional_id="nightly import", offset=5, written_ms=1_700_000_000_000

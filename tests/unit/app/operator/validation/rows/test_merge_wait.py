@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.audit.topics.claim_checks import Claims
+from app.audit.topics.topics import Claims
 from app.operator.validation.rows.errors import PublishingStalled
 from app.operator.validation.rows.folded_topic import FoldedTopic
 from app.operator.validation.rows.merge_wait import Goals, MergeWait

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.audit.topics.topics import Versions
 from app.operator.validation.rows.present_images import PresentImages
+from tables.history.present_columns import Versions
 from tables.rules.table_version import Column, Definition
 from tests.unit.app.operator.validation.rows.records import (
     NAME,

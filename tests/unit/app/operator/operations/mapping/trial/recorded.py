@@ -18,7 +18,7 @@ from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor
