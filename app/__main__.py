@@ -11,8 +11,14 @@ import argparse
 import os
 import sys
 
-from app.operator.commands.groups import GROUPS, UNGROUPED, Command, command, ungrouped_command
-from app.operator.commands.parser import CommandParser
+from app.operator.command_line import (
+    GROUPS,
+    UNGROUPED,
+    Command,
+    CommandParser,
+    command,
+    ungrouped_command,
+)
 from app.version import __version__
 from app.worker.process.library_logs import escape_values, quiet_libraries
 from connectors.errors import AqueductError, SettingsError, UsageError

@@ -261,7 +261,7 @@ MERGE_STALLED = Gauge(
 )
 MERGE_TOPICS_WAITING = Gauge(
     "aqueduct_merge_topics_waiting",
-    "Topics of a merge that cannot be written to; their records wait, and all others are merged.",
+    "Topics of a merge that wait, as they cannot be written to or merged; all others are merged.",
     ["merge"],
     registry=REGISTRY,
 )

@@ -903,8 +903,9 @@ class TooFewBrokers(KafkaLost):
 
     remedy = (
         "Aqueduct retries by itself: start the missing brokers. While other topics take records, only the "
-        "tables of this one wait after topics.offline_seconds. A cluster that has no more brokers needs a "
-        "smaller topics.replication_factor, and min.insync.replicas of its topics no greater than that."
+        "tables of this one wait after topics.offline_seconds; of a merge, only this topic waits. A cluster "
+        "that has no more brokers needs a smaller topics.replication_factor, and min.insync.replicas of its "
+        "topics no greater than that."
     )
 
 

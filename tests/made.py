@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 import zstandard
 
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.types.registry import FieldType, MappedColumn
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FILE = "b.000001"

@@ -7,19 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Modes:
-    """The forms of values; the defaults are Debezium's."""
-
-    decimal: str = "precise"
-    time: str = "adaptive_time_microseconds"
-    bigint_unsigned: str = "long"
-    binary: str = "bytes"
-    decimal_format: str = "base64"
-    """Of the converter of values; keys always have base64."""
-    adjusts_years: bool = True
-    """Whether years of two digits are of this century or the last."""
+from connectors.mysql.types.registry import Modes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from app.settings.connect_form import ConnectForm, Modes
+from app.settings.connect_form import ConnectForm
 from connectors.errors import MappingError
+from connectors.mysql.types.registry import Modes
 from connectors.secret import FileSecret
 from connectors.store.registry import RegistryAccess
 from connectors.wire import MAX_TOPIC_LENGTH

@@ -104,7 +104,8 @@ def alterations(found: Sequence[Step]) -> Iterator[tuple[int, str, Altered, tupl
         for column, identity in zip(step.version.columns, step.identities, strict=True):
             before = last.get(identity)
             if before is not None and (how := altered(before, column)) is not None:
-                yield at, identity, how, (before.printed, column.printed)
+                kinds = before.printed(beside=column), column.printed(beside=before)
+                yield at, identity, how, kinds
             last[identity] = column
 
 

@@ -88,10 +88,12 @@ class Column:
     altered: tuple[Altered, ...] = ()
     """What ALTER TABLE has made of its values since, of a column that is `placed`."""
 
-    @property
-    def printed(self) -> str:
-        """The type as an error names it."""
-        return (self.column_type or self.mysql_type) + ("" if self.nullable else " NOT NULL")
+    def printed(self, *, beside: Column) -> str:
+        """The type as an error names it, with the character set if that of the other column is another."""
+        words = [self.column_type or self.mysql_type]
+        if self.charset and beside.charset not in ("", self.charset):
+            words.append(f"CHARACTER SET {self.charset}")
+        return " ".join((*words, *([] if self.nullable else ["NOT NULL"])))
 
 
 @dataclass(frozen=True, slots=True)

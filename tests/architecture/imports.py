@@ -170,9 +170,8 @@ def _of_format(source: str) -> bool:
 
 def _texts(module: Module) -> Iterator[str]:
     """Each string of a module except docstrings, with {} for inserted values."""
-    tree = module.syntax()
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    docs = {id(node.value) for node in module.nodes() if isinstance(node, ast.Expr)}
+    for node in module.nodes():
         if isinstance(node, ast.JoinedStr):
             yield "".join(_part(value) for value in node.values)
         elif (
@@ -237,14 +236,18 @@ def _graph(modules: list[Module]) -> dict[str, set[str]]:
 
 
 def _strongly_connected(graph: dict[str, set[str]]) -> Iterator[set[str]]:
-    """Groups in which each reaches each: what is reached both ways, a plain search from every module."""
-    reached = {name: _reach(graph, name) for name in graph}
+    """Groups in which each reaches each, by a plain search from each that is in one or above one."""
+    above = dict(graph)
+    while ends := [name for name, targets in above.items() if not targets & above.keys()]:
+        for name in ends:
+            del above[name]
+    reached = {name: _reach(graph, name) for name in above}
     grouped: set[str] = set()
-    for name in sorted(graph):
+    for name in sorted(above):
         if name not in grouped:
-            group = {other for other in reached[name] if name in reached[other]} | {name}
-            grouped |= group
-            yield group
+            group = {other for other in reached[name] & above.keys() if name in reached[other]}
+            grouped |= group | {name}
+            yield group | {name}
 
 
 def _reach(graph: dict[str, set[str]], start: str) -> set[str]:

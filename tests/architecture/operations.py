@@ -1,4 +1,4 @@
-"""The rule of operations and the shells over them: commands read arguments and print, operations do the work.
+"""The rule of commands: coroutines do the work and return values; only what calls them knows a shell.
 
 Invariant: each check takes modules and gives breaches as sentences, so that planted ones can be seen to fail.
 """
@@ -10,65 +10,80 @@ from collections.abc import Iterable, Iterator
 
 from tests.architecture.tree import Module
 
-OPERATIONS = ("app/operator/operations/", "app/migrate/")
-"""What commands call: it knows no shell, and returns values."""
-COMMANDS = "app/operator/commands/"
-EVENT_LOOP = "app/operator/commands/event_loop.py"
+OPERATOR = "app/operator/"
+MIGRATE = "app/migrate/"
+"""What the imports of other programs' configurations call: no file of it knows a shell."""
+EVENT_LOOP = "app/operator/event_loop.py"
 """The only file that runs an event loop for commands."""
 PACKAGES = ("app/", "connectors/", "tables/")
 OTHER_LOOPS = frozenset({"app/worker/assembly.py", "app/worker/destination/emptied_tables.py"})
 """Threads with one of their own: that which fills the central store, and the binlog's reader for a topic."""
+GROWING = "app/operator/validation/"
+"""Results there are filled while rows are compared."""
 
-SHELL_MODULES = ("app.operator.commands", "app.__main__", "argparse", "sys")
+SHELL_MODULES = ("app.operator.output", "app.operator.terminal", "app.__main__", "argparse", "sys")
 """Modules of a shell: its arguments, its streams, its end."""
+TEXTS = frozenset({"aligned_table", "shortened", "time_text"})
+"""Functions of these that only make text."""
 SHELL_CALLS = {"print", "input", "exit", "quit", "SystemExit", "os._exit", "os.getenv"}
 SHELL_NAMES = {"os.environ", "sys.argv", "sys.stdout", "sys.stderr", "sys.stdin"}
 LOOP_CALLS = {"run", "Runner", "run_until_complete", "new_event_loop"}
 
-WORKING = (
-    "app.audit",
-    "app.worker.coordination",
-    "app.worker.destination",
-    "app.worker.schemas",
-    "app.worker.wiring",
-    "connectors.kafka",
-    "connectors.mysql.lookup",
-    "connectors.mysql.schema",
-    "connectors.mysql.server",
-    "connectors.zookeeper",
-)
-"""Packages whose functions ask servers, or make what does."""
-VALUES = {
-    ("app.audit.truth.witness", "WitnessName"),
-    ("app.worker.wiring", "central_store"),
-    ("connectors.kafka.reading.open_transactions", "OpenTransaction"),
-    ("connectors.mysql.lookup.position_by_time", "utc_text"),
-    ("connectors.mysql.lookup.start", "FIRST_EVENT"),
-    ("connectors.mysql.lookup.start", "AfterGtids"),
-    ("connectors.mysql.lookup.start", "AtCoordinates"),
-    ("connectors.mysql.lookup.start", "AtTime"),
-    ("connectors.mysql.lookup.start", "Earliest"),
-    ("connectors.mysql.lookup.start", "Latest"),
-    ("connectors.mysql.lookup.start", "Start"),
-    ("connectors.mysql.schema.baseline", "Baseline"),
-}
-"""The names that commands may import: values to pass and print, and settings made into a connection."""
+
+def shell_in_coroutines(modules: Iterable[Module]) -> Iterator[str]:
+    """Coroutines that use a shell, themselves or by functions of their file."""
+    for module in _below(OPERATOR, modules):
+        tree = module.syntax()
+        shell = _shell_names(tree)
+        functions = {
+            node.name: node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        for name, node in functions.items():
+            if isinstance(node, ast.AsyncFunctionDef):
+                for used in sorted(_reached(node, functions, shell)):
+                    yield f"{module.file.path}: {name} uses {used}"
 
 
-def shell_in_operations(modules: Iterable[Module]) -> Iterator[str]:
-    """Operations that know a shell: its modules, its streams, or its environment."""
-    for module in _below(OPERATIONS, modules):
+def _shell_names(tree: ast.Module) -> set[str]:
+    """The names in a file that stand for a shell."""
+    found = SHELL_CALLS | SHELL_NAMES
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and _is_in(SHELL_MODULES, node.module or ""):
+            found |= {one.asname or one.name for one in node.names if one.name not in TEXTS}
+        elif isinstance(node, ast.Import):
+            found |= {one.name for one in node.names if one.name == "argparse"}
+    return found
+
+
+def _reached(
+    node: ast.AST, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef], shell: set[str]
+) -> set[str]:
+    """The names of a shell that a function uses, or one that it uses."""
+    found, seen, waiting = set[str](), set[str](), [node]
+    while waiting:
+        names = set(_names(waiting.pop()))
+        found |= names & shell
+        local = {name.removeprefix("self.") for name in names} & functions.keys() - seen
+        seen |= local
+        waiting += [functions[name] for name in local]
+    return found
+
+
+def shell_in_migrations(modules: Iterable[Module]) -> Iterator[str]:
+    """Files of the migrations that know a shell: its modules, its streams, or its environment."""
+    for module in _below(MIGRATE, modules):
         path = module.file.path
         for source, name in sorted(set(module.imports())):
             if _is_in(SHELL_MODULES, source) or _is_in(SHELL_MODULES, f"{source}.{name}"):
                 yield f"{path} imports {source}"
-        tree = module.syntax()
-        yield from (f"{path} calls {name}" for name in _calls(tree) if name in SHELL_CALLS)
-        yield from (f"{path} uses {name}" for name in _names(tree) if name in SHELL_NAMES)
+        used = set(_names(module.syntax())) & (SHELL_CALLS | SHELL_NAMES)
+        yield from (f"{path} uses {name}" for name in sorted(used))
 
 
 def event_loops(modules: Iterable[Module]) -> Iterator[str]:
-    """Event loops that are run elsewhere: by commands, operations, or what they call."""
+    """Event loops that are run elsewhere: by commands, or what they call."""
     for module in modules:
         path = module.file.path
         if not path.startswith(PACKAGES) or path == EVENT_LOOP or path in OTHER_LOOPS:
@@ -81,26 +96,19 @@ def event_loops(modules: Iterable[Module]) -> Iterator[str]:
             yield f"{path} imports asyncio.run"
 
 
-def work_in_commands(modules: Iterable[Module]) -> Iterator[str]:
-    """Commands that import code that queries a server, instead of an operation."""
-    for module in _below(COMMANDS, modules):
-        for source, name in sorted(set(module.imports())):
-            is_working = _is_in(WORKING, source) or _is_in(WORKING, f"{source}.{name}")
-            if is_working and (source, name) not in VALUES:
-                yield f"{module.file.path} imports {name or source} of {source}"
-
-
 def mutable_results(modules: Iterable[Module]) -> Iterator[str]:
-    """Dataclasses that operations offer and that are not frozen."""
-    for module in _below(OPERATIONS, modules):
-        for node in ast.walk(module.syntax()):
+    """Dataclasses that commands' files offer and that are not frozen."""
+    for module in _below(OPERATOR, modules):
+        if module.file.path.startswith(GROWING):
+            continue
+        for node in module.nodes():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 marks = [ast.unparse(mark) for mark in node.decorator_list]
                 if any("dataclass" in mark and "frozen=True" not in mark for mark in marks):
                     yield f"{module.file.path}: {node.name} is not frozen"
 
 
-def _below(folder: str | tuple[str, ...], modules: Iterable[Module]) -> list[Module]:
+def _below(folder: str, modules: Iterable[Module]) -> list[Module]:
     return [module for module in modules if module.file.path.startswith(folder)]
 
 
@@ -112,5 +120,15 @@ def _calls(tree: ast.Module) -> Iterator[str]:
     return (ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-def _names(tree: ast.Module) -> Iterator[str]:
-    return (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+def _names(tree: ast.AST) -> Iterator[str]:
+    """The names and attributes that code uses; annotations are none of them."""
+    annotations = {
+        id(part)
+        for node in ast.walk(tree)
+        for field in ("annotation", "returns")
+        if isinstance(value := getattr(node, field, None), ast.AST)
+        for part in ast.walk(value)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in annotations:
+            yield ast.unparse(node)

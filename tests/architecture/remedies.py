@@ -64,7 +64,7 @@ def errors_of(modules: Iterable[Module]) -> list[Error]:
         for module in modules
         if (package := module.file.path.split("/")[0]) in FAMILIES
         and _CLASS.search(module.file.text)
-        for node in ast.walk(module.syntax())
+        for node in module.nodes()
         if isinstance(node, ast.ClassDef)
     ]
     errors = [each for each in found if each[2].name in ROOTS]

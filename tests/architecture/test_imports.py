@@ -63,23 +63,15 @@ def test_no_folders_import_each_other() -> None:
 
 def test_folders_that_import_each_other_are_found() -> None:
     planted = [
-        module_from("app/operator/commands/a.py", "from app.operator.operations.cursor import b\n"),
-        module_from(
-            "app/operator/operations/cursor/b.py", "from app.operator.operations import c\n"
-        ),
-        module_from("app/operator/operations/c.py", "from app.operator.commands import d\n"),
-        module_from("app/operator/commands/d.py", ""),
+        module_from("app/worker/one/a.py", "from app.worker.two.cursor import b\n"),
+        module_from("app/worker/two/cursor/b.py", "from app.worker.two import c\n"),
+        module_from("app/worker/two/c.py", "from app.worker.one import d\n"),
+        module_from("app/worker/one/d.py", ""),
     ]
-    assert list(folder_cycles(planted)) == ["app/operator: commands <-> operations"]
-    planted.append(
-        module_from(
-            "app/operator/operations/journal/e.py", "from app.operator.operations import c\n"
-        )
-    )
-    planted[2] = module_from(
-        "app/operator/operations/c.py", "from app.operator.operations.journal import e\n"
-    )
-    assert list(folder_cycles(planted)) == ["app/operator/operations: c <-> journal"]
+    assert list(folder_cycles(planted)) == ["app/worker: one <-> two"]
+    planted.append(module_from("app/worker/two/journal/e.py", "from app.worker.two import c\n"))
+    planted[2] = module_from("app/worker/two/c.py", "from app.worker.two.journal import e\n")
+    assert list(folder_cycles(planted)) == ["app/worker/two: c <-> journal"]
 
 
 def test_each_library_is_imported_in_its_home_only() -> None:

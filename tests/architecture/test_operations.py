@@ -1,20 +1,23 @@
-"""Operations know no shell, and commands do no work."""
+"""Coroutines know no shell, and one place runs the event loop of commands."""
 
 import pytest
 
 from tests.architecture.operations import (
     EVENT_LOOP,
-    VALUES,
     event_loops,
     mutable_results,
-    shell_in_operations,
-    work_in_commands,
+    shell_in_coroutines,
+    shell_in_migrations,
 )
 from tests.architecture.tree import module_from, modules
 
 
-def test_operations_know_no_shell() -> None:
-    assert list(shell_in_operations(modules())) == []
+def test_coroutines_know_no_shell() -> None:
+    assert list(shell_in_coroutines(modules())) == []
+
+
+def test_migrations_know_no_shell() -> None:
+    assert list(shell_in_migrations(modules())) == []
 
 
 def test_one_place_runs_the_event_loop_of_commands() -> None:
@@ -23,44 +26,55 @@ def test_one_place_runs_the_event_loop_of_commands() -> None:
     assert place.file.text.count("asyncio.run(") == 1
 
 
-def test_commands_ask_no_server() -> None:
-    assert list(work_in_commands(modules())) == []
-
-
-def test_what_operations_return_is_frozen() -> None:
+def test_what_coroutines_return_is_frozen() -> None:
     assert list(mutable_results(modules())) == []
 
 
-def test_each_value_that_commands_may_import_is_imported() -> None:
-    commands = [module for module in modules() if module.name.startswith("app.operator.commands.")]
-    assert {each for module in commands for each in module.imports()} >= VALUES
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        (
+            "from app.operator.output import print_answer\nasync def f():\n    print_answer()\n",
+            "print_answer",
+        ),
+        ("async def f():\n    print('done')\n", "print"),
+        ("import sys\nasync def f():\n    sys.stdout.write('')\n", "sys.stdout"),
+        ("import os\nasync def f():\n    return os.environ['USER']\n", "os.environ"),
+        ("async def f():\n    g()\ndef g():\n    h()\ndef h():\n    input()\n", "input"),
+        (
+            "class A:\n    async def f(self):\n        self.g()\n    def g(self):\n        quit()\n",
+            "quit",
+        ),
+    ],
+)
+def test_a_coroutine_that_knows_a_shell_is_found(text: str, used: str) -> None:
+    planted = module_from("app/operator/wrong.py", text)
+    assert list(shell_in_coroutines([planted])) == [f"app/operator/wrong.py: f uses {used}"]
+
+
+def test_what_calls_a_coroutine_may_print_and_a_coroutine_may_make_text() -> None:
+    text = (
+        "import sys\nfrom app.operator.output import time_text\n"
+        "async def f():\n    return time_text(1)\n"
+        "def g():\n    sys.stdout.write(run_operation(f()))\n"
+    )
+    assert list(shell_in_coroutines([module_from("app/operator/right.py", text)])) == []
 
 
 @pytest.mark.parametrize(
     ("text", "breach"),
     [
-        (
-            "from app.operator.commands.output import answer\n",
-            "imports app.operator.commands.output",
-        ),
-        ("from app.operator import commands\n", "imports app.operator"),
         ("def f():\n    import argparse\n", "imports argparse"),
-        ("import sys\n", "imports sys"),
-        ("print('done')\n", "calls print"),
-        ("raise SystemExit(1)\n", "calls SystemExit"),
-        ("import os\nwho = os.environ['USER']\n", "uses os.environ"),
+        ("from app.operator import output\n", "imports app.operator"),
+        ("raise SystemExit(1)\n", "uses SystemExit"),
     ],
 )
-def test_an_operation_that_knows_a_shell_is_found(text: str, breach: str) -> None:
-    planted = module_from("app/operator/operations/cursor/wrong.py", text)
-    assert list(shell_in_operations([planted])) == [
-        f"app/operator/operations/cursor/wrong.py {breach}"
-    ]
+def test_a_migration_that_knows_a_shell_is_found(text: str, breach: str) -> None:
+    planted = module_from("app/migrate/wrong.py", text)
+    assert list(shell_in_migrations([planted])) == [f"app/migrate/wrong.py {breach}"]
 
 
-@pytest.mark.parametrize(
-    "folder", ["app/operator/operations", "app/operator/commands/cursor", "connectors/kafka"]
-)
+@pytest.mark.parametrize("folder", ["app/operator", "app/migrate", "connectors/kafka"])
 @pytest.mark.parametrize(
     ("text", "breach"),
     [
@@ -74,26 +88,9 @@ def test_a_second_event_loop_is_found(folder: str, text: str, breach: str) -> No
     assert list(event_loops([planted])) == [f"{folder}/wrong.py {breach}"]
 
 
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
-        ("connectors.kafka.reading.partition_reader", "read_each"),
-        ("connectors.mysql.server.facts", "read_facts"),
-        ("app.worker.destination.takeover.recovery", "recover"),
-    ],
-)
-def test_a_command_that_asks_a_server_itself_is_found(source: str, name: str) -> None:
-    planted = module_from("app/operator/commands/wrong.py", f"from {source} import {name}\n")
-    assert list(work_in_commands([planted])) == [
-        f"app/operator/commands/wrong.py imports {name} of {source}"
-    ]
-
-
 def test_a_result_that_may_change_is_found() -> None:
     text = (
         "@dataclass(slots=True)\nclass Found:\n    x: int\n\n@dataclass\nclass _Own:\n    y: int\n"
     )
-    planted = module_from("app/operator/operations/wrong.py", text)
-    assert list(mutable_results([planted])) == [
-        "app/operator/operations/wrong.py: Found is not frozen"
-    ]
+    planted = module_from("app/operator/wrong.py", text)
+    assert list(mutable_results([planted])) == ["app/operator/wrong.py: Found is not frozen"]

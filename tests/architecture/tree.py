@@ -56,10 +56,14 @@ class Module:
         """The module's syntax tree, parsed once for all checks."""
         return _parsed(self.file.text)
 
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the syntax tree, walked once for all checks."""
+        return _walked(self.file.text)
+
     def names(self) -> set[str]:
         """Every name that it imports, or reads as a variable or an attribute."""
         found = {name for _, name in self.imports()}
-        for node in ast.walk(self.syntax()):
+        for node in self.nodes():
             if isinstance(node, ast.Name):
                 found.add(node.id)
             elif isinstance(node, ast.Attribute):
@@ -101,14 +105,20 @@ def _parsed(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     finally:
+        # Of two million nodes, which are kept: each collection would go through them.
+        gc.freeze()
         if was_enabled:
             gc.enable()
 
 
 @cache
+def _walked(text: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(_parsed(text)))
+
+
+@cache
 def _import_nodes(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    nodes = ast.walk(_parsed(text))
-    return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+    return tuple(node for node in _walked(text) if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def module_from(path: str, text: str) -> Module:

@@ -13,7 +13,7 @@ from app.audit.audit import Scope, audit
 from app.audit.topics.topics import KafkaTopics
 from app.audit.truth.mysqlbinlog import BinlogFiles
 from app.audit.verdict import Verdict
-from app.operator.operations.audit import run_beside_kafka
+from app.operator.audit import run_beside_kafka
 from tests.crash.scene import DESTINATION, Scene
 from tests.crash.verdict import Findings
 

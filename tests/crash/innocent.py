@@ -24,7 +24,7 @@ from app.audit.truth.mysql_replication import ReplicationBinlog
 from app.audit.truth.mysqlbinlog import BinlogFiles, ServerBinlog
 from app.audit.truth.witness import Witness
 from app.audit.verdict import FaultKind
-from app.operator.commands.audit import INCOMPLETE
+from app.operator.audit import INCOMPLETE
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes

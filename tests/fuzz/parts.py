@@ -17,11 +17,11 @@ from connectors.mysql.binlog.events import EventType, parse_query, payload_event
 from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
 from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.position import parse_gtids
-from connectors.mysql.rows.compiled.json_text import Documents
-from connectors.mysql.rows.values.compressed import unpacked
-from connectors.mysql.rows.values.json_binary import document_text
-from connectors.mysql.rows.values.json_diff import patched
 from connectors.mysql.stream import transaction_payload
+from connectors.mysql.types.json_binary import document_text
+from connectors.mysql.types.json_diff import patched
+from connectors.mysql.types.json_text import Documents
+from connectors.mysql.types.strings import unpacked
 from tests.fuzz.corpus_of import SERVERS, Corpus, corpus_of
 from tests.fuzz.demands import KIN, Fault, demand
 from tests.fuzz.mutations import body_of, changed, mutated_payload

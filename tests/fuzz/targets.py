@@ -21,7 +21,7 @@ from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.binlog import mariadb_events as mariadb
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, TableMap, parse_table_map
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.position import Coordinates, parse_gtids
@@ -32,6 +32,7 @@ from connectors.mysql.rows.decoder import ABSENT, ROWS_EVENTS, RowChange, RowDec
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.transaction_reader import TransactionReader
+from connectors.mysql.types.registry import FieldType
 from tables.rules.routes.routes import Routes
 from tests.fuzz.corpus_of import SERVERS, Corpus, corpus_of
 from tests.fuzz.demands import KIN, Fault, demand

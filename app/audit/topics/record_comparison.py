@@ -24,7 +24,7 @@ from connectors.wire import HEADER_CHANGE_ID, KEY_SHARD, change_key
 from tables.history.impact.impact import RouteOf
 from tables.history.present_columns import Described
 from tables.rules.mapping.row_filter import Predicate, predicate, row_filter
-from tables.rules.mapping.rules import Rules
+from tables.rules.mapping.rules import RouteRules
 from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Route
 
@@ -75,7 +75,7 @@ class Columns:
         return found
 
     def with_rules(
-        self, rules: Rules, version: Described | None, masks: Mapping[str, MaskingRule]
+        self, rules: RouteRules, version: Described | None, masks: Mapping[str, MaskingRule]
     ) -> Columns:
         """The same as a mapping's rules have it; ``masks``: what replaces values, by column in lower case."""
         own = {name.lower(): name for name in self.names}

@@ -1,1 +1,1 @@
-"""Comparisons that an operator asks for while the worker runs."""
+"""Validation: the source's rows against the folded topics, while the worker runs."""

@@ -55,7 +55,8 @@ class Marks:
         if not self.partitions:
             return
         is_old = time.monotonic() - self._read > _OLD_SECONDS
-        ends = await self.follower.readable(self.partitions.keys()) if is_old else {}
+        asked = self.partitions.keys() - self.follower.leaderless if is_old else set()
+        ends = await self.follower.readable(asked)
         for _ in range(_READS):
             late = [one for one, end in ends.items() if await self.follower.position(one) < end]
             seconds = _READ_SECONDS if late else 0

@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 Headers = list[tuple[str, bytes]]
 
+_RECORD_BYTES, _HEADER_BYTES = 352, 160
+"""Of memory, beside the texts of a record and of each of its headers."""
+
 
 class Held(NamedTuple):
     """A record that was read and not yet released."""
@@ -32,17 +35,23 @@ class Held(NamedTuple):
         """Of its key and value."""
         return len(self.key or b"") + len(self.value or b"")
 
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it takes, about; a tombstone takes forty times its key."""
+        headers = sum(_HEADER_BYTES + len(name) + len(value) for name, value in self.headers)
+        return _RECORD_BYTES + self.bytes + headers
+
 
 class Lane:
     """One shard's records of one partition."""
 
-    __slots__ = ("_last_ms", "_reached_ms", "bytes", "read_as_of", "records", "shard")
+    __slots__ = ("_last_ms", "_reached_ms", "memory", "read_as_of", "records", "shard")
 
     def __init__(self, shard: str) -> None:
         self.shard = shard
         self.records: deque[Held] = deque()
-        self.bytes = 0
-        """Of keys and values held."""
+        self.memory = 0
+        """Bytes of memory that the records held take, about."""
         self.read_as_of = float("-inf")
         """The time, by the monotonic clock, up to which all is read that could be read then."""
         self._last_ms = 0
@@ -60,7 +69,7 @@ class Lane:
         """Append a record; one without a time of its own, such as a tombstone, belongs to the one before."""
         self._last_ms = max(self._last_ms, time_ms or 0)
         self.records.append(Held(self._last_ms, read_at, offset, key, value, headers))
-        self.bytes += self.records[-1].bytes
+        self.memory += self.records[-1].memory
 
     def complete_until(self, time_ms: int) -> None:
         """Record that all records of commits before a time were read."""
@@ -73,7 +82,7 @@ class Lane:
     def pop(self) -> Held:
         """Remove the first record and return it."""
         held = self.records.popleft()
-        self.bytes -= held.bytes
+        self.memory -= held.memory
         return held
 
 

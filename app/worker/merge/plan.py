@@ -81,7 +81,8 @@ class MergeStatus:
     error: str | None = None
     shards: dict[str, ShardStatus] = field(init=False)
     waiting: dict[str, str] = field(default_factory=dict)
-    """Merged topics that cannot be written to, and why; their records wait in the shards' topics."""
+    """Merged topics that cannot be written to, or of which a shard's topic cannot be read, and why; their
+    records wait in the shards' topics."""
     late: int = 0
     """Records that were published after one of a later commit of another shard."""
 
@@ -93,11 +94,16 @@ class MergeStatus:
         for one in self.shards.values():
             one.held, one.unread = 0, None
 
-    refused: dict[str, str | None] = field(default_factory=dict)
-    """Of those whose brokers refused records: digests of their settings then."""
+    refused: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    """Of those whose brokers refused records: digests of their settings then, and why."""
+
+    def wait_only_for(self, why: Mapping[str, str]) -> None:
+        """Show the merged topics that wait, and why, and that all others do not."""
+        for topic in sorted({*self.waiting, *why}):
+            self.wait_for(topic, why.get(topic))
 
     def wait_for(self, topic: str, why: str | None) -> None:
-        """Show why a merged topic cannot be written to, or that it can (None); each change is logged."""
+        """Show why a merged topic waits, or that it does not (None); each change is logged."""
         before = self.waiting.pop(topic, None)
         if why is not None:
             self.waiting[topic] = why

@@ -24,9 +24,11 @@ from app.worker.pipeline.publish.topic_ids import TopicIds
 from connectors.errors import (
     AqueductError,
     BatchTooLarge,
+    KafkaLost,
     KafkaRefused,
     KafkaSlow,
     RecordTooLarge,
+    RunRestarts,
 )
 from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, send_finished
 from connectors.kafka.reading.follower import Partition
@@ -121,12 +123,16 @@ class MergePublisher:
         """Name the record or the batch in the error if the broker refuses it as too large; sets ``refused``."""
         try:
             yield
-        except KafkaSlow as error:
-            raise KafkaSlow(
-                error.detail,
-                records=sum(batch.records for batch in batches),
-                bytes=sum(len(batch.raw) for batch in batches),
-            ) from error
+        except KafkaLost as error:
+            if away := await self._away(batches):
+                raise RunRestarts(f"as topics take no records: {', '.join(away)}") from error
+            if isinstance(error, KafkaSlow):
+                raise KafkaSlow(
+                    error.detail,
+                    records=sum(batch.records for batch in batches),
+                    bytes=sum(len(batch.raw) for batch in batches),
+                ) from error
+            raise
         except KafkaRefused:
             self.refused = refused_topics(zip(batches, sent, strict=False))
             raise
@@ -140,6 +146,13 @@ class MergePublisher:
             else:
                 self.refused = {batch.topic: found}
             raise found from error
+
+    async def _away(self, batches: list[FinishedBatch]) -> list[str]:
+        """The topics of a transaction that take no records now: the next run leaves them out."""
+        with contextlib.suppress(AqueductError, TimeoutError):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                return sorted(await self.topics.unwritable({one.topic for one in batches}))
+        return []
 
     def _writer(self, merged: Partition) -> BatchWriter:
         """A writer of one partition, which numbers it 0."""

@@ -32,8 +32,10 @@ from app.worker.work.takeover import UnitTakeover
 from connectors.errors import (
     KafkaRefused,
     KafkaSlow,
+    RecordsGone,
     RecordTooLarge,
     RunRestarts,
+    TooFewBrokers,
     TopicReplaced,
 )
 from connectors.kafka.producer import TransactionalProducer
@@ -63,8 +65,10 @@ class MergeRun:
     """Called after each commit."""
     _since: float = field(default_factory=time.time)
     _released: Released = field(default_factory=Released)
-    _retry_at: float = 0.0
-    """When topics that cannot be written to are looked at again, by the monotonic clock."""
+    _retry_at: dict[str, float] = field(default_factory=dict)
+    """When each topic that waits is looked at again, by the monotonic clock."""
+    _known_at: float = float("-inf")
+    """When the journal was last read for them."""
 
     async def run(self) -> None:
         """Run until an error."""
@@ -76,6 +80,11 @@ class MergeRun:
                 "%s: publishes %d bytes at once from now on", self.plan.unit, self.budget.bytes
             )
             raise
+        except RecordsGone as error:
+            # The next run lets their merged topic wait, and merges all others.
+            raise RunRestarts(
+                f"as records were deleted before they were merged: {error.detail}"
+            ) from error
 
     async def _run(self) -> None:
         plan = self.plan
@@ -84,6 +93,7 @@ class MergeRun:
             options=plan.kafka_options,
             compression=plan.compression,
             timeout_factor=self.budget.timeout_factor,
+            has_spare=True,
         )
         try:
             await self.takeover.take_id(producer, self.permit)
@@ -106,13 +116,15 @@ class MergeRun:
                 ids=ids,
                 cursors=state.parts[MERGE_PART],
             )
-            check, have = partial(check_starts, plan), partial(self._have, publisher)
+            check, have = partial(check_starts, plan), partial(self._unfit, publisher)
             self.status.begin()
             async with (
                 Follower.opened(plan.kafka_options) as follower,
                 beside(ids.watch()) as watched,
             ):
-                shares = Shares(plan, follower, publisher.cursors, check, have)
+                shares = Shares(
+                    plan, follower, publisher.cursors, check, have, self.status.wait_only_for
+                )
                 await self._merge(publisher, shares, watched)
         finally:
             await producer.discard()
@@ -138,29 +150,29 @@ class MergeRun:
             if self._released:
                 await self._publish(publisher, shares)
 
-    async def _have(self, publisher: MergePublisher, name: str, partitions: int) -> bool:
-        """Have a merged topic; return whether it can be written to, and show why not."""
+    async def _unfit(self, publisher: MergePublisher, name: str, partitions: int) -> str | None:
+        """Have a merged topic; return why it cannot be written to, or None."""
+        now = time.monotonic()
         if name in self.status.waiting:
-            if time.monotonic() < self._retry_at:
-                return False
-            # An operator may have accepted it meanwhile.
-            state = await committed_state(self.plan.journal)
-            publisher.ids.known = state.topics.ids
+            if now < self._retry_at.get(name, 0.0):
+                return self.status.waiting[name]
+            if now - self._known_at >= _RETRY_SECONDS:
+                # An operator may have accepted it meanwhile.
+                publisher.ids.known = (await committed_state(self.plan.journal)).topics.ids
+                self._known_at = now
+        self._retry_at[name] = now + _RETRY_SECONDS
         if name in self.status.refused:
-            digests = await publisher.topics.digests([name])
-            if digests.get(name) == self.status.refused[name]:
-                self._retry_at = time.monotonic() + _RETRY_SECONDS
-                return False
+            digest, why = self.status.refused[name]
+            if (await publisher.topics.digests([name])).get(name) == digest:
+                return why
             del self.status.refused[name]
         try:
             await publisher.have(self.plan.topics.rows(name, partitions))
-        except OF_TOPICS as error:
+        except (*OF_TOPICS, TooFewBrokers) as error:
+            # One that takes no records for a moment is omitted at once, as nothing is lost by that.
             error.context["destination"] = self.plan.unit
-            self.status.wait_for(name, error.in_one_line)
-            self._retry_at = time.monotonic() + _RETRY_SECONDS
-            return False
-        self.status.wait_for(name, None)
-        return True
+            return error.in_one_line
+        return None
 
     async def _release(self, shares: Shares) -> None:
         """Read, and release what may be published now."""
@@ -169,7 +181,8 @@ class MergeRun:
         shares.complete_absent()
         stalled = self._stalled(shares)
         for merged, order in shares.orders.items():
-            self._released.add(merged, order.take(stalled))
+            if merged not in shares.blocked:
+                self._released.add(merged, order.take(stalled))
 
     def _stalled(self, shares: Shares) -> frozenset[str]:
         """The shards that are not waited for now; those that stall are reported in any case."""
@@ -197,7 +210,7 @@ class MergeRun:
             for name, refusal in publisher.refused.items():
                 refusal.context["destination"] = self.plan.unit
                 self.status.wait_for(name, refusal.in_one_line)
-                self.status.refused[name] = digests.get(name)
+                self.status.refused[name] = digests.get(name), refusal.in_one_line
             # The next run leaves them out, and merges all others.
             topics = ", ".join(sorted(publisher.refused))
             raise RunRestarts(f"as records of {topics} were refused: {error.detail}") from error

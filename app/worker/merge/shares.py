@@ -2,7 +2,7 @@
 
 Invariant: a partition is complete up to a time only if everything was read that it contained when its shard was
 known to have published that far. Kafka shows a transaction's end in one partition before it does in another.
-Reading continues after the record that was merged last, or not at all.
+Reading continues after the record that was merged last, or not at all: then the merged topic waits alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from app.worker.merge.marks import Marks
 from app.worker.merge.ordering import Lane, PartitionOrder
 from app.worker.merge.plan import MergePlan
-from app.worker.merge.starts import Proof, proven, start_of
-from connectors.errors import RecordForeign
+from app.worker.merge.starts import Proof, Start, proven, start_of
+from connectors.errors import RecordForeign, RecordsGone, TooFewBrokers, TopicUnfit
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.wire import HEADER_COMMITTED_MS, merged_topic, progress_topic, shard_topics
 from tables.state.merge_cursor import MergeCursors
@@ -26,7 +26,7 @@ _LOOK_SECONDS = 1.0
 _CONFIRM_SECONDS = 0.05
 """Between two questions for the ends of partitions."""
 _HELD_BYTES = 128 * 1024 * 1024
-"""Of keys and values, of all partitions together."""
+"""Of memory for what is read and not merged, of all partitions together."""
 _LEAST_HELD = 256 * 1024
 _MOST_READ = 5000
 """Records that are taken in at once, before it is checked how many are held."""
@@ -56,15 +56,23 @@ class Shares:
     cursors: MergeCursors
     check: Callable[[Mapping[Partition, int]], Awaitable[None]]
     """Called with the offsets from which partitions are to be read; raises if one is no beginning."""
-    have: Callable[[str, int], Awaitable[bool]]
-    """Called with a merged topic and its partition count; returns whether it can be written to. Its shares are
-    not read until then."""
+    have: Callable[[str, int], Awaitable[str | None]]
+    """Called with a merged topic and its partition count; returns why it cannot be written to, or None. Its
+    shares are not read until then."""
+    waits: Callable[[Mapping[str, str]], None]
+    """Called at each look with the merged topics that wait, and why."""
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
     """By the partition of the merged topic."""
     by_partition: dict[Partition, Share] = field(default_factory=dict)
     marks: Marks = field(init=False)
     unread_offsets: dict[str, int] = field(default_factory=dict)
-    """The offsets of each shard's topics that were not read at the last look."""
+    """The offsets of each shard's topics that were not read at the last look; without shards of which not all
+    topics could be read."""
+    blocked: set[Partition] = field(default_factory=set)
+    """The partitions of merged topics of which a share cannot be read now. Nothing of them is released: what
+    Kafka has of that share may be earlier."""
+    _faults: dict[str, tuple[Partition, int, str]] = field(default_factory=dict)
+    """The merged topics of which a share has a record that cannot be merged: where that is, and why."""
     _marks_at_look: dict[str, int] = field(default_factory=dict)
     """The marks before the last look for topics: a topic that it did not find has none of these records."""
     _looked: float = float("-inf")
@@ -82,50 +90,98 @@ class Shares:
         if now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
-        await self._find()
-        unread = dict.fromkeys(self.plan.destinations, 0)
+        unknown = await self._find()
+        unread = dict.fromkeys((one for one in self.plan.destinations if one not in unknown), 0)
         for one, count in (await self.follower.unread()).items():
-            if one in self.by_partition:
-                unread[self.by_partition[one].lane.shard] += count
+            if one in self.by_partition and (shard := self.by_partition[one].lane.shard) in unread:
+                unread[shard] += count
         self.unread_offsets = unread
 
-    async def _find(self) -> None:
-        """Follow new topics and partitions whose merged topics can be written to."""
+    async def _find(self) -> set[str]:
+        """Follow new topics and partitions that can be read, and whose merged topics can be written to.
+
+        Return the shards of which something is not followed.
+        """
         marks = dict(self.marks.newest)
         prefixes = {one: shard_topics(self.plan.prefix, one) for one in self.plan.destinations}
         progress = {progress_topic(self.plan.prefix, one): one for one in self.plan.destinations}
         found = await self.follower.partitions([*prefixes.values(), *progress])
         self._marks_at_look = marks
-        new: dict[Partition, str] = {}
+        away = self.follower.leaderless
+        owners: dict[Partition, str] = {}
         for topic, count in found.items():
             owner = next((one for one, start in prefixes.items() if topic.startswith(start)), None)
             if owner is not None:
-                new |= {(topic, one): owner for one in range(count)}
-            elif topic in progress:
+                owners |= {(topic, one): owner for one in range(count)}
+            elif topic in progress and (topic, 0) not in away:
                 await self.marks.follow(topic, progress[topic])
-        new = {one: owner for one, owner in new.items() if one not in self.by_partition}
-        targets = {one: merged_topic(self.plan.prefix, owner, one[0]) for one, owner in new.items()}
+        new = owners.keys() - self.by_partition.keys()
+        targets = {
+            one: (merged_topic(self.plan.prefix, owners[one], one[0]), one[1])
+            for one in new | (owners.keys() & away)
+        }
+        why: dict[str, str] = {}
+        for one in sorted(owners.keys() & away):
+            error = TooFewBrokers(f"partition {one[1]} has no leader", topic=one[0])
+            why.setdefault(targets[one][0], error.in_one_line)
         counts: dict[str, int] = {}
-        for (topic, _), name in targets.items():
-            counts[name] = max(counts.get(name, 0), found[topic])
-        usable = {name for name, count in counts.items() if await self.have(name, count)}
-        new = {one: owner for one, owner in new.items() if targets[one] in usable}
-        if new:
-            await self._follow(new)
+        for one in new:
+            name = targets[one][0]
+            counts[name] = max(counts.get(name, 0), found[one[0]])
+        for name in sorted(counts.keys() - why.keys()):
+            if (unfit := await self.have(name, counts[name])) is not None:
+                why[name] = unfit
+        await self._follow(
+            {one: targets[one] for one in new if targets[one][0] not in why}, owners, why
+        )
+        for name, (one, offset, reason) in list(self._faults.items()):
+            share = self.by_partition.get(one)
+            if share and share.proof is None and await self.follower.position(one) > offset:
+                del self._faults[name]
+            else:
+                why.setdefault(name, reason)
+        self.waits(why)
+        unread = (new - self.by_partition.keys()) | (owners.keys() & away)
+        self.blocked = {targets[one] for one in unread}
+        return {owners[one] for one in unread}
 
-    async def _follow(self, new: Mapping[Partition, str]) -> None:
+    async def _follow(
+        self,
+        new: Mapping[Partition, Partition],
+        owners: Mapping[Partition, str],
+        why: dict[str, str],
+    ) -> None:
+        """Follow partitions, given with those that they are merged into and with their shards; add to ``why``
+        the merged topics that would lack something."""
         firsts = await self.follower.beginnings(new.keys())
         ends = await self.follower.ends(new.keys())
-        starts = {
-            one: start_of(self.plan, self.cursors, one, first=firsts[one], end=ends[one])
-            for one in new
-        }
-        await self.check({one: start.offset for one, start in starts.items()})
-        for one, shard in new.items():
-            topic, number = one
-            merged = merged_topic(self.plan.prefix, shard, topic), number
-            self.by_partition[one] = Share(lane=Lane(shard), merged=merged, proof=starts[one].proof)
-        for merged in {self.by_partition[one].merged for one in new}:
+        starts: dict[Partition, Start] = {}
+        for one in sorted(new):
+            try:
+                starts[one] = start_of(
+                    self.plan, self.cursors, one, first=firsts[one], end=ends[one]
+                )
+            except (RecordsGone, TopicUnfit) as error:
+                why.setdefault(new[one][0], error.in_one_line)
+        starts = {one: start for one, start in starts.items() if new[one][0] not in why}
+        while starts:
+            try:
+                await self.check({one: start.offset for one, start in starts.items()})
+                break
+            except RecordForeign as error:
+                topic = str(error.context["topic"])
+                name = next(
+                    (merged for (own, _), (merged, _) in new.items() if own == topic), topic
+                )
+                why[name] = error.in_one_line
+                starts = {one: start for one, start in starts.items() if new[one][0] != name}
+        if not starts:
+            return
+        for one, start in starts.items():
+            self.by_partition[one] = Share(
+                lane=Lane(owners[one]), merged=new[one], proof=start.proof
+            )
+        for merged in {new[one] for one in starts}:
             self._order(merged)
         await self.follower.follow({one: start.read_from for one, start in starts.items()})
 
@@ -153,8 +209,11 @@ class Shares:
         for one, records in (await self.follower.read(seconds, most=_MOST_READ)).items():
             if one in self.marks.partitions:
                 self.marks.take(one, records)
-            else:
-                count += self._take(one, records)
+            elif one in self.by_partition:
+                try:
+                    count += self._take(one, records)
+                except (RecordForeign, TopicUnfit) as error:
+                    await self._leave_out(one, error)
         self._hold_back()
         return count
 
@@ -175,11 +234,26 @@ class Shares:
             share.lane.add(time_ms, now, record.offset, record.key, value, headers)
         return len(records)
 
+    async def _leave_out(self, one: Partition, error: RecordForeign | TopicUnfit) -> None:
+        """Follow no share of the merged topic of a partition whose record cannot be merged.
+
+        It is tried again at a later look; until its record is passed, it is shown with this error.
+        """
+        share = self.by_partition[one]
+        name = share.merged[0]
+        offset = share.proof.offset if share.proof else int(str(error.context["offset"]))
+        self._faults[name] = one, offset, error.in_one_line
+        left = [each for each, other in self.by_partition.items() if other.merged[0] == name]
+        for each in left:
+            del self.by_partition[each]
+        self.orders = {each: order for each, order in self.orders.items() if each[0] != name}
+        await self.follower.leave(left)
+
     def _hold_back(self) -> None:
         """Fetch nothing more of a partition that holds much, since others are waited for."""
         most = max(_LEAST_HELD, _HELD_BYTES // max(1, len(self.by_partition)))
         self.follower.pause(
-            [one for one, share in self.by_partition.items() if share.lane.bytes > most]
+            [one for one, share in self.by_partition.items() if share.lane.memory > most]
         )
 
     async def confirm(self) -> None:
@@ -205,6 +279,8 @@ class Shares:
 
     async def _ask(self, blocking: Mapping[Partition, Share]) -> None:
         """Ask for the ends of partitions."""
+        away = self.follower.leaderless
+        blocking = {one: share for one, share in blocking.items() if one not in away}
         # A mark is noted before the question, so the answer includes all that it covers.
         marks = dict(self.marks.newest)
         wanted = {

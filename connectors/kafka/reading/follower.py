@@ -3,7 +3,7 @@ their present ends.
 
 Invariant: committed records only, those of a partition in order, each once; no group is joined and no offset is
 stored. The caller decides where each partition begins. A transaction that stays open is an error, once the
-caller asks for what is unread.
+caller asks for what is unread. A partition without a leader holds up no other one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from connectors.errors import RecordsGone
+from connectors.errors import KafkaLost, RecordsGone
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.reading.open_transactions import refuse_open
 from connectors.kafka.reading.partition_reader import HELD, StoredRecord
@@ -25,6 +25,9 @@ from connectors.kafka.reading.partition_reader import HELD, StoredRecord
 _FETCH_BYTES = 1024 * 1024
 _MOST_PARTITIONS = 8
 """Partitions that do not move for which the brokers are asked at once."""
+_ANSWER_SECONDS = 15.0
+"""Seconds for the brokers to say where partitions begin and end."""
+_NO_LEADER = -1
 
 Partition = tuple[str, int]
 """Topic and number."""
@@ -37,7 +40,11 @@ class Follower:
         self, options: Mapping[str, Any], committed: AIOKafkaConsumer, ends: AIOKafkaConsumer
     ) -> None:
         self._options, self._committed, self._ends = options, committed, ends
+        self.leaderless: frozenset[Partition] = frozenset()
+        """The partitions without a leader, when topics were last looked for; none of them can be asked for."""
         self._followed: set[TopicPartition] = set()
+        self._away: dict[TopicPartition, int] = {}
+        """The followed ones among those, each with its position."""
         self._waiting: dict[Partition, tuple[int, float]] = {}
         """The partitions that have more than was returned: the position of each, and the time since which it
         has not moved."""
@@ -77,28 +84,49 @@ class Follower:
                         await one.stop()
 
     async def partitions(self, prefixes: Iterable[str]) -> dict[str, int]:
-        """The topics whose names begin so, each with its number of partitions."""
+        """The topics whose names begin so, each with its number of partitions.
+
+        What is followed and has no leader is not read until a later look finds that it has one.
+        """
         wanted = tuple(prefixes)
         async with self._explained():
             cluster = await self._ends._client.fetch_all_metadata()
-        return {
-            name: len(cluster.partitions_for_topic(name) or ())
-            for name in cluster.topics()
-            if name.startswith(wanted)
-        }
+            found = {name: cluster.partitions_for_topic(name) or () for name in cluster.topics()}
+            self.leaderless = frozenset(
+                (name, number)
+                for name, numbers in found.items()
+                for number in numbers
+                if cluster.leader_for_partition(TopicPartition(name, number)) == _NO_LEADER
+            )
+            if self._away.keys() != {tp for tp in self._followed if tp in self.leaderless}:
+                # aiokafka would ask for the leader of one that is assigned all the time, without a pause.
+                await self._assign({})
+        return {name: len(numbers) for name, numbers in found.items() if name.startswith(wanted)}
 
     async def follow(self, starts: Mapping[Partition, int]) -> None:
         """Follow these partitions too, each from its offset on."""
         async with self._explained():
-            positions = {tp: await self._committed.position(tp) for tp in self._followed}
-            positions |= {TopicPartition(*one): offset for one, offset in starts.items()}
-            paused = self._committed.paused()
-            self._committed.assign(list(positions))
-            for tp, offset in positions.items():
-                self._committed.seek(tp, offset)
-            if paused:
-                self._committed.pause(*paused)
-            self._followed = set(positions)
+            await self._assign(starts)
+
+    async def leave(self, partitions: Iterable[Partition]) -> None:
+        """Follow these no more."""
+        async with self._explained():
+            self._followed -= {TopicPartition(*one) for one in partitions}
+            await self._assign({})
+
+    async def _assign(self, starts: Mapping[Partition, int]) -> None:
+        """Read what is followed and has a leader, and these partitions too."""
+        positions = {tp: await self._position(tp) for tp in self._followed}
+        positions |= {TopicPartition(*one): offset for one, offset in starts.items()}
+        self._away = {tp: at for tp, at in positions.items() if tp in self.leaderless}
+        read = {tp: at for tp, at in positions.items() if tp not in self._away}
+        paused = self._committed.paused() & read.keys()
+        self._committed.assign(list(read))
+        for tp, offset in read.items():
+            self._committed.seek(tp, offset)
+        if paused:
+            self._committed.pause(*paused)
+        self._followed = set(positions)
 
     async def read(
         self, seconds: float, *, most: int | None = None, only: Iterable[Partition] = ()
@@ -108,11 +136,12 @@ class Follower:
         Without ``most``, all that were fetched meanwhile, however many those are. ``only``: from these
         partitions; from all if there is none.
         """
-        if not self._followed:
+        chosen = [TopicPartition(*one) for one in only]
+        if not {*(chosen or self._followed)} - self._away.keys():
             # aiokafka would wait for its first partition, however long that takes.
             await asyncio.sleep(seconds)
             return {}
-        chosen = [TopicPartition(*one) for one in only]
+        chosen = [tp for tp in chosen if tp not in self._away]
         async with self._explained():
             batches = await self._committed.getmany(
                 *chosen, timeout_ms=int(1000 * seconds), max_records=most
@@ -122,7 +151,11 @@ class Follower:
     async def position(self, partition: Partition) -> int:
         """The offset after the last record that was returned, and what follows that has no record."""
         async with self._explained():
-            return int(await self._committed.position(TopicPartition(*partition)))
+            return await self._position(TopicPartition(*partition))
+
+    async def _position(self, tp: TopicPartition) -> int:
+        at = self._away.get(tp)
+        return int(await self._committed.position(tp)) if at is None else at
 
     async def beginnings(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The first offset that each still has."""
@@ -138,11 +171,12 @@ class Follower:
 
     async def unread(self) -> dict[Partition, int]:
         """The number of offsets of each partition that were not returned yet, open transactions included; to be
-        asked at intervals.
+        asked at intervals. Those without a leader are omitted.
 
         Raises TransactionOpen if a transaction that stays open has kept one from being read for a while.
         """
-        ends = await self.ends([(tp.topic, tp.partition) for tp in self._followed])
+        asked = self._followed - self._away.keys()
+        ends = await self.ends([(tp.topic, tp.partition) for tp in asked])
         positions = {one: await self.position(one) for one in ends}
         await self._refuse_open({one: at for one, at in positions.items() if at < ends[one]})
         return {one: max(0, end - positions[one]) for one, end in ends.items()}
@@ -162,7 +196,7 @@ class Follower:
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Fetch no more of these, and all others again."""
-        wanted = {TopicPartition(*one) for one in partitions} & self._followed
+        wanted = {TopicPartition(*one) for one in partitions} & (self._followed - self._away.keys())
         now = set(self._committed.paused())
         self._committed.pause(*(wanted - now))
         self._committed.resume(*(now - wanted))
@@ -170,9 +204,15 @@ class Follower:
     async def _offsets(self, ask: Any, partitions: Collection[Partition]) -> dict[Partition, int]:
         if not partitions:
             return {}
-        async with self._explained():
-            answer = await ask([TopicPartition(*one) for one in partitions])
-            return {(tp.topic, tp.partition): int(offset) for tp, offset in answer.items()}
+        try:
+            async with self._explained(), asyncio.timeout(_ANSWER_SECONDS):
+                answer = await ask([TopicPartition(*one) for one in partitions])
+        except TimeoutError:
+            named = ", ".join(f"{name} [{number}]" for name, number in sorted(partitions)[:3])
+            raise KafkaLost(
+                f"no answer within {_ANSWER_SECONDS:.0f} s for offsets of {len(partitions)} partitions: {named}"
+            ) from None
+        return {(tp.topic, tp.partition): int(offset) for tp, offset in answer.items()}
 
     @contextlib.asynccontextmanager
     async def _explained(self) -> AsyncIterator[None]:

@@ -8,7 +8,15 @@ error once it has done so for a while. Nothing is written, and no group is joine
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+)
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +65,8 @@ class StoredRecord:
 Take = Callable[[str, int, StoredRecord], object]
 """Topic, partition and record."""
 Wanted = Callable[[StoredRecord], bool]
+Away = Callable[[list[str]], Awaitable[Collection[str]]]
+"""Returns the topics among these that are not to be read."""
 
 
 async def read_to_end(
@@ -167,12 +177,19 @@ class Newest:
 
 
 async def newest(
-    options: Mapping[str, Any], topics: Iterable[str], *, since_ms: int | None, wanted: Wanted
+    options: Mapping[str, Any],
+    topics: Iterable[str],
+    *,
+    since_ms: int | None,
+    wanted: Wanted,
+    away: Away | None = None,
 ) -> list[Newest]:
     """Return the newest of each partition of these topics that has a record since then; of all
     without a time. A missing topic has none. See ``read_to_end``.
 
     A partition is read further back until it shows a wanted record, or its first record since then.
+    ``away`` is asked only if there are topics of which a copy is not in sync, with these: a partition without a
+    leader cannot be read, and the end of a transaction may be missing where too few copies are in sync.
     """
     names, found = sorted(set(topics)), dict[TopicPartition, StoredRecord]()
     async with (
@@ -180,7 +197,7 @@ async def newest(
         open_consumer(options, "read_committed") as consumer,
     ):
         async with asyncio.timeout(_SILENCE):
-            spans = await _spans(options, consumer, names, since_ms)
+            spans = await _spans(options, consumer, names, since_ms, away)
         step = _FEW
         while spans:
             starts = {tp: max(low, end - step) for tp, (low, end) in spans.items()}
@@ -199,10 +216,25 @@ async def newest(
 
 
 async def _spans(
-    options: Mapping[str, Any], consumer: AIOKafkaConsumer, topics: list[str], since_ms: int | None
+    options: Mapping[str, Any],
+    consumer: AIOKafkaConsumer,
+    topics: list[str],
+    since_ms: int | None,
+    away: Away | None,
 ) -> dict[TopicPartition, tuple[int, int]]:
     """The offsets of each partition between which its newest record is; those with none are omitted."""
     cluster = await consumer._client.fetch_all_metadata()
+    if away is not None:
+        short = [
+            name
+            for name in topics
+            if any(
+                len(one.isr) < len(one.replicas) or one.leader < 0
+                for one in cluster._partitions.get(name, {}).values()
+            )
+        ]
+        left_out = await away(short) if short else ()
+        topics = [name for name in topics if name not in left_out]
     partitions = [
         TopicPartition(topic, one)
         for topic in topics

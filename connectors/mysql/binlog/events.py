@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from connectors.errors import CorruptEvent
-from connectors.mysql.binlog.buffer import packed, packed_bytes, read_bytes, uint
 from connectors.mysql.binlog.query_session import CHARSET, SQL_MODE, status_variables
+from connectors.mysql.buffer import LARGEST, packed, packed_bytes, read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets, text_decoder
 
 
@@ -79,8 +79,6 @@ HEADER = struct.Struct("<IBIIIH")
 """Timestamp, type, server_id, size, offset of the next event, flags."""
 HEADER_SIZE = HEADER.size
 CHECKSUM_SIZE = 4
-LARGEST = 1 << 30
-"""Largest size of an event in bytes: the maximum of max_allowed_packet."""
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ statements that depend on them. Source: MySQL's statement_events.h, Query_event_
 
 from __future__ import annotations
 
-from connectors.mysql.binlog.buffer import uint
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.query_session import status_variables
+from connectors.mysql.buffer import uint
 from connectors.mysql.ddl.definition import Execution
 
 _TIME_ZONE, _MICROSECONDS, _MICROSECONDS_OF_MARIADB = 5, 13, 128

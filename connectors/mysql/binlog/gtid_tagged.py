@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.buffer import read_bytes
+from connectors.mysql.buffer import read_bytes
 
 _VERSION = 1
 _FLAGS, _UUID, _NUMBER, _TAG, _LAST_COMMITTED, _SEQUENCE, _COMMITTED, _ORIGINAL = range(8)

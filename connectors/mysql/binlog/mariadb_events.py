@@ -7,13 +7,12 @@ log_event.cc.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
-from connectors.errors import CorruptEvent, UnsupportedEvent
-from connectors.mysql.binlog.buffer import packed, read_bytes, uint
-from connectors.mysql.binlog.events import LARGEST, EventType
+from connectors.errors import UnsupportedEvent
+from connectors.mysql.binlog.events import EventType
+from connectors.mysql.buffer import inflated, packed, read_bytes, uint
 
 
 class MariadbEventType(IntEnum):
@@ -212,19 +211,3 @@ def _unpacked(data: bytes, at: int) -> bytes:
         raise UnsupportedEvent(f"a compressed event with the head {head:#04x}, which is not zlib's")
     length, at = read_bytes(data, at + 1, head & _LENGTH_SIZE)
     return inflated(data[at:], int.from_bytes(length, "big"))
-
-
-def inflated(data: bytes, size: int, *, raw: bool = False) -> bytes:
-    """``size`` bytes of a zlib stream, or of a raw one without head and checksum; raises
-    CorruptEvent otherwise."""
-    if size > LARGEST:
-        raise CorruptEvent(f"compressed bytes are not the {size} that were announced: too many")
-    stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else zlib.MAX_WBITS)
-    try:
-        # One byte more is requested, to detect a stream that holds too much.
-        found = stream.decompress(data, size + 1)
-    except zlib.error as error:
-        raise CorruptEvent(f"compressed bytes cannot be read: {error}") from error
-    if len(found) != size or not stream.eof or stream.unused_data:
-        raise CorruptEvent(f"compressed bytes are not the {size} that were announced")
-    return found

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connectors.mysql.binlog.buffer import read_bytes, uint
 from connectors.mysql.binlog.sql_modes import of_number
+from connectors.mysql.buffer import read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Session
 

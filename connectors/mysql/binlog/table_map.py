@@ -8,99 +8,24 @@ Source: MySQL's libs/mysql/binlog/event/rows_event.h, class Table_map_event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 
-from connectors.mysql.binlog.buffer import bits, packed, packed_bytes, read_bytes, uint
-
-
-class FieldType(IntEnum):
-    """MySQL's column types as the binlog numbers them."""
-
-    DECIMAL = 0
-    TINY = 1
-    SHORT = 2
-    LONG = 3
-    FLOAT = 4
-    DOUBLE = 5
-    TIMESTAMP = 7
-    LONGLONG = 8
-    INT24 = 9
-    DATE = 10
-    TIME = 11
-    DATETIME = 12
-    YEAR = 13
-    VARCHAR = 15
-    BIT = 16
-    TIMESTAMP2 = 17
-    DATETIME2 = 18
-    TIME2 = 19
-    BLOB_COMPRESSED = 140
-    """MariaDB's, like the next one."""
-    VARCHAR_COMPRESSED = 141
-    VECTOR = 242
-    JSON = 245
-    NEWDECIMAL = 246
-    ENUM = 247
-    SET = 248
-    BLOB = 252
-    VAR_STRING = 253
-    STRING = 254
-    GEOMETRY = 255
-    # Not on the wire: these three types as written by MariaDB, which may have a fraction of
-    # unknown digits. MariaDB's current types are MySQL's.
-    MARIADB_TIMESTAMP = 0x107
-    MARIADB_TIME = 0x10B
-    MARIADB_DATETIME = 0x10C
-
+from connectors.mysql.buffer import bits, packed, packed_bytes, read_bytes, uint
+from connectors.mysql.types.registry import FieldType, Listed, MappedColumn, binlog_type, codes
 
 _T = FieldType
-# YEAR has a sign bit too, but not in all versions: see _signs.
-NUMERIC = {
-    _T.YEAR,
-    _T.TINY,
-    _T.SHORT,
-    _T.INT24,
-    _T.LONG,
-    _T.LONGLONG,
-    _T.NEWDECIMAL,
-    _T.FLOAT,
-    _T.DOUBLE,
-}
-# The server counts VECTOR, a kind of BLOB, in the collation list; JSON and GEOMETRY are not in it.
-CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.VECTOR}
-# MariaDB includes geometries, and has types of its own.
-MARIADB_CHARACTER = CHARACTER | {_T.GEOMETRY, _T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
+NUMERIC = codes(Listed.NUMBERS)
+"""Types in the list of signs; YEAR is in it too, but not in all versions: see _signs."""
+CHARACTER = codes(Listed.TEXTS)
+MARIADB_CHARACTER = codes(Listed.TEXTS, Listed.MARIADB_TEXTS)
+"""Types in the list of collations: MariaDB includes geometries, and has types of its own."""
+LABELLED = codes(Listed.LABELS)
 _AMBIGUOUS: dict[int, int] = {
     _T.TIMESTAMP: _T.MARIADB_TIMESTAMP,
     _T.TIME: _T.MARIADB_TIME,
     _T.DATETIME: _T.MARIADB_DATETIME,
 }
-METADATA_SIZE: dict[int, int] = {
-    _T.FLOAT: 1, _T.DOUBLE: 1, _T.BLOB: 1, _T.GEOMETRY: 1, _T.JSON: 1, _T.VECTOR: 1,
-    _T.TIMESTAMP2: 1, _T.DATETIME2: 1, _T.TIME2: 1, _T.BLOB_COMPRESSED: 1, _T.VARCHAR_COMPRESSED: 2,
-    _T.VARCHAR: 2, _T.VAR_STRING: 2, _T.BIT: 2, _T.NEWDECIMAL: 2, _T.STRING: 2, _T.ENUM: 2, _T.SET: 2,
-}  # fmt: skip
-"""Bytes of a column's metadata; 0 for other types."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MappedColumn:
-    """One column in the row images of this table."""
-
-    type: int
-    metadata: int
-    """Two bytes at most, as the type defines them, low byte first."""
-    nullable: bool
-    name: str | None = None
-    unsigned: bool | None = None
-    collation: int | None = None
-    labels: tuple[bytes, ...] | None = None
-    """The labels of an ENUM or SET, in the column's own character set."""
-    geometry_type: int | None = None
-    dimensions: int | None = None
-    visible: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,23 +104,15 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
 def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
     at = 0
     for kind in types:
-        size = METADATA_SIZE.get(kind, 0)
-        raw, at = read_bytes(metadata, at, size)
+        known = binlog_type(kind)
+        raw, at = read_bytes(metadata, at, known.metadata_size if known is not None else 0)
         value = int.from_bytes(raw, "little")
-        kind, value = _real_type(kind, raw) if kind == FieldType.STRING else (kind, value)
-        if not _is_possible(kind, value):
+        if kind == _T.STRING:
+            kind, value = _real_type(kind, raw)
+            known = binlog_type(kind)
+        if known is not None and not known.is_possible(value):
             raise ValueError(f"no column of type {kind} has the metadata {value:#x}")
         yield kind, value
-
-
-def _is_possible(kind: int, metadata: int) -> bool:
-    if kind == _T.NEWDECIMAL:
-        precision, scale = metadata & 0xFF, metadata >> 8
-        return 0 < precision <= _MOST_DIGITS and scale <= precision
-    if kind == _T.BIT:
-        return 0 < (metadata >> 8) * 8 + (metadata & 0xFF) <= _MOST_BITS and metadata & 0xFF < 8
-    least, most = _POSSIBLE.get(kind, (0, metadata))
-    return least <= metadata <= most
 
 
 def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
@@ -207,18 +124,10 @@ def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
     first, second = raw
     if first & 0x30 != 0x30:
         return kind, second | (((first & 0x30) ^ 0x30) << 4)
-    return (first, second) if first in (FieldType.ENUM, FieldType.SET) else (kind, second)
+    return (first, second) if first in LABELLED else (kind, second)
 
 
 _MOST_COLUMNS = 4096
-_MOST_DIGITS, _MOST_BITS = 65, 64
-_POSSIBLE: dict[int, tuple[int, int]] = {
-    **dict.fromkeys((_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR, _T.BLOB_COMPRESSED), (1, 4)),
-    **dict.fromkeys((_T.TIMESTAMP2, _T.DATETIME2, _T.TIME2), (0, 6)),
-    _T.ENUM: (1, 2),
-    _T.SET: (1, 8),
-}
-"""The smallest and the largest valid metadata."""
 
 SIGNEDNESS, DEFAULT_CHARSET, COLUMN_CHARSET, NAMES, SET_LABELS, ENUM_LABELS = 1, 2, 3, 4, 5, 6
 GEOMETRY_TYPES, SIMPLE_KEY, KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET = 7, 8, 9, 10
@@ -236,7 +145,7 @@ def _fields(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
 def _described(
     columns: list[MappedColumn],
     optional: dict[int, bytes],
-    character: set[FieldType],
+    character: Collection[int],
     mariadb: bool,
 ) -> list[MappedColumn]:
     """The columns with the content of the optional metadata."""
@@ -255,12 +164,12 @@ def _described(
             kinds = [column.type for column in columns if column.type in NUMERIC]
             describe(indexes_of(NUMERIC), "unsigned", _signs(value, kinds, years=years))
         elif kind in (DEFAULT_CHARSET, LABEL_DEFAULT_CHARSET):
-            indexes = indexes_of(character if kind == DEFAULT_CHARSET else {_T.ENUM, _T.SET})
+            indexes = indexes_of(character if kind == DEFAULT_CHARSET else LABELLED)
             describe(indexes, "collation", _with_default(value, len(indexes)))
         elif kind == COLUMN_CHARSET:
             describe(indexes_of(character), "collation", _integers(value))
         elif kind == LABEL_COLUMN_CHARSET:
-            describe(indexes_of({_T.ENUM, _T.SET}), "collation", _integers(value))
+            describe(indexes_of(LABELLED), "collation", _integers(value))
         elif kind == NAMES:
             describe(everyone, "name", (name.decode() for name in _strings(value)))
         elif kind in (SET_LABELS, ENUM_LABELS):
@@ -304,7 +213,7 @@ def _fitting(value: bytes, kinds: list[int]) -> list[bool] | None:
     return None if any(signs[len(kinds) :]) else signs[: len(kinds)]
 
 
-def _indexes(columns: list[MappedColumn]) -> Callable[[set[FieldType]], list[int]]:
+def _indexes(columns: list[MappedColumn]) -> Callable[[Collection[int]], list[int]]:
     """A function that returns the columns of some types, in order."""
     return lambda kinds: [n for n, column in enumerate(columns) if column.type in kinds]
 

@@ -11,20 +11,11 @@ import struct
 from collections.abc import Iterator
 
 from connectors.errors import MalformedEvent
-from connectors.mysql.binlog.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.binlog.mariadb_events import plain_rows
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.rows.decoder import PARTIAL, UPDATES, V1, partial_columns
-from connectors.mysql.rows.values.numbers import decimal_groups
-
-_T = FieldType
-_FIXED = {
-    _T.TINY: 1, _T.SHORT: 2, _T.INT24: 3, _T.LONG: 4, _T.LONGLONG: 8, _T.FLOAT: 4, _T.DOUBLE: 8, _T.YEAR: 1,
-    _T.DATE: 3, _T.TIME: 3, _T.DATETIME: 8, _T.TIMESTAMP: 4,
-}  # fmt: skip
-_WITH_FRACTION = {_T.TIME2: 3, _T.DATETIME2: 5, _T.TIMESTAMP2: 4}
-_BLOBS = {_T.BLOB, _T.JSON, _T.GEOMETRY, _T.VECTOR, _T.BLOB_COMPRESSED}
-_STRINGS = {_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.VARCHAR_COMPRESSED}
+from connectors.mysql.types.registry import FieldType, extent
 
 
 def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
@@ -75,27 +66,6 @@ def changed_columns(table_map: TableMap, event_type: int, body: bytes, number: i
     return {column for column in before.keys() & after.keys() if before[column] != after[column]}
 
 
-def extent(column: MappedColumn) -> tuple[int, int]:
-    """(bytes of the value, bytes of its length) of a column; one of them is 0."""
-    kind, metadata = column.type, column.metadata
-    if kind in _FIXED:
-        return _FIXED[FieldType(kind)], 0
-    if kind in _WITH_FRACTION:
-        return _WITH_FRACTION[FieldType(kind)] + (metadata + 1) // 2, 0
-    if kind == _T.NEWDECIMAL:
-        groups, _ = decimal_groups(metadata & 0xFF, metadata >> 8)
-        return sum(width for width, _ in groups), 0
-    if kind == _T.BIT:
-        return (metadata >> 8) + (1 if metadata & 0xFF else 0), 0
-    if kind in (_T.ENUM, _T.SET):
-        return metadata, 0
-    if kind in _BLOBS:
-        return 0, metadata
-    if kind in _STRINGS:
-        return 0, 1 if metadata < 256 else 2
-    raise ValueError(f"a column has the unknown type {kind}")
-
-
 def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
     extents = [extent(column) for column in table_map.columns]
     documents = _documents(table_map)
@@ -117,7 +87,7 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
 
 
 def _documents(table_map: TableMap) -> list[int]:
-    return [n for n, column in enumerate(table_map.columns) if column.type == _T.JSON]
+    return [n for n, column in enumerate(table_map.columns) if column.type == FieldType.JSON]
 
 
 def _present(event_type: int, body: bytes) -> tuple[list[list[bool]], int]:

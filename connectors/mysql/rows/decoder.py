@@ -7,19 +7,18 @@ ABSENT, which is not NULL. Source: MySQL's libs/mysql/binlog/event/rows_event.h.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent
-from connectors.mysql.binlog.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, TableMap
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.rows.column_rule import ColumnRule
-from connectors.mysql.rows.values.json_diff import patched
-from connectors.mysql.rows.values.registry import reader_for
+from connectors.mysql.types.json_diff import patched
+from connectors.mysql.types.registry import FieldType, reader_for
 
 
 class _Absent(Enum):
@@ -51,7 +50,7 @@ class RowChange:
     after: Image | None
 
 
-def ruled(image: Image, rules: Mapping[int, ColumnRule]) -> Image:
+def ruled(image: Image, rules: Mapping[int, Callable[[Any], Any]]) -> Image:
     """An image after applying the rules, which are given by column index.
 
     This comes after everything that needs the binlog's values: differences to the image before, and

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from connectors.mysql.binlog.table_map import FieldType, TableMap
-
-_T = FieldType
-_BLOBS = {_T.BLOB, _T.BLOB_COMPRESSED, _T.JSON, _T.GEOMETRY, _T.VECTOR}
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.types.registry import binlog_type
 
 
 def key_contradiction(
@@ -28,7 +26,8 @@ def key_contradiction(
     lacking = shown - there
     if not lacking:
         return None
-    lacks_blobs_only = all(table_map.columns[index].type in _BLOBS for index in lacking)
+    types = (binlog_type(table_map.columns[index].type) for index in lacking)
+    lacks_blobs_only = all(one is not None and one.is_blob for one in types)
     if key <= there and (there == key or lacks_blobs_only):
         return None
     names = [column.name or "" for column in table_map.columns]

@@ -12,12 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
-from connectors.mysql.binlog.table_map import CHARACTER, FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import LABELLED, MARIADB_CHARACTER, TableMap
 from connectors.mysql.charset.charsets import BINARY, Charsets
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Server, Table
-from connectors.mysql.rows.values.strings import labels_of
-from connectors.mysql.schema.column_type import GEOMETRIES
 from connectors.mysql.schema.hidden_columns import (
     hidden_column,
     hidden_columns,
@@ -33,10 +31,11 @@ from connectors.mysql.schema.table_map_completion import (
     labels_in,
     plain_type,
 )
+from connectors.mysql.types.geometries import GEOMETRIES
+from connectors.mysql.types.labels import labels_of
+from connectors.mysql.types.registry import FieldType, MappedColumn
 
-_T = FieldType
-_LABELLED = {_T.ENUM, _T.SET}
-_WITH_COLLATION = CHARACTER | _LABELLED | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
+_WITH_COLLATION = (MARIADB_CHARACTER | LABELLED) - {FieldType.GEOMETRY}
 _COMPARED = ("unsigned", "collation", "labels", "geometry_type", "dimensions", "visible")
 
 
@@ -246,7 +245,7 @@ def _column_differences(
 
 
 def _completed_with_map(mapped: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
-    if mapped.type in _LABELLED and mapped.labels is not None:
+    if mapped.type in LABELLED and mapped.labels is not None:
         # The definition's labels are compared separately: the server may not have been able to print them.
         return replace(mapped, name=definition.name)
     column = completed(mapped, definition)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connectors.mysql.binlog.table_map import MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
-from connectors.mysql.schema.column_type import column_charset, column_type
+from connectors.mysql.types.registry import MappedColumn, column_charset, column_type
 
 
 def adopted(

@@ -15,11 +15,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Index, Server, Table
-from connectors.mysql.schema.column_type import column_type
 from connectors.mysql.schema.server_columns import ColumnDefinition
+from connectors.mysql.types.registry import FieldType, MappedColumn, column_type
 
 _ROW_START, _ROW_END = "row_start", "row_end"
 _ROW_HASH = re.compile(r"DB_ROW_HASH_\d+")

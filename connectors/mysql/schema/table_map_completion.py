@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
-from connectors.mysql.binlog.table_map import CHARACTER, NUMERIC, FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import LABELLED, MARIADB_CHARACTER, NUMERIC, TableMap
 from connectors.mysql.charset.charsets import BINARY, Charsets, text_encoder
-from connectors.mysql.schema.column_type import GEOMETRIES, column_type
 from connectors.mysql.schema.server_columns import ColumnDefinition
+from connectors.mysql.types.geometries import GEOMETRIES
+from connectors.mysql.types.labels import label_bytes
+from connectors.mysql.types.registry import FieldType, MappedColumn, column_type
+from connectors.mysql.types.strings import ADDRESSES
 
 _T = FieldType
 BINARY_COLLATION = 63
-_TEXTUAL = CHARACTER | {_T.BLOB_COMPRESSED, _T.VARCHAR_COMPRESSED}
-_LABELLED = {_T.ENUM, _T.SET}
+_TEXTUAL = MARIADB_CHARACTER - {_T.GEOMETRY}
 
 
 def has_full_metadata(table_map: TableMap) -> bool:
@@ -67,10 +69,10 @@ def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColum
     more: dict[str, object] = {}
     if kind in NUMERIC:
         more["unsigned"] = kind == _T.YEAR or " unsigned" in text
-    elif kind in _TEXTUAL or kind in _LABELLED:
+    elif kind in _TEXTUAL or kind in LABELLED:
         known = definition.collation
         more["collation"] = BINARY_COLLATION if known is None else known
-    if kind in _LABELLED and _base(text) in ("enum", "set"):
+    if kind in LABELLED and _base(text) in ("enum", "set"):
         more["labels"] = tuple(_labels(definition))
     elif kind == _T.GEOMETRY:
         geometry = plain_type(definition, kind)
@@ -83,7 +85,7 @@ def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColum
 def faults(column: MappedColumn, definition: ColumnDefinition, charsets: Charsets) -> Iterator[str]:
     """Contradictions between the bytes and the definition of a completed column."""
     wanted = plain_type(definition, column.type)
-    if column.type in _LABELLED:
+    if column.type in LABELLED:
         if column.labels is None or _base(wanted) != _kind(column):
             yield f"column {definition.name!r} is {_kind(column)} in its rows, {_base(wanted)} defined"
         elif column.metadata != _label_bytes(column):
@@ -109,17 +111,12 @@ def _kind(column: MappedColumn) -> str:
 
 
 def _label_bytes(column: MappedColumn) -> int:
-    count = len(column.labels or ())
-    if column.type == _T.ENUM:
-        return 1 if count < 256 else 2
-    size = (count + 7) // 8
-    return size if size <= 4 else 8
+    return label_bytes(column.type, len(column.labels or ()))
 
 
 _WIDTH = re.compile(r"^(tinyint|smallint|mediumint|int|bigint|year|float|double)\([\d,]+\)")
 _OLD_NAMES = {"geometrycollection": "geomcollection"}
 _VECTOR = re.compile(r"^vector\((\d+)\)$")
-_ADDRESSES = {"uuid": "binary(16)", "inet6": "binary(16)", "inet4": "binary(4)"}
 
 
 def _base(text: str) -> str:
@@ -139,7 +136,7 @@ def plain_type(definition: ColumnDefinition, kind: int) -> str:
     text = _WIDTH.sub(r"\1", text)
     if kind in (_T.VARCHAR, _T.STRING):
         text = _VECTOR.sub(lambda m: f"varbinary({4 * int(m[1])})", text)
-        text = _ADDRESSES.get(text, text)
+        text = f"binary({ADDRESSES[text]})" if text in ADDRESSES else text
     return _OLD_NAMES.get(text, text)
 
 

@@ -6,28 +6,14 @@ back to it as the very bytes that it returned. So each row is in exactly one chu
 
 from __future__ import annotations
 
-import re
+import struct
 from collections.abc import Sequence
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
-
-_T = FieldType
-_NUMBERS = frozenset(
-    {
-        _T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.YEAR, _T.NEWDECIMAL, _T.FLOAT, _T.DOUBLE,
-        _T.ENUM, _T.SET,
-    }
-)  # fmt: skip
-"""Types whose values the SELECT list returns as numbers."""
-_TIMES = frozenset(
-    {_T.DATE, _T.TIME, _T.TIME2, _T.DATETIME, _T.DATETIME2, _T.TIMESTAMP, _T.TIMESTAMP2}
-)
-_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
-_TIME = re.compile(rb"[-0-9:. ]+")
+from connectors.mysql.types.registry import MappedColumn, binlog_type
 
 
 def quoted(name: str) -> str:
@@ -36,27 +22,26 @@ def quoted(name: str) -> str:
 
 
 def literal(column: MappedColumn, value: bytes | None, charsets: Charsets) -> str:
-    """A key's value, as the SELECT list returned it, as an expression with the same value.
+    """A key's value, as a packet has it, as an expression with the same value.
 
     Raises SnapshotUnsupported for a value that is not in the form of its type.
     """
     if value is None:
         raise SnapshotUnsupported(f"column {column.name!r} of the key has no value")
-    if column.type in _NUMBERS and _NUMBER.fullmatch(value):
-        return value.decode()
-    if column.type in _TIMES and _TIME.fullmatch(value):
-        return f"'{value.decode()}'"
-    if column.type == _T.BIT:
-        # In a comparison with a number a hexadecimal literal is one.
-        return f"(X'{value.hex()}' + 0)"
-    if column.type in _NUMBERS | _TIMES:
+    known = binlog_type(column.type)
+    assert known is not None, "its rows have been read"
+    try:
+        text = known.packet_text(column)(value)
+        if known.literal is not None:
+            return known.literal(text)
+    except (ValueError, struct.error):
         raise SnapshotUnsupported(
             f"a value of column {column.name!r} is not in the form of its type"
-        )
+        ) from None
     collation = column.collation or BINARY_COLLATION
     if collation == BINARY_COLLATION:
-        return f"X'{value.hex()}'"
-    return f"_{charsets.name(collation)} X'{value.hex()}'"
+        return f"X'{text.hex()}'"
+    return f"_{charsets.name(collation)} X'{text.hex()}'"
 
 
 def key_order(table: Table) -> str:

@@ -339,7 +339,7 @@ class ChunkReader:
         """Literals of the last row's key, or of each row's if they are to be kept."""
         blocks = found.blocks if self._keeps_keys else (found.last,)
         try:
-            rows = [row for block in blocks for row in selected.texts.rows(block)]
+            rows = [row for block in blocks for row in selected.values.rows(block)]
         except (ValueError, IndexError, struct.error):
             # The error may contain row data.
             raise SnapshotUnsupported(

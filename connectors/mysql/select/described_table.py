@@ -6,15 +6,17 @@ hidden columns, which no definition has.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from connectors.errors import DefinitionMismatch, SnapshotUnsupported, UnsupportedEvent
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.charset.charsets import BINARY, Charsets
 from connectors.mysql.ddl.definition import Column, Server, Table, TableName
 from connectors.mysql.schema.definition_check import column_definition, completed_map
-from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
-from connectors.mysql.select.column_layout import layout_of
+from connectors.mysql.schema.server_columns import ColumnDefinition
+from connectors.mysql.schema.table_map_completion import BINARY_COLLATION, labels_in
+from connectors.mysql.types.registry import FieldType, Kind, Layout, MappedColumn, sql_type
 
 
 def described_table(
@@ -49,3 +51,60 @@ def _of_mariadb(table_map: TableMap) -> TableMap:
 def _mapped(column: Column, charsets: Charsets, server: Server) -> MappedColumn:
     kind, metadata = layout_of(column_definition(column, charsets), charsets, server=server)
     return MappedColumn(type=kind, metadata=metadata, nullable=column.nullable)
+
+
+_JSON_WITH_POINTS = (8, 0, 15)
+"""From this version on documents print the point of each DOUBLE; 5.7 does not."""
+_TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?(?: unsigned)?(?: zerofill)?(?: /\*.*)?", re.I)
+
+
+def layout_of(definition: ColumnDefinition, charsets: Charsets, *, server: Server) -> Layout:
+    """The type and metadata of a column in the binlog; raises SnapshotUnsupported, without the table's name.
+
+    It is the inverse of ``column_type`` for every type whose rows can be read. Formats of earlier versions are
+    replaced by the current ones, which have the same values.
+    Source: MySQL's sql/field.cc and MariaDB's, save_field_metadata.
+    """
+    text = definition.column_type
+    kind = _kind_of(text)
+    known = sql_type(kind.base)
+    is_old = kind.base == "json" and server.version < _JSON_WITH_POINTS
+    if not is_old:
+        found = known.layout(kind, server.mariadb)
+        if found is not None and known.counts_characters:
+            return found[0], found[1] * _width(definition, charsets)
+        if found is not None:
+            return found
+    raise SnapshotUnsupported(f"column {definition.name!r} has the type {text}, {_why(kind.base)}")
+
+
+def _kind_of(text: str) -> Kind:
+    name = text.partition("(")[0].lower()
+    if name in ("enum", "set"):
+        return Kind(base=name, labels=tuple(labels_in(text)))
+    parsed = _TYPE.fullmatch(text)
+    if parsed is None:
+        return Kind(base=name)
+    numbers = tuple(int(one) for one in parsed.groups()[1:] if one is not None)
+    return Kind(base=parsed[1].lower(), numbers=numbers)
+
+
+def _why(name: str) -> str:
+    if name == "year":
+        return "of which a SELECT does not show the century"
+    if name == "json":
+        return "and a SELECT does not distinguish 1.0 from 1 in documents on servers before MySQL 8.0.15"
+    return "whose values have no known form in the binlog"
+
+
+def _width(definition: ColumnDefinition, charsets: Charsets) -> int:
+    """The bytes of a character."""
+    if definition.charset is None:
+        return 1
+    if definition.collation is None:
+        raise SnapshotUnsupported(
+            f"column {definition.name!r} has the character set {definition.charset}, which the "
+            "server does not list"
+        )
+    name = charsets.name(definition.collation)
+    return 1 if name == BINARY else charsets.width(name)

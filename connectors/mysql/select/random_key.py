@@ -65,7 +65,7 @@ def random_keys(
                 number = chance.randrange(rows + 1)
                 # Of each row but the first one, the one before it is read after.
                 packets = select.packets(f"{query} OFFSET {max(0, number - 1)}", check)
-                row = next(selected.texts.rows(packets.last), None) if number else None
+                row = next(selected.values.rows(packets.last), None) if number else None
                 if row is None:
                     found.append(None)
                 else:

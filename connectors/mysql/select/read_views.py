@@ -31,10 +31,10 @@ from typing import Any
 
 from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.mysql.ddl.definition import Server, TableName
-from connectors.mysql.ddl.server_version import since
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server_version import since
 
 Seen = GtidSet | Coordinates
 """What a SELECT is to see: all of these transactions, or all before a position of the server's binlog."""

@@ -7,7 +7,6 @@ A value of which that is not certain has none.
 from __future__ import annotations
 
 import base64
-import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,19 +15,12 @@ from itertools import product
 from typing import Any
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import Charsets, text_decoder, text_encoder
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 from connectors.mysql.select.described_table import described_table
+from connectors.mysql.types.registry import MappedColumn, binlog_type
 
-_T = FieldType
-_INTEGERS = frozenset({_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.YEAR})
-_TIMES = frozenset(
-    {_T.DATE, _T.TIME, _T.TIME2, _T.DATETIME, _T.DATETIME2, _T.TIMESTAMP, _T.TIMESTAMP2}
-)
-_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_TIME = re.compile(r"[-0-9:. ]+")
 _UNICODE = frozenset(
     {"ascii", "utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32", "gb18030"}
 )
@@ -68,43 +60,13 @@ class RecordKeys:
 
 
 def _literal(column: MappedColumn, value: Any, charsets: Charsets) -> str:
-    kind = column.type
-    if kind in _INTEGERS:
-        return str(int(value))
-    if kind == _T.NEWDECIMAL:
-        return _checked(_DECIMAL, value)
-    if kind in (_T.FLOAT, _T.DOUBLE):
-        return _number(float(value), is_single=kind == _T.FLOAT)
-    if kind in _TIMES:
-        return f"'{_checked(_TIME, value.replace('T', ' ').removesuffix('Z'))}'"
-    if kind == _T.BIT:
-        # In a comparison with a number a hexadecimal literal is one.
-        return f"(X'{_bytes(value).hex()}' + 0)"
-    if kind in (_T.ENUM, _T.SET):
-        return f"_utf8mb4 X'{value.encode().hex()}'"
+    known = binlog_type(column.type)
+    if known is not None and known.published_literal is not None:
+        return known.published_literal(column, value)
     collation = column.collation or BINARY_COLLATION
     if collation == BINARY_COLLATION:
-        return f"X'{_bytes(value).hex()}'"
+        return f"X'{base64.b64decode(value, validate=True).hex()}'"
     return _text(value, charsets.name(collation))
-
-
-def _checked(form: re.Pattern[str], text: str) -> str:
-    if form.fullmatch(text) is None:
-        raise ValueError("it is not in the form of its type")
-    return text
-
-
-def _bytes(value: str) -> bytes:
-    return base64.b64decode(value, validate=True)
-
-
-def _number(value: float, *, is_single: bool) -> str:
-    if is_single:
-        # The server compares a FLOAT as the double with the same value.
-        (value,) = struct.unpack("<f", struct.pack("<f", value))
-    text = repr(value)
-    # Without an exponent it would be a DECIMAL.
-    return text if "e" in text else f"{text}e0"
 
 
 def _text(value: str, charset: str) -> str:

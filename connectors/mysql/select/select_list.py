@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
+from connectors.mysql.types.registry import FieldType, MappedColumn
 
 _T = FieldType
 

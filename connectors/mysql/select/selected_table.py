@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.binlog.table_map import MappedColumn
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.select.chunk_query import literal
 from connectors.mysql.select.described_table import described_table
-from connectors.mysql.select.encoders.fields import field_of
-from connectors.mysql.select.encoders.generate import Row
 from connectors.mysql.select.packets.layout import difference
-from connectors.mysql.select.packets.texts import PacketTexts
+from connectors.mysql.select.packets.rows import PacketValues, Row
 from connectors.mysql.select.read_labels import Unknown, is_set
 from connectors.mysql.select.select_list import select_list
 from connectors.mysql.select.table_map_body import table_map_body
+from connectors.mysql.types.registry import MappedColumn
 
 
 class SelectedTable:
@@ -42,7 +40,7 @@ class SelectedTable:
         """The body of the TABLE_MAP event of its rows."""
         self.select_list = select_list(mapped.columns, mariadb=server.mariadb)
         """The expressions of the columns, for SELECT."""
-        self.texts = PacketTexts(mapped.columns)
+        self.values = PacketValues(mapped.columns)
         """The reader of its packets."""
         self._indexes = {column.name: at for at, column in enumerate(mapped.columns)}
         self._unknown = [
@@ -50,11 +48,6 @@ class SelectedTable:
             for at, column in enumerate(table.columns)
             if unknown and column.name in unknown
         ]
-        try:
-            for column in mapped.columns:
-                field_of(column)
-        except SnapshotUnsupported as error:
-            raise SnapshotUnsupported(error.detail, table=self._name) from None
 
     def difference(self, types: list[int]) -> str | None:
         """How the types of a result's columns differ from the table's; None if they do not."""
@@ -64,9 +57,9 @@ class SelectedTable:
         """The column of which a row in these packets has a label that is not known; None if there is none."""
         if not self._unknown:
             return None
-        for row in self.texts.rows(packets):
+        for row in self.values.rows(packets):
             for at, has_members, numbers in self._unknown:
-                value = int(row[at] or 0)
+                value = int.from_bytes(row[at] or b"", "little")
                 if any(value >> one & 1 if has_members else value == one + 1 for one in numbers):
                     return self.columns[at].name
         return None

@@ -13,17 +13,16 @@ from collections.abc import Iterable
 from connectors.mysql.binlog import table_map as optional
 from connectors.mysql.binlog.table_map import (
     CHARACTER,
+    LABELLED,
     MARIADB_CHARACTER,
     NUMERIC,
-    FieldType,
-    MappedColumn,
     TableMap,
 )
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
+from connectors.mysql.types.registry import FieldType, MappedColumn, binlog_type
 
 _T = FieldType
-_LABELLED = {_T.ENUM, _T.SET}
-_IN_STRING = {_T.STRING, *_LABELLED}
+_IN_STRING = {_T.STRING, *LABELLED}
 _STATEMENT_END = b"\1\0"
 
 
@@ -81,12 +80,13 @@ def _bitmap_from_high_bit(flags: list[bool]) -> bytes:
 
 
 def _metadata(column: MappedColumn) -> bytes:
-    if column.type in _LABELLED:
+    if column.type in LABELLED:
         return bytes([column.type, column.metadata])
     if column.type == _T.STRING:
         # Two bits of a length above 255 are in the byte of the type, inverted.
         return bytes([_T.STRING ^ ((column.metadata & 0x300) >> 4), column.metadata & 0xFF])
-    return column.metadata.to_bytes(optional.METADATA_SIZE.get(column.type, 0), "little")
+    known = binlog_type(column.type)
+    return column.metadata.to_bytes(0 if known is None else known.metadata_size, "little")
 
 
 def _optional(table_map: TableMap, mariadb: bool) -> Iterable[tuple[int, bytes]]:
@@ -94,7 +94,7 @@ def _optional(table_map: TableMap, mariadb: bool) -> Iterable[tuple[int, bytes]]
     columns = table_map.columns
     character = MARIADB_CHARACTER if mariadb else CHARACTER
     texts = [one for one in columns if one.type in character]
-    labelled = [one for one in columns if one.type in _LABELLED]
+    labelled = [one for one in columns if one.type in LABELLED]
     fields = (
         (
             optional.SIGNEDNESS,

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from connectors.errors import CorruptEvent
-from connectors.mysql.binlog.buffer import packed, packed_bytes
-from connectors.mysql.binlog.events import HEADER_SIZE, LARGEST
+from connectors.mysql.binlog.events import HEADER_SIZE
 from connectors.mysql.binlog.transaction_context import rows_end
+from connectors.mysql.buffer import LARGEST, packed, packed_bytes
 
 _FIELDS = 1024
 """Upper bound in bytes of the fields before a payload's content."""

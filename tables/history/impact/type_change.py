@@ -12,6 +12,8 @@ from enum import Enum
 from typing import Protocol
 
 from connectors.mysql.schema.table_map_completion import labels_in
+from connectors.mysql.types.registry import sql_type
+from connectors.mysql.types.strings import ADDRESSES
 
 
 class Relation(Enum):
@@ -53,7 +55,7 @@ class ValueKind:
     @property
     def form(self) -> str:
         """The form of its values in a record; types of one form are written alike."""
-        return _FORMS.get(self.base, self.base)
+        return sql_type(self.base).form or self.base
 
 
 def kind_of(column: TypedColumn) -> ValueKind:
@@ -78,7 +80,7 @@ def wire_type(column_type: str) -> str:
     if column_type.startswith(("enum(", "set(")):
         return column_type
     text = column_type.partition(" /*")[0]
-    size = _ADDRESSES.get(text)
+    size = ADDRESSES.get(text)
     return text if size is None else f"binary({size})"
 
 
@@ -133,21 +135,10 @@ _CLOCKS = ("date", "time", "datetime", "timestamp")
 _BYTES = {"tiny": 255, "": 65_535, "medium": 2**24 - 1, "long": 2**32 - 1}
 _TEXTS = {f"{size}text": limit for size, limit in _BYTES.items()}
 _BLOBS = {f"{size}blob": limit for size, limit in _BYTES.items()}
-_ADDRESSES = {"uuid": 16, "inet6": 16, "inet4": 4}
 _GEOMETRIES = {
     "geometry": "geometry point linestring polygon multipoint multilinestring multipolygon geomcollection",
     "geomcollection": "geomcollection multipoint multilinestring multipolygon",
 }
-_FORMS = {
-    **dict.fromkeys((*_BITS, "year", "float", "double"), "number"),
-    **dict.fromkeys(("char", "varchar", "enum", "set", "json", *_TEXTS), "text"),
-    **dict.fromkeys(("binary", "varbinary", *_BLOBS, *_ADDRESSES), "bytes"),
-    **dict.fromkeys(
-        ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-         "geomcollection"),
-        "geometry",
-    ),
-}  # fmt: skip
 
 
 def _judged(keeps: bool, gains: bool) -> Relation:
@@ -240,16 +231,16 @@ def _bytes(old: ValueKind, new: ValueKind) -> Relation:
     padded = "binary" in (old.base, new.base)
     if padded and (old.base != new.base or old.numbers != new.numbers):
         # A value includes its padding of zero bytes.
-        both = {kind.base for kind in (old, new)} & {*_ADDRESSES, "binary"}
+        both = {kind.base for kind in (old, new)} & {*ADDRESSES, "binary"}
         same = len(both) > 1 and _size(old) == _size(new)
         return Relation.SAME if same else Relation.OTHER_FORM
-    if old.base != new.base and {old.base, new.base} & set(_ADDRESSES):
+    if old.base != new.base and {old.base, new.base} & set(ADDRESSES):
         return Relation.OTHER_FORM
     return _judged(_size(new) >= _size(old), _size(new) > _size(old))
 
 
 def _size(kind: ValueKind) -> int:
-    return _BLOBS.get(kind.base) or _ADDRESSES.get(kind.base) or (kind.numbers or (1,))[0]
+    return _BLOBS.get(kind.base) or ADDRESSES.get(kind.base) or (kind.numbers or (1,))[0]
 
 
 def _bits(old: ValueKind, new: ValueKind) -> Relation:

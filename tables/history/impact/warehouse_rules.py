@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from connectors.mysql.types.registry import Kind, sql_type
+
 RESERVED = frozenset(
     {
         "__destination", "__epoch", "__seq", "__deleted", "__schema", "__ts_ms", "__unrepresentable", "__delta",
@@ -17,30 +19,6 @@ RESERVED = frozenset(
 )  # fmt: skip
 """Names of the sink's own columns, in lower case."""
 
-_INTEGERS = {
-    "tinyint": ("int", "int"),
-    "smallint": ("int", "int"),
-    "mediumint": ("int", "int"),
-    "int": ("int", "bigint"),
-    "bigint": ("bigint", "decimal(20,0)"),
-}
-_PLAIN = {
-    "year": "int", "float": "float", "double": "double", "date": "date", "datetime": "timestamp_ntz",
-    "timestamp": "timestamp",
-    **dict.fromkeys(
-        ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "time"),
-        "string",
-    ),
-    **dict.fromkeys(
-        ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit"), "binary"
-    ),
-    **dict.fromkeys(
-        ("geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection", "multipoint",
-         "multilinestring", "multipolygon"),
-        "struct<srid:bigint,wkb:binary>",
-    ),
-    "vector": "array<float>",
-}  # fmt: skip
 _WIDENINGS = {("int", "bigint"), ("int", "double"), ("float", "double"), ("date", "timestamp_ntz")}
 _MOST_DIGITS = 38
 _NEEDED = {"int": (10, 0), "bigint": (20, 0)}
@@ -58,12 +36,8 @@ def warehouse_type(column_type: str) -> str | None:
         return None
     base, arguments, rest = found.groups()
     unsigned = "unsigned" in rest.split() or "zerofill" in rest.split()
-    if base in _INTEGERS:
-        return _INTEGERS[base][unsigned]
-    if base == "decimal":
-        precision, scale = (int(number) for number in (arguments or "10,0").split(","))
-        return f"decimal({precision},{scale})" if precision <= _MOST_DIGITS else "string"
-    return _PLAIN.get(base)
+    numbers = tuple(int(one) for one in (arguments or "").split(",") if one.isdigit())
+    return sql_type(base).warehouse(Kind(base=base, numbers=numbers, is_unsigned=unsigned))
 
 
 def widened(held: str, wanted: str) -> str | None:

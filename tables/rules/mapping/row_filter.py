@@ -19,6 +19,8 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from connectors.mysql.types.registry import Comparable, sql_type
+
 # The syntax of row filters: a closed set of MySQL's expressions, without functions.
 #
 # Invariant: an expression has no side effect, and its result depends on the row alone.
@@ -86,24 +88,26 @@ class Family(Enum):
 Convert = Callable[[Any], Any]
 """From the JSON form of a value that is not NULL to the compared one."""
 
-_FAMILIES: Mapping[Family, str] = {
-    Family.EXACT: "tinyint smallint mediumint int bigint year decimal",
-    Family.DOUBLE: "float double",
-    Family.TEXT: "char varchar tinytext text mediumtext longtext enum set",
-    Family.TIME: "date datetime timestamp",
+_FAMILIES = {
+    Comparable.EXACT: Family.EXACT,
+    Comparable.DOUBLE: Family.DOUBLE,
+    Comparable.TEXT: Family.TEXT,
+    Comparable.TIME: Family.TIME,
+    Comparable.NOT: Family.OTHER,
 }
-_BY_TYPE = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?Z?")
 _FLOAT = struct.Struct("<f")
 
 
 def family_of(column_type: str) -> Family:
     """The family of a column's type, such as ``decimal(12,2)``."""
-    return _BY_TYPE.get(_base(column_type), Family.OTHER)
+    return _FAMILIES[sql_type(_base(column_type)).comparable]
 
 
 def conversion(column_type: str) -> Convert:
     """The conversion of a column's values from JSON."""
+    if family_of(column_type) is Family.TIME:
+        return moment
     return _CONVERSIONS.get(_base(column_type), unchanged)
 
 
@@ -130,9 +134,6 @@ def unchanged(value: Any) -> Any:
 _CONVERSIONS: Mapping[str, Convert] = {
     "decimal": Decimal,
     "float": as_float,
-    "date": moment,
-    "datetime": moment,
-    "timestamp": moment,
 }
 
 

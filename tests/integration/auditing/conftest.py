@@ -17,7 +17,7 @@ from app.audit.truth.mysqlbinlog import BinlogFiles
 from app.audit.truth.printed_events import Event, FileBegins
 from app.audit.truth.witness import Witness, WitnessName
 from app.audit.verdict import Verdict
-from app.operator.operations.audit import run_beside_kafka
+from app.operator.audit import run_beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes

@@ -6,8 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.operator.commands.schema.replay import value_of
-from app.operator.operations.schema.replay import replay
+from app.operator.replay import replay, value_of
 from tests.integration.ddl.difference import differences
 from tests.integration.ddl.player import Played
 from tests.integration.ddl.truth import Seen, SeenColumn, SeenTable

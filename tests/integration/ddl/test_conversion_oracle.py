@@ -8,9 +8,9 @@ import pymysql
 import pytest
 
 from connectors.mysql.ddl.definition import Column, Server, Session
-from connectors.mysql.ddl.statement.type_spec import TypeRefused
 from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.types.types import converted
+from connectors.mysql.types.type_spec import TypeRefused
 from tests.harness.servers import Servers
 from tests.harness.sql import connected
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, STRICT, server_of

@@ -10,9 +10,9 @@ import pymysql
 import pytest
 
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.statement.type_spec import TypeRefused, TypeSpec
 from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.types.types import resolved
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers
 from tests.harness.sql import connected

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connectors.mysql.ddl.statement.type_spec import TypeSpec
 from connectors.mysql.ddl.types.names import KINDS, NATIONAL, ORACLE_ONLY
+from connectors.mysql.types.type_spec import TypeSpec
 
 _ATTRIBUTES = {"unicode": "UNICODE", "byte": "BYTE"}
 

@@ -11,7 +11,7 @@ from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.statement.type_spec import TypeSpec
+from connectors.mysql.types.type_spec import TypeSpec
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import Column

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.rows.decoder import UPDATES, WRITES
-from connectors.mysql.schema.column_type import column_charset, column_type
+from connectors.mysql.types.registry import column_charset, column_type
 from devstack.mysql import Mysql
 from tests.harness.sql import connected, run
 from tests.integration.mariadb.families import FAMILIES

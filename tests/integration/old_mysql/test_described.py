@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
-from connectors.mysql.binlog.table_map import FieldType, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.schema.server_columns import read_definition
 from connectors.mysql.schema.table_map_completion import described
+from connectors.mysql.types.registry import FieldType
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from app.__main__ import main
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql

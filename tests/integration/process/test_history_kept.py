@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.settings.model import load
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.mysql.position import SourceOffset

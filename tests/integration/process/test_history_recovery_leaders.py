@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.failpoints import VARIABLE
-from app.operator.operations.journal_access import Journal
+from app.operator.journal_access import Journal
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -257,27 +259,8 @@ def test_tables_whose_topics_take_no_records_wait_alone_and_come_back_by_themsel
         calm(brokers, one, prefix, 1)
         assert one.stop() == 0
     brokers.second.start()
-    plans = {
-        table: TopicPlan(
-            name=f"{prefix}.shop.{table}",
-            partitions=2,
-            replication_factor=1,
-            max_message_bytes=16 << 20,
-        )
-        for table in OFFLINE
-    }
-    placed = [
-        NewTopic(
-            plan.name,
-            -1,
-            -1,
-            replica_assignments=dict.fromkeys((0, 1), [2] if table == "far" else [1, 2]),
-            topic_configs=plan.config() | ({"min.insync.replicas": "2"} if table == "pair" else {}),
-        )
-        for table, plan in plans.items()
-    ]
-    made = on_kafka(brokers, lambda admin: admin.create_topics(placed))
-    assert {code for _, code, *_ in made.topic_errors} == {0}
+    place(brokers, f"{prefix}.shop.far", [2], partitions=2)
+    place(brokers, f"{prefix}.shop.pair", [1, 2], partitions=2)
     create(*OFFLINE)
     write_on(1)
     with monkeypatch.context() as faults:
@@ -327,6 +310,156 @@ def test_tables_whose_topics_take_no_records_wait_alone_and_come_back_by_themsel
         seqs += [one.seq for one in found]
     seqs += [one.seq for one in statements(brokers, prefix)]
     assert sorted(seqs) == list(range(1, len(seqs) + 1))
+
+
+def place(brokers: TwoBrokers, topic: str, copies: list[int], *, partitions: int) -> None:
+    """Make a topic with copies on these brokers, all of which must be in sync."""
+    plan = TopicPlan(
+        name=topic, partitions=partitions, replication_factor=1, max_message_bytes=16 << 20
+    )
+    made = NewTopic(
+        topic,
+        -1,
+        -1,
+        replica_assignments=dict.fromkeys(range(partitions), copies),
+        topic_configs=plan.config() | {"min.insync.replicas": str(len(copies))},
+    )
+    answer = on_kafka(brokers, lambda admin: admin.create_topics([made]))
+    assert {code for _, code, *_ in answer.topic_errors} == {0}
+
+
+SHARDS = ("east", "west")
+MERGED = ("calm", "far", "pair", "apart")
+"""Logical tables; of all but the first, the merged topic or one shard's has a copy on the second broker."""
+
+
+@pytest.mark.long(
+    "unit/app/worker/merge has which topics wait and come back, "
+    "unit/connectors/kafka/reading/test_follower.py what is read without a leader"
+)
+def test_merged_topics_whose_brokers_are_away_wait_alone_and_come_back_by_themselves(
+    brokers: TwoBrokers, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(brokers, mysql, tmp_path)
+    prefix = str(wanted["prefix"])
+    wanted["topics"] |= {"offline_seconds": 3, "partitions": 1}
+    shop = wanted["destinations"].pop("shop") | {"decoders": 1}
+    for number, shard in enumerate(SHARDS):
+        own = {"server_id": 6110 + number, "filter": {"include": rf"{shard}\..*"}}
+        wanted["destinations"][shard] = shop | own
+    wanted["merge"] = {
+        "trade": {"destinations": list(SHARDS), "stalled": "wait", "stalled_after_seconds": 3}
+    }
+    mapping = [
+        f"  trade.{table}: {{from: [{', '.join(f'{shard}.{table}' for shard in SHARDS)}], topic: {table}}}"
+        for table in MERGED
+    ]
+    (tmp_path / "mapping.yaml").write_text("\n".join(["tables:", *mapping]))
+    wanted["mapping"] = {"file": str(tmp_path / "mapping.yaml")}
+    run(mysql, *(f"CREATE DATABASE {shard}" for shard in SHARDS))
+
+    def create(*tables: str) -> None:
+        names = (f"{shard}.{table}" for table in tables for shard in SHARDS)
+        run(mysql, *(f"CREATE TABLE {name} (id INT PRIMARY KEY, n INT)" for name in names))
+
+    def merge(worker: Worker) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(worker.get("/status") or "{}")
+        return dict(
+            found.get("merges", {}).get("trade", {}), destinations=found.get("destinations")
+        )
+
+    def merged(table: str) -> list[tuple[str, int, int]]:
+        """Destination, id and time of each record, in the topic's order."""
+        topic = f"{prefix}.{table}"
+        if topic not in names(brokers):
+            return []
+        found = asyncio.run(read_to_end({"bootstrap_servers": brokers.kafka}, topic, 0))
+        values = [json.loads(one.value) for one in found]
+        return [
+            (one["source"]["name"], one["after"]["id"], one["source"]["ts_ms"]) for one in values
+        ]
+
+    def wait(worker: Worker, reached: Callable[[], Any]) -> None:
+        until(reached, late=lambda: f"{merge(worker)}\n{worker.log[-5000:]}")
+
+    def continues(worker: Worker) -> None:
+        """What has been written by now comes, in the topic whose brokers are there."""
+        goal = written
+        wait(worker, lambda: len(merged("calm")) >= 2 * goal)
+
+    written = 0
+
+    def write_on(stop: threading.Event) -> None:
+        nonlocal written
+        while not stop.wait(0.2):
+            values = f"VALUES ({written + 1}, 1)"
+            for shard in SHARDS:
+                inserts = (f"INSERT INTO {shard}.{table} {values}" for table in MERGED)
+                run(mysql, "BEGIN", *inserts, "COMMIT")
+            written += 1
+
+    # All other topics, and what Kafka itself needs, are on the first broker.
+    create("calm")
+    run(mysql, *(f"INSERT INTO {shard}.calm VALUES (0, 0)" for shard in SHARDS))
+    with running(wanted, tmp_path) as one:
+        wait(one, lambda: len(merged("calm")) == 2)
+        assert one.stop() == 0
+    brokers.second.start()
+    place(brokers, f"{prefix}.far", [2], partitions=1)
+    place(brokers, f"{prefix}.pair", [1, 2], partitions=1)
+    for shard, table in itertools.product(SHARDS, MERGED[1:]):
+        is_away = (shard, table) == ("east", "apart")
+        topic = f"{prefix}.__shard.{shard}.{table}"
+        place(brokers, topic, [2] if is_away else [1], partitions=1)
+    place(brokers, f"{prefix}.apart", [1], partitions=1)
+    create(*MERGED[1:])
+    waiting = {f"{prefix}.{table}" for table in MERGED[1:]}
+
+    def is_waiting(worker: Worker) -> bool:
+        found = merge(worker)
+        return found.get("state") == "RUNNING" and found["waiting"].keys() == waiting
+
+    with beside(write_on) as stop, running(wanted, tmp_path) as one:
+        wait(one, lambda: all(len(merged(table)) > 20 for table in MERGED))
+        brokers.second.kill()
+        wait(one, lambda: is_waiting(one))
+        continues(one)
+        found = merge(one)
+        for table, why in (
+            ("far", f"partition 0 has no leader [topic={prefix}.far"),
+            ("pair", "partition 0 has 1 of its copies in sync, min.insync.replicas is 2"),
+            ("apart", f"partition 0 has no leader [topic={prefix}.__shard.east.apart"),
+        ):
+            shown = found["waiting"][f"{prefix}.{table}"]
+            assert shown.startswith("TooFewBrokers: "), shown
+            assert why in shown, shown
+            assert f"merge.trade: topic {prefix}.{table} waits, the others are merged" in one.log
+        assert 'aqueduct_merge_topics_waiting{merge="trade"} 3.0' in one.get("/metrics")
+        # Its last transaction cannot end where no broker is.
+        assert ".merge.trade.spare is used instead" in one.log
+        aside = found["destinations"]["east"]["set_aside"]
+        assert [each["table"] for each in aside] == ["east.apart"]
+        one.process.kill()
+        one.process.wait()
+        with running(wanted, tmp_path) as one:
+            wait(one, lambda: is_waiting(one))
+            continues(one)
+            brokers.second.start()
+            wait(one, lambda: merge(one).get("waiting") == {})
+            wait(one, lambda: not merge(one)["destinations"]["east"]["set_aside"])
+            stop()
+            for table in MERGED:
+                count = 2 * (written + (table == "calm"))
+                wait(one, lambda table=table, count=count: len(merged(table)) >= count)  # type: ignore[misc]
+            assert merge(one)["late"] == 0
+            assert one.stop() == 0
+    for table in MERGED:
+        records = merged(table)
+        for shard in SHARDS:
+            ids = [number for name, number, _ in records if name == shard]
+            assert ids == list(range(0 if table == "calm" else 1, written + 1)), table
+        times = [time_ms for _, _, time_ms in records]
+        assert times == sorted(times), table
 
 
 SHARED = ("calm", "few", "small", "avro")

@@ -15,16 +15,15 @@ from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
 from connectors.mysql.rows.decoder import Image, RowDecoder
-from connectors.mysql.rows.values.strings import labels_of
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.server_columns import prepare
-from connectors.mysql.select.packets.texts import PacketTexts
+from connectors.mysql.select.packets.rows import PacketEncoder
 from connectors.mysql.select.prepared_select import PreparedSelect, SelectedPackets
-from connectors.mysql.select.row_encoder import RowEncoder
 from connectors.mysql.select.select_list import SESSION
 from connectors.mysql.select.selected_table import SelectedTable
 from connectors.mysql.server.facts import ServerFacts
+from connectors.mysql.types.labels import labels_of
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes
@@ -88,12 +87,8 @@ def selected(
     blocks = packets_of(mysql, made, name).blocks
     table_map = parse_table_map(made.table_map, mariadb=facts.is_mariadb)
     captured = assert_accepted(table_map, known, facts)
-    encoder, texts = RowEncoder(table_map), PacketTexts(table_map.columns)
-    bodies = [
-        body
-        for block in blocks
-        for body in encoder.bodies(list(texts.rows(block)), most_bytes=most)
-    ]
+    encoder = PacketEncoder(table_map)
+    bodies = [body for block in blocks for body in encoder.bodies(block, most_bytes=most)]
     found = list(_read(table_map, int(encoder.event_type), bodies, facts))
     direct = [captured.packets.rows(block) for block in blocks]
     if None in direct:

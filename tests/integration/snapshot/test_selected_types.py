@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.binlog.table_map import FieldType, parse_table_map
+from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.ddl.definition import Database
 from connectors.mysql.schema.definition_from_table_map import adopted
-from connectors.mysql.select.row_encoder import RowEncoder
+from connectors.mysql.select.packets.rows import PacketEncoder
+from connectors.mysql.types.registry import FieldType
 from devstack import Stack
 from tests.harness.sql import run
 from tests.integration.snapshot.both import (
@@ -175,13 +176,9 @@ def test_rows_of_another_definition_are_refused_by_name(stack: Stack) -> None:
 def test_an_event_has_the_bytes_that_it_may_have(stack: Stack) -> None:
     name = (DATABASE, "numbers")
     made = selected_table(stack.mysql, name)
-    encoder = RowEncoder(parse_table_map(made.table_map))
-    rows = [
-        row
-        for block in packets_of(stack.mysql, made, name).blocks
-        for row in made.texts.rows(block)
-    ]
-    bodies = list(encoder.bodies(rows, most_bytes=1000))
+    encoder = PacketEncoder(parse_table_map(made.table_map))
+    blocks = packets_of(stack.mysql, made, name).blocks
+    bodies = list(encoder.bodies(b"".join(blocks), most_bytes=1000))
     # A head of 12 bytes, and 5 for each row.
     assert {len(body) for body in bodies[:-1]} == {12 + 5 * 197}
     assert sum(len(body) - 12 for body in bodies) == 5 * 5000

@@ -11,14 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.operator.operations.validation.validation import (
-    Report,
-    Validation,
-    ValidationRequest,
-    validate,
-)
-from app.operator.validation.rows import looks
-from app.operator.validation.rows.table_result import Kind, TableResult
+from app.operator.validate import Validation, validate
+from app.operator.validation import looks
+from app.operator.validation.table_result import Kind, TableResult
 from app.settings.model import load
 from connectors.errors import SourceLost, TableUnreadable
 from connectors.mysql.select import chunk_reader
@@ -81,14 +76,17 @@ def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def compared(
     *tables: str, progress: Callable[[TableResult], object], samples: int | None = None
 ) -> Validation:
-    request = ValidationRequest(
-        destination="shop",
-        tables=tuple(("shop", one) for one in tables),
-        samples=samples,
-        limits=LoadLimits(rows_per_second=RATE),
+    return asyncio.run(
+        validate(
+            load(),
+            "shop",
+            tables=[("shop", one) for one in tables],
+            samples=samples,
+            limits=LoadLimits(rows_per_second=RATE),
+            unreachable=print,
+            progress=progress,
+        )
     )
-    report = Report(unreachable=print, progress=progress, busy=lambda _: None)
-    return asyncio.run(validate(load(), request, report))
 
 
 @pytest.mark.usefixtures("at_once")

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from app.failpoints import VARIABLE
-from app.operator.operations.journal_access import Journal
-from app.operator.operations.snapshot.request import WantedSnapshot, request_snapshots
-from app.operator.operations.source_connection import reachable_source
-from app.operator.operations.validation.definitions import Definitions, definitions_now
-from app.operator.validation.rows.repair import conditions
+from app.operator.journal_access import Journal
+from app.operator.snapshot import request_snapshots
+from app.operator.source_connection import reachable_source
+from app.operator.validate import conditions
+from app.operator.validation.definitions import Definitions, definitions_now
 from app.settings.model import load
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.select.record_keys import RecordKeys
@@ -371,8 +371,16 @@ def is_removed(status: dict[str, Any], table: str) -> bool:
 
 def request_removal_of(table: str, where: str, keys: list[str]) -> None:
     """Write the request for a worker that runs, or will run."""
-    wanted = WantedSnapshot(
-        action=SnapshotAction.START, tables=[("shop", table)], where=where, removes=tuple(keys)
-    )
     journal = Journal.of(load(), "shop")
-    asyncio.run(request_snapshots(journal, wanted, print, by="test", wait=None))
+    asyncio.run(
+        request_snapshots(
+            journal,
+            SnapshotAction.START,
+            [("shop", table)],
+            print,
+            where=where,
+            removes=tuple(keys),
+            by="test",
+            wait=None,
+        )
+    )

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.operator.operations.validation.validation import Report, ValidationRequest, validate
-from app.operator.validation.rows.repair import conditions
+from app.operator.validate import conditions, validate
 from app.settings.model import load
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -154,11 +153,12 @@ def assert_found(results: Results) -> None:
 
 def assert_can_be_requested(mysql: Mysql, folder: Path) -> None:
     """The server finds exactly the rows that are missing or different by conditions on their keys."""
-    request = ValidationRequest(destination="shop", tables=(("shop", "many"), ("shop", "kinds")))
-    report = Report(unreachable=print, progress=lambda _: None, busy=print)
+    tables = ("shop", "many"), ("shop", "kinds")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AQUEDUCT_CONFIG", str(folder / "aqueduct.yaml"))
-        kinds, many = asyncio.run(validate(load(), request, report)).tables
+        kinds, many = asyncio.run(
+            validate(load(), "shop", tables=tables, unreachable=print, busy=print)
+        ).tables
     for table, rows in (
         (many, {("é", QUIET + 1), ("Ö z", QUIET + 2)}),
         (kinds, {(n,) for n in range(len(KINDS))}),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.operator.operations.validation.validation import Report, ValidationRequest, validate
+from app.operator.validate import validate
 from app.settings.model import load
 from connectors.mysql.select import chunk_reader, read_views
 from devstack import Stack
@@ -94,11 +94,11 @@ def assert_others_are_compared_while_a_row_is_locked(
     monkeypatch.setattr(read_views, "_MOST_SECONDS", 0.01)
     monkeypatch.setattr(chunk_reader, "VISIBLE_SECONDS", 1.0)
     tables = ("shop", "customers"), ("shop", "kinds"), ("shop", "orders_1")
-    request = ValidationRequest(destination="shop", tables=tables)
-    report = Report(unreachable=print, progress=lambda _: None, busy=print)
     with connected(mysql, autocommit=False) as cursor:
         cursor.execute("SELECT * FROM shop.kinds WHERE id = 3 FOR UPDATE")
-        results = asyncio.run(validate(load(), request, report)).tables
+        results = asyncio.run(
+            validate(load(), "shop", tables=tables, unreachable=print, busy=print)
+        ).tables
     reasons = {one.name[1]: one.not_compared for one in results}
     locked = reasons.pop("kinds") or ""
     assert "for 1 s other sessions had locked it, or rows of it" in locked

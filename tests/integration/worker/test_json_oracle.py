@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.mysql.rows.values.json_binary import double_text
+from connectors.mysql.types.json_binary import double_text
 from devstack import Stack
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import decoded, written

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
-from connectors.mysql.rows.counter import extent
-from connectors.mysql.rows.values.numbers import decimal_groups
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.types.decimals import decimal_groups
+from connectors.mysql.types.registry import FieldType, MappedColumn, extent
 from tests.unit.connectors.mysql.binary_json import document
 
 T = FieldType

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.mysql.rows.compiled.json_text import Documents
-from connectors.mysql.rows.values.json_binary import document_text
+from connectors.mysql.types.json_binary import document_text
+from connectors.mysql.types.json_text import Documents
 from tests.properties.examples import examples
 from tests.unit.connectors.mysql.binary_json import Opaque, document
-from tests.unit.connectors.mysql.rows.compiled.json_functions import at_once
+from tests.unit.connectors.mysql.types.json_functions import at_once
 
 NAMES = ("", "k", "s", "arr", 'a"b', "ключ", "{x}", "b\\n")
 

@@ -17,10 +17,11 @@ from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.ddl.definition import Column
 from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
-from connectors.mysql.rows.values.json_binary import document_text
 from connectors.mysql.select.packets.decoder import PacketDecoder
-from connectors.mysql.select.packets.texts import PacketTexts
-from connectors.mysql.value_text.floats import shortest_float32
+from connectors.mysql.select.packets.rows import PacketValues
+from connectors.mysql.types.floats import shortest_float32
+from connectors.mysql.types.json_binary import document_text
+from connectors.mysql.types.registry import MappedColumn, binlog_type
 from tests.properties.connectors.test_json_text import VALUES
 from tests.properties.examples import examples
 from tests.unit.connectors.mysql.binary_json import document
@@ -153,6 +154,13 @@ def test_a_row_is_read_back(
     assert repr([list(row) for row in found]) == repr(expected)
 
 
+def text(column: MappedColumn, raw: bytes | None) -> bytes | None:
+    """The text from which literals of keys are made."""
+    known = binlog_type(column.type)
+    assert known is not None
+    return None if raw is None else known.packet_text(column)(raw)
+
+
 @settings(deadline=None, max_examples=examples(600))
 @given(table_and_rows=selected(), patterns=st.sampled_from([0, 1, 64]))
 def test_packets_have_the_same_rows(
@@ -162,7 +170,8 @@ def test_packets_have_the_same_rows(
     table_map = parse_table_map(made.selected(*columns).table_map)
     texts = [tuple(None if one is None else one[0] for one in row) for row in rows]
     packets = packets_of(table_map.columns, texts)
-    assert list(PacketTexts(table_map.columns).rows(packets)) == texts
+    values = PacketValues(table_map.columns).rows(packets)
+    assert [tuple(map(text, table_map.columns, row)) for row in values] == texts
     table = CompiledDecoder(table_map, made.CHARSETS).table
     with mock.patch.object(made_patterns, "_MOST_PATTERNS", patterns):
         decoder = PacketDecoder(table, table_map, made.CHARSETS, rules={})

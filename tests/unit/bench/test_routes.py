@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.operator.operations.mapping.check import checked_mapping
+from app.operator.mapping import checked_mapping
 from bench.routes import LOGICAL, SHARDS, Mapped, cases, mapping, sharded, single
 from bench.workloads import DATABASE, W1, W2
 

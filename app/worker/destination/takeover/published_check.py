@@ -2,7 +2,8 @@
 
 Invariant: rows, table versions and cursor are committed together, so no topic has more than the
 newest cursor counts. If one has, the journal is an older copy or has lost its newest records, and
-numbers would be assigned twice.
+numbers would be assigned twice. A topic that takes no records now is not compared: nothing of it can
+be relied on to be read, and the destination is not to wait for it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import orjson
 from app.worker.destination.background import beside
 from connectors.errors import JournalOutdated, MergeUnfinished
 from connectors.kafka.reading.partition_reader import (
+    Away,
     Newest,
     StoredRecord,
     newest,
     read_each,
     source_of,
 )
+from connectors.kafka.topics.topics import Topics
 from connectors.wire import (
     HEADER_CHANGE_ID,
     ddl_topic,
@@ -52,7 +55,7 @@ class Published:
         if state.cursor is None:
             return
         async with beside(self._versions(state.cursor)) as versions:
-            rows = await self.newest(state)
+            rows = await self.newest(state, away=Topics(self.options).unwritable)
             news = await versions
         for one in rows:
             source = source_of(one.record)
@@ -112,8 +115,11 @@ class Published:
     def _has_row(self, record: StoredRecord) -> bool:
         return source_of(record).get("name") == self.destination
 
-    async def newest(self, state: DestinationState) -> list[Newest]:
-        """The destination's newest row or DDL in each partition that may have one since the cursor."""
+    async def newest(self, state: DestinationState, *, away: Away | None = None) -> list[Newest]:
+        """The destination's newest row or DDL in each partition that may have one since the cursor.
+
+        ``away``: see ``newest_records.newest``.
+        """
         assert state.cursor is not None
         topics = {version.topic for version in state.versions.values()}
         return await newest(
@@ -121,6 +127,7 @@ class Published:
             {*topics, ddl_topic(self.prefix, self.destination)},
             since_ms=_since(state.cursor),
             wanted=self._has_row,
+            away=away,
         )
 
     async def _versions(self, cursor: Cursor) -> list[Newest]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from app.worker.pipeline.formats.column_kind import ColumnKind
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.types.registry import Kind
 from tables.rules.table_version import TableVersion
 
 Envelope = dict[str, Any]
@@ -30,7 +30,7 @@ class Shape:
     """The rule's, and that of the header ``format``."""
     rows: Callable[[TableVersion], ShapeRow]
     """Returns the function for the rows of a table version."""
-    values: Callable[[ColumnKind], Callable[[Any], Any] | None]
+    values: Callable[[Kind], Callable[[Any], Any] | None]
     """Returns, for a kind of column, the function of its values, without NULL, to those of the envelope; None:
     they stay as they are."""
     truncation: Callable[[Envelope, TableName], Shaped]

@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
-from app.worker.pipeline.formats.column_kind import kind_of
 from app.worker.pipeline.formats.protocol import Image, ReadRecord, RestoredImage, WrittenImage
 from app.worker.pipeline.formats.shape import Envelope, Shape
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
+from connectors.mysql.types.registry import kind_of
 from connectors.wire import HEADER_SCHEMA, KEY_SHARD
 from tables.rules.table_version import Definition, TableVersion
 

@@ -26,7 +26,7 @@ from connectors.errors import (
 )
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import statement_type
-from connectors.mysql.binlog.table_map import MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.comments import column_comment, table_comment
 from connectors.mysql.ddl.definition import Server, Table, TableChange
@@ -35,10 +35,10 @@ from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence
 from connectors.mysql.rows.compiled.counting import RowCounter
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
-from connectors.mysql.schema.column_type import column_charset, column_type
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import has_full_metadata
+from connectors.mysql.types.registry import MappedColumn, column_charset, column_type
 from connectors.wire import shard_head
 from tables.history.record import SchemaRecord, remakes
 from tables.rules.routes.routes import Route, Routes

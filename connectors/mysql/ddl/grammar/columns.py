@@ -17,8 +17,8 @@ from connectors.mysql.ddl.grammar.keys import skip_check, skip_references
 from connectors.mysql.ddl.grammar.literals import default_value, skip_value
 from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.statement.column_spec import Attributes, ColumnSpec
-from connectors.mysql.ddl.statement.type_spec import Label, TypeSpec
 from connectors.mysql.ddl.types import types
+from connectors.mysql.types.type_spec import Label, TypeSpec
 
 _LABELLED = frozenset({"enum", "set"})
 _LITERALS = frozenset({lexer.STRING, lexer.HEX, lexer.BITS})

@@ -10,8 +10,8 @@ from connectors.mysql.ddl.definition import Server
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.literals import skip_value
 from connectors.mysql.ddl.grammar.token_reader import Reader
-from connectors.mysql.ddl.server_version import since
 from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexKind, IndexSpec, Part
+from connectors.mysql.server_version import since
 
 _PLAIN = frozenset({"INDEX", "KEY"})
 _SPECIAL: dict[str, IndexKind] = {

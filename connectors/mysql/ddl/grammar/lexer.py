@@ -19,7 +19,7 @@ from connectors.mysql.ddl.grammar.executable_comments import (
     end_of_comment,
     may_be_rewritten,
 )
-from connectors.mysql.ddl.server_version import since
+from connectors.mysql.server_version import since
 
 QUOTED_NAME: Final = "`"
 STRING: Final = "'"

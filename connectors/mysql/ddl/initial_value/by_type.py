@@ -18,7 +18,7 @@ from connectors.mysql.ddl.definition import Column, Execution, Server
 from connectors.mysql.ddl.initial_value import temporal
 from connectors.mysql.ddl.initial_value.literal import Bits, Literal, NotConstant, Number, Text
 from connectors.mysql.ddl.types.enum_labels import labels_in
-from connectors.mysql.value_text.floats import shortest_float32
+from connectors.mysql.types.floats import shortest_float32
 
 _TYPE = re.compile(r"([a-z]+)(?:\(([\d,]*)\))?")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")

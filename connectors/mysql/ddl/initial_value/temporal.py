@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from connectors.mysql.ddl.definition import Execution, Server
 from connectors.mysql.ddl.initial_value.literal import Literal, NotConstant, Now, Text
-from connectors.mysql.value_text.temporal import datetime_text, fraction_text
+from connectors.mysql.types.temporal import datetime_text, fraction_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATETIME = re.compile(

@@ -30,7 +30,6 @@ from connectors.mysql.ddl.resolve.create import keyed, unique, with_period
 from connectors.mysql.ddl.resolve.invisible_key import has_invisible_key
 from connectors.mysql.ddl.resolve.options import merged
 from connectors.mysql.ddl.resolve.versioning import with_hidden_last
-from connectors.mysql.ddl.server_version import since
 from connectors.mysql.ddl.statement.alter_actions import (
     FIRST,
     Action,
@@ -48,6 +47,7 @@ from connectors.mysql.ddl.statement.alter_actions import (
 )
 from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexSpec
 from connectors.mysql.ddl.types import types
+from connectors.mysql.server_version import since
 
 
 def altered_table(

@@ -15,10 +15,10 @@ from connectors.mysql.ddl.grammar import columns as grammar
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, quoted_string
 from connectors.mysql.ddl.initial_value.initial import UNKNOWN, initial, initial_after
-from connectors.mysql.ddl.server_version import since
 from connectors.mysql.ddl.statement.alter_actions import AlterColumn
 from connectors.mysql.ddl.statement.column_spec import Attributes, ColumnSpec
 from connectors.mysql.ddl.types import types
+from connectors.mysql.server_version import since
 
 
 class Refused(ValueError):

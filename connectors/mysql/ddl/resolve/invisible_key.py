@@ -7,7 +7,7 @@ column.
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Server, Table
-from connectors.mysql.ddl.server_version import since
+from connectors.mysql.server_version import since
 
 _NAME = "my_row_id"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from connectors.mysql.ddl.statement.type_spec import TypeSpec
+from connectors.mysql.types.type_spec import TypeSpec
 
 IndexKind = Literal["PRIMARY", "UNIQUE", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
-from connectors.mysql.ddl.statement.type_spec import TypeRefused
 from connectors.mysql.ddl.types import collations
 from connectors.mysql.ddl.types import text as text_types
 from connectors.mysql.ddl.types.enum_labels import exactly, labelled, labels_in, read_again
+from connectors.mysql.types.type_spec import TypeRefused
 
 
 def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.ddl.server_version import since
+from connectors.mysql.server_version import since
 
 _OWN = """\
 armscii8 1 general_ci bin

@@ -7,7 +7,6 @@ refused. Names are returned as that version prints them.
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.server_version import since
 from connectors.mysql.ddl.types.collation_names import (
     CONTEXTUAL,
     FIRST,
@@ -15,6 +14,7 @@ from connectors.mysql.ddl.types.collation_names import (
     has_charset,
     has_collation,
 )
+from connectors.mysql.server_version import since
 
 _NEWER_DEFAULTS = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
 """MariaDB's character sets with a collation of UCA 14.0.0 for their default."""

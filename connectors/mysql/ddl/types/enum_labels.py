@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from connectors.mysql.charset.charsets import BINARY, text_decoder, text_encoder
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.ddl.server_version import since
-from connectors.mysql.ddl.statement.type_spec import Label, TypeRefused
+from connectors.mysql.server_version import since
+from connectors.mysql.types.type_spec import Label, TypeRefused
 
 _MOST = {"enum": 65535, "set": 64}
 _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r": "\\r"})

@@ -8,69 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_SYNONYMS = """\
-tinyint: int1
-smallint: int2
-mediumint: int3, middleint
-int: integer, int4
-bigint: int8
-boolean: bool
-serial
-decimal: dec, numeric, fixed
-float: float4
-double: float8, double precision
-real
-bit
-year: sql_tsi_year
-date
-time
-datetime
-timestamp
-char: character, nchar, national char, national character
-varchar: varcharacter, char varying, character varying
-varchar: nvarchar, nchar varchar, nchar varcharacter, nchar varying, national varchar, national varcharacter
-varchar: national char varying, national character varying
-tinytext
-text
-mediumtext: long, long varchar, long varcharacter, long char varying, long character varying
-longtext
-binary
-varbinary
-tinyblob
-blob
-mediumblob: long varbinary
-longblob
-enum
-set
-json
-geometry
-point
-linestring
-polygon
-multipoint
-multilinestring
-multipolygon
-geometrycollection: geomcollection
-vector
-inet4
-inet6
-uuid
-number
-varchar2
-clob
-raw
-"""
+from connectors.mysql.types.registry import sql_types
 
+_ALIASES = {
+    "boolean": ("bool",), "serial": (), "real": (), "number": (), "varchar2": (), "clob": (), "raw": (),
+}  # fmt: skip
+"""Names that are no types of their own: each means one, by the server's kind and mode."""
 
-def _kinds() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in _SYNONYMS.splitlines():
-        kind, _, others = line.partition(": ")
-        found |= dict.fromkeys((kind, *filter(None, others.split(", "))), kind)
-    return found
-
-
-KINDS: Mapping[str, str] = _kinds()
+KINDS: Mapping[str, str] = {
+    name: kind
+    for kind, others in (
+        *((one.name, one.synonyms) for one in sql_types()),
+        *_ALIASES.items(),
+    )
+    for name in (kind, *others)
+}
 """From each name to the first of its synonyms."""
 
 NATIONAL = frozenset(

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from connectors.mysql.charset.charsets import BINARY
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.server_version import since
-from connectors.mysql.ddl.statement.type_spec import ResolvedType, TypeRefused, TypeSpec
 from connectors.mysql.ddl.types import collations
 from connectors.mysql.ddl.types.enum_labels import exactly, labelled
+from connectors.mysql.server_version import since
+from connectors.mysql.types.type_spec import ResolvedType, TypeRefused, TypeSpec
 
 OF_TEXT = {
     "char": "binary", "varchar": "varbinary",

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.mysql.binlog.buffer import packed, uint
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.buffer import packed, uint
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.decoder import UPDATES, V1
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from connectors.errors import MalformedEvent
-from connectors.mysql.binlog.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.binlog.mariadb_events import plain_rows
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.counter import extent, row_count
+from connectors.mysql.buffer import bits, packed, read_bytes, uint
+from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import PARTIAL, UPDATES, V1
+from connectors.mysql.types.registry import extent
 
 _MOST_PATTERNS = 64
 

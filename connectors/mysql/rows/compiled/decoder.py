@@ -24,7 +24,6 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import Replaced, ReplacedText
 from connectors.mysql.rows.column_rule import ColumnRule
-from connectors.mysql.rows.compiled.fields import field_of
 from connectors.mysql.rows.compiled.generate import Change, Row, RowsFunction, Table
 from connectors.mysql.rows.compiled.patterns import Patterns
 from connectors.mysql.rows.decoder import (
@@ -40,6 +39,7 @@ from connectors.mysql.rows.decoder import (
     ruled,
 )
 from connectors.mysql.rows.image_key import key_contradiction
+from connectors.mysql.types.registry import field_of
 
 SPLIT = "\0"
 """Separator of two texts of marks: no JSON contains it."""

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from connectors.mysql.rows.compiled.compile import function_of
-from connectors.mysql.rows.compiled.decimals import named
-from connectors.mysql.rows.compiled.fields import NAMES, Field
+from connectors.mysql.types.compile import function_of
+from connectors.mysql.types.decimals import named
+from connectors.mysql.types.registry import NAMES, Field
 
 Row = tuple[str | None, str | None, str | None, str | None, str | None]
 """``before``, ``after``, old key, new key, marks: JSON texts, as RowText has them."""

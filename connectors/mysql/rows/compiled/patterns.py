@@ -5,7 +5,7 @@ Invariant: rows of any pattern can be read; only so many patterns have functions
 
 from __future__ import annotations
 
-from connectors.mysql.binlog.buffer import read_bytes
+from connectors.mysql.buffer import read_bytes
 from connectors.mysql.rows.compiled.generate import (
     Change,
     ImageFunction,

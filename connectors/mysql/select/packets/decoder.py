@@ -14,8 +14,8 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.generate import Change, Row, RowsFunction, Table
 from connectors.mysql.rows.compiled.patterns import Patterns
-from connectors.mysql.select.packets.fields import packet_field
 from connectors.mysql.select.packets.layout import FIRST_BIT, HEAD_SIZE
+from connectors.mysql.types.registry import packet_field
 
 
 class PacketDecoder:

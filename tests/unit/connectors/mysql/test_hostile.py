@@ -13,21 +13,22 @@ import zstandard
 from connectors.errors import AqueductError, CorruptEvent, MalformedEvent, UnsupportedEvent
 from connectors.mysql.binlog.events import EventType, payload_events
 from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
-from connectors.mysql.binlog.mariadb_events import inflated
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap, parse_table_map
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
+from connectors.mysql.buffer import inflated
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
-from connectors.mysql.rows.compiled.json_text import Documents
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
-from connectors.mysql.rows.values.json_binary import document_text, double_text
-from connectors.mysql.rows.values.json_diff import patched
-from connectors.mysql.rows.values.numbers import decimal_groups, decimal_text
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.stream.transaction_payload import Payload
 from connectors.mysql.transaction_reader import TransactionReader
-from connectors.mysql.value_text.floats import shortest_float32
-from connectors.mysql.value_text.temporal import fraction_text
+from connectors.mysql.types.decimals import decimal_groups, decimal_text
+from connectors.mysql.types.floats import shortest_float32
+from connectors.mysql.types.json_binary import document_text, double_text
+from connectors.mysql.types.json_diff import patched
+from connectors.mysql.types.json_text import Documents
+from connectors.mysql.types.registry import FieldType, MappedColumn
+from connectors.mysql.types.temporal import fraction_text
 from tests.made import (
     SERVER,
     START,

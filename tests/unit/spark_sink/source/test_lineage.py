@@ -101,6 +101,21 @@ def test_values_are_altered_by_each_later_version_that_changes_the_type() -> Non
     ]
 
 
+def test_character_sets_are_named_where_they_differ() -> None:
+    def text(charset: str, **more: object) -> dict[str, dict[str, object]]:
+        return {"v": {"column_type": "varchar(40)", "charset": charset, **more}}
+
+    found = [
+        parse_version(schema(("id", "int"), ("v", "varchar(40)"), version=at, more=one))
+        for at, one in enumerate((text("utf8mb4"), text("latin1", nullable=False)), 1)
+    ]
+    ((*_, kinds),) = alterations(steps((one.key.version, one) for one in found))
+    assert kinds == (
+        "varchar(40) CHARACTER SET utf8mb4",
+        "varchar(40) CHARACTER SET latin1 NOT NULL",
+    )
+
+
 def test_a_type_that_is_printed_for_the_first_time_alters_no_values() -> None:
     def unknown(*columns: tuple[str, str]) -> str:
         """When a value is not known, by the type and the printed type; empty if all stay as they are."""

@@ -15,14 +15,11 @@ import orjson
 from app.worker.pipeline.decoder_progress import report_progress
 from app.worker.pipeline.formats.avro.message import RegisteredSchema, schema_number, schema_text
 from app.worker.pipeline.formats.avro.schema import (
-    Schema,
     envelope_schema,
     field_names,
     namespace_of,
     truncation_schema,
 )
-from app.worker.pipeline.formats.avro.values import ValueOf, value_of
-from app.worker.pipeline.formats.column_kind import kind_of
 from app.worker.pipeline.formats.debezium.format import Debezium
 from app.worker.pipeline.formats.protocol import DetachedImages, Emitted, Records
 from app.worker.pipeline.formats.shape import Envelope
@@ -31,6 +28,7 @@ from app.worker.pipeline.rules import Rules
 from connectors.errors import SchemaRefused
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.types.registry import Schema, ValueOf, kind_of, sql_type
 from connectors.store.registry import ConfluentRegistry, RegistryAccess, SchemaRegistry
 from connectors.wire import merged_topic, shard_topics
 from tables.rules.routes.routes import Route
@@ -94,7 +92,8 @@ class Avro:
         subject = self._subject(version.topic, logical, route)
         name = version.database, version.table
         schema = self._registered(name, subject, envelope_schema(logical, columns))
-        found = {one.name: value_of(kind_of(one.type)) for one in columns}
+        kinds = {one.name: kind_of(one.type) for one in columns}
+        found = {name: sql_type(kind.base).avro_value(kind) for name, kind in kinds.items()}
         values = {name: one for name, one in found.items() if one}
         image = f"{namespace_of(logical)}.Value"
         return _Table(schema, field_names(columns), values, image).message

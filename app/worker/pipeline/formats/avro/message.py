@@ -13,7 +13,7 @@ from typing import Any
 import fastavro
 import orjson
 
-from app.worker.pipeline.formats.avro.schema import Schema
+from connectors.mysql.types.registry import Schema
 
 _HEAD = struct.Struct(">bI")
 _MAGIC = 0

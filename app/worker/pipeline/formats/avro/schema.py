@@ -12,18 +12,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from app.worker.pipeline.formats.column_kind import BYTES, GEOMETRIES, kind_of
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.types.registry import Schema, kind_of, sql_type
 from tables.rules.table_version import Column
 
-Schema = dict[str, Any]
-
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]")
-_DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)")
-_PLAIN = {
-    "tinyint": "int", "smallint": "int", "mediumint": "int", "int": "int", "bigint": "long", "year": "int",
-    "float": "float", "double": "double", "bit": "bytes", **dict.fromkeys(BYTES, "bytes"),
-}  # fmt: skip
 _TEXTS: Schema = {"type": "array", "items": "string"}
 _SOURCE = {
     "version": "string", "connector": "string", "name": "string", "server_id": "long", "gtid": ["string"],
@@ -32,7 +25,6 @@ _SOURCE = {
     "snapshot": "string", "query": ["string"], "seq": "long", "epoch": "long", "schema": ["int"], "wire": "int",
 }  # fmt: skip
 """The members of ``source``; a list: or null."""
-_GEOMETRY = "Geometry"
 
 
 def namespace_of(table: TableName) -> str:
@@ -118,29 +110,8 @@ def _column_types(columns: Iterable[Column]) -> list[Any]:
     """Return the types of columns; a named one is defined at its first use."""
     found: list[Any] = []
     for one in columns:
-        kind = _column_type(one.type)
-        found.append(
-            _GEOMETRY if kind in found and isinstance(kind, dict) and "name" in kind else kind
-        )
+        kind = kind_of(one.type)
+        made = sql_type(kind.base).avro(kind)
+        is_defined = made in found and isinstance(made, dict) and "name" in made
+        found.append(made["name"] if is_defined else made)
     return found
-
-
-def _column_type(text: str) -> Any:
-    kind = kind_of(text)
-    if kind.base in GEOMETRIES:
-        fields = [{"name": "srid", "type": "long"}, {"name": "wkb", "type": "bytes"}]
-        return {"type": "record", "name": _GEOMETRY, "fields": fields}
-    if kind.base == "decimal":
-        (numbers,) = _DECIMAL.findall(text)
-        return _decimal(*map(int, numbers))
-    if kind.base == "bigint" and kind.is_unsigned:
-        return _decimal(20, 0)
-    if kind.base == "int" and kind.is_unsigned:
-        return "long"
-    if kind.base == "vector":
-        return {"type": "array", "items": "float"}
-    return _PLAIN.get(kind.base, "string")
-
-
-def _decimal(precision: int, scale: int) -> Schema:
-    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}

@@ -1,15 +1,15 @@
 """A change as Canal's FlatMessage.
 
 Source: ``FlatMessage`` and ``MQMessageUtils.messageConverter`` of Canal 1.1.9, whose members come in the order
-of their names. One record has one row, so ``data`` and ``old`` are lists of one object.
+of their names; for values ``RowsLogBuffer.fetchValue`` and ``LogEventConvert.parseOneRow``. One record has one
+row, so ``data`` and ``old`` are lists of one object. An ENUM is the number of its label, a SET a number with a
+bit for each label, and bytes are text in ISO 8859-1.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from app.worker.pipeline.formats.canal.values import TextOf, sql_type, text_of, value_of
-from app.worker.pipeline.formats.column_kind import ColumnKind, kind_of
 from app.worker.pipeline.formats.shape import (
     Envelope,
     Shape,
@@ -19,6 +19,7 @@ from app.worker.pipeline.formats.shape import (
     truncate_statement,
 )
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.types.registry import Kind, ValueOf, kind_of, sql_type
 from tables.rules.table_version import TableVersion
 
 _TYPES = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE"}
@@ -31,13 +32,13 @@ class _Table:
     def __init__(self, version: TableVersion) -> None:
         columns = version.definition.columns
         kinds = {one.name: kind_of(one.type) for one in columns}
-        texts = {name: text_of(kind) for name, kind in kinds.items()}
-        self._texts: dict[str, TextOf] = {name: one for name, one in texts.items() if one}
-        self._unsigned: dict[str, ColumnKind] = {
+        texts = {name: sql_type(kind.base).canal_text(kind) for name, kind in kinds.items()}
+        self._texts: dict[str, ValueOf] = {name: one for name, one in texts.items() if one}
+        self._unsigned: dict[str, Kind] = {
             name: kind for name, kind in kinds.items() if kind.is_unsigned
         }
         """The columns whose JDBC type depends on the value."""
-        self._sql_types = {name: sql_type(kind, None) for name, kind in kinds.items()}
+        self._sql_types = {name: sql_type(kind.base).jdbc for name, kind in kinds.items()}
         self._mysql_types = {one.name: one.column_type or one.type for one in columns}
         self._key = frozenset(version.definition.primary_key)
 
@@ -64,9 +65,7 @@ class _Table:
     def _types_of(self, image: dict[str, Any]) -> dict[str, int]:
         found = _of_columns(self._sql_types, image)
         larger = {
-            name: sql_type(kind, image[name])
-            for name, kind in self._unsigned.items()
-            if name in image
+            name: _jdbc(kind, image[name]) for name, kind in self._unsigned.items() if name in image
         }
         return {**found, **larger}
 
@@ -76,6 +75,16 @@ class _Table:
             name: texts[name](value) if value is not None and name in texts else value
             for name, value in image.items()
         }
+
+
+def _jdbc(kind: Kind, value: Any) -> int:
+    """The JDBC type of an unsigned column's value."""
+    made = sql_type(kind.base)
+    if value is not None and made.jdbc_of_large is not None:
+        least, larger = made.jdbc_of_large
+        if value >= least:
+            return larger
+    return made.jdbc
 
 
 def _of_columns(types: dict[str, Any], image: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +129,7 @@ def _committed_ms(value: Shaped) -> int:
 CANAL = Shape(
     name="canal",
     rows=_rows,
-    values=value_of,
+    values=lambda kind: sql_type(kind.base).canal_value(kind),
     truncation=_truncation,
     committed_ms=_committed_ms,
 )

@@ -13,7 +13,7 @@ import orjson
 
 from app.settings.connect_form import ConnectForm
 from app.worker.pipeline.formats.connect.format import Connect
-from app.worker.pipeline.formats.connect.values import form_of
+from app.worker.pipeline.formats.connect.schemas import form_of
 from app.worker.pipeline.formats.protocol import Image, ReadRecord, WrittenImage
 from app.worker.pipeline.formats.shaped_form import absent_images, envelope_of, version_of
 from app.worker.pipeline.rules import Rules

@@ -12,8 +12,12 @@ from typing import Any
 import orjson
 
 from app.settings.connect_form import ConnectForm
-from app.worker.pipeline.formats.connect.schemas import envelope_schema, key_schema, row_schema
-from app.worker.pipeline.formats.connect.values import Form, ValueOf, form_of
+from app.worker.pipeline.formats.connect.schemas import (
+    envelope_schema,
+    form_of,
+    key_schema,
+    row_schema,
+)
 from app.worker.pipeline.formats.debezium.format import Debezium
 from app.worker.pipeline.formats.protocol import DetachedImages, Emitted, Records
 from app.worker.pipeline.formats.shape import Envelope
@@ -21,6 +25,7 @@ from app.worker.pipeline.formats.transcoded import Encode, EncodeKey, Transcoded
 from app.worker.pipeline.rules import Rules
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.types.registry import Form, ValueOf
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from app.worker.pipeline.formats.connect.values import Form, Schema
+from connectors.mysql.types.registry import Form, Modes, Schema, kind_of, sql_type
+from tables.rules.table_version import Column
 
 _SNAPSHOTS = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 _SOURCE = {
@@ -28,6 +29,13 @@ _ORDER = (
 """The members of a schema as the converter orders them: a key's partition depends on its bytes."""
 _BLOCK = ("id", "total_order", "data_collection_order")
 _TIMES = ("ts_ms", "ts_us", "ts_ns")
+
+
+def form_of(column: Column, modes: Modes) -> Form:
+    """Return the form of a column in the modes of a connector. NULL is given to no function."""
+    kind = kind_of(column.type)
+    found = sql_type(kind.base).connect(kind, column.nullable, modes)
+    return Form({**found.schema, "optional": column.nullable}, found.value)
 
 
 def key_schema(topic: str, forms: Mapping[str, Form]) -> bytes:

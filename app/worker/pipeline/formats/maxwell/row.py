@@ -1,17 +1,15 @@
 """A change as Maxwell's row.
 
 Source: ``RowMap.toJSON`` and ``BinlogConnectorEvent`` of Maxwell 1.45, with the options output_binlog_position,
-output_gtid_position, output_server_id and output_thread_id. Maxwell's ``xid`` is InnoDB's, and its ``commit``
-is on the last row of a transaction; the envelope has neither. ``xid`` here is the ``seq`` of the transaction's
-first record: all of its rows share it and no other's, and it grows.
+output_gtid_position, output_server_id and output_thread_id; for values its ``schema/columndef``. Maxwell's
+``xid`` is InnoDB's, and its ``commit`` is on the last row of a transaction; the envelope has neither. ``xid``
+here is the ``seq`` of the transaction's first record: all of its rows share it and no other's, and it grows.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from app.worker.pipeline.formats.column_kind import kind_of
-from app.worker.pipeline.formats.maxwell.values import ValueOf, restored, value_of
 from app.worker.pipeline.formats.shape import (
     Envelope,
     Shape,
@@ -21,6 +19,7 @@ from app.worker.pipeline.formats.shape import (
     truncate_statement,
 )
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.types.registry import ValueOf, kind_of, sql_type
 from tables.rules.table_version import TableVersion
 
 _TYPES = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
@@ -31,7 +30,8 @@ class _Table:
 
     def __init__(self, version: TableVersion) -> None:
         columns = version.definition.columns
-        found = {one.name: value_of(kind_of(one.type)) for one in columns}
+        kinds = {one.name: kind_of(one.type) for one in columns}
+        found = {name: sql_type(kind.base).maxwell(kind) for name, kind in kinds.items()}
         self._values: dict[str, ValueOf] = {name: one for name, one in found.items() if one}
 
     def row(self, envelope: Envelope) -> Shaped:
@@ -95,7 +95,7 @@ def _committed_ms(value: Shaped) -> int:
 MAXWELL = Shape(
     name="maxwell",
     rows=_rows,
-    values=restored,
+    values=lambda kind: sql_type(kind.base).maxwell_value(kind),
     truncation=_truncation,
     committed_ms=_committed_ms,
 )

@@ -23,7 +23,7 @@ from connectors.mysql.ddl.resolve.select.literals import (
 )
 from connectors.mysql.ddl.resolve.select.scope import Scope, copied
 from connectors.mysql.ddl.resolve.select.strings import joined, longest, shortened, text_of
-from connectors.mysql.ddl.server_version import since
+from connectors.mysql.server_version import since
 
 _CONDITIONS = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.In, exp.Between, exp.And, exp.Or, exp.Not,

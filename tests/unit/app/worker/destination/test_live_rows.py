@@ -19,7 +19,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.table_version import Definition, TableVersion
-from tests.unit.app.operator.validation.rows.records import column, definition
+from tests.unit.app.operator.validation.records import column, definition
 from tests.unit.app.worker.pipeline.formats.envelopes import envelope_of, version_of
 from tests.unit.app.worker.pipeline.runs import RULES
 

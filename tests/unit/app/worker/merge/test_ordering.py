@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -123,13 +124,30 @@ def test_a_tombstone_and_an_earlier_time_follow_the_record_before() -> None:
     assert taken(order) == [("b", 4), ("a", 5), ("a", 5), ("a", 5), ("b", 6), ("a", 8)]
 
 
-def test_a_lane_knows_how_much_it_holds() -> None:
-    lane = Lane("a")
-    add(lane, 1, None)
-    assert lane.bytes == 3
-    lane.pop()
-    lane.pop()
-    assert lane.bytes == 0
+@pytest.mark.parametrize(("value", "headers"), [(None, 0), (100, 0), (100, 1), (60, 6), (4000, 1)])
+def test_a_lane_knows_how_much_memory_it_holds(value: int | None, headers: int) -> None:
+    lane, count = Lane("a"), 3000
+
+    def name(number: int) -> str:
+        # As a library decodes it: each record has a text of its own.
+        return "".join(["head", f"er{number}"])
+
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for offset in range(count):
+            more = [(name(number), b"%d" % (offset + 1000)) for number in range(headers)]
+            text = None if value is None else b"x" * value
+            lane.add(
+                1_795_234_567_123 + offset, offset / 7, 10**9 + offset, b"%d" % offset, text, more
+            )
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.95 * held <= lane.memory <= 2 * held
+    for _ in range(count):
+        lane.pop()
+    assert lane.memory == 0
 
 
 def test_an_order_continues_with_another_lane() -> None:

@@ -21,7 +21,14 @@ from app.worker.merge.released import ReleasedRecord
 from app.worker.merge.shares import Share, Shares
 from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.topic_ids import TopicIds
-from connectors.errors import BatchTooLarge, KafkaSlow, RecordTooLarge
+from connectors.errors import (
+    AqueductError,
+    BatchTooLarge,
+    KafkaSlow,
+    RecordTooLarge,
+    RunRestarts,
+    TooFewBrokers,
+)
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.topics.topics import Topics
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum
@@ -40,6 +47,7 @@ class Kafka:
         self.partitions: list[int] = []
         self.notes = 0
         self.is_slow = False
+        self.offline: set[str] = set()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Kafka]:
@@ -69,6 +77,9 @@ class Kafka:
             self.partitions.append(partition)
             answer.set_result(None)
         return answer
+
+    async def unwritable(self, names: set[str]) -> dict[str, AqueductError]:
+        return {one: TooFewBrokers("no leader", topic=one) for one in names & self.offline}
 
     async def largest(self, _topic: str) -> int:
         return LIMIT
@@ -151,6 +162,14 @@ async def test_a_transaction_that_was_too_slow_is_shown_with_its_size() -> None:
     with pytest.raises(KafkaSlow, match="records=2, bytes="):
         await scene.publish(0, b"x", b"y")
     assert scene.cursors.by_topic == {}
+
+
+async def test_the_next_run_leaves_out_topics_that_take_no_records_and_is_not_smaller() -> None:
+    scene = Scene()
+    scene.kafka.is_slow, scene.kafka.offline = True, {"aq.trade", "aq.other"}
+    with pytest.raises(RunRestarts, match=r"take no records: aq\.trade\."):
+        await scene.publish(0, b"x")
+    assert (scene.cursors.by_topic, scene.budget.halvings) == ({}, 0)
 
 
 async def test_larger_transactions_are_tried_again_after_many_that_were_fast() -> None:

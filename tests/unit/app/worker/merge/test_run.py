@@ -24,11 +24,15 @@ from app.worker.work.takeover import UnitTakeover
 from connectors.errors import (
     KafkaDenied,
     KafkaSlow,
+    RecordsGone,
     RecordTooLarge,
     RunRestarts,
+    TooFewBrokers,
     TopicReplaced,
     TopicUnfit,
 )
+from connectors.kafka.reading.follower import Partition
+from connectors.kafka.topics.topics import TopicPlan
 from tables.state.journal.state import DestinationState
 from tests.unit.app.worker.merge.test_shares import PLAN
 
@@ -48,6 +52,7 @@ class FakeShares:
         self.orders = {MERGED: PartitionOrder([self.lane], wait=0.0)}
         self.marks = SimpleNamespace(newest={"a": int(time.time() * 1000)})
         self.unread_offsets = {"a": 7, "b": 0}
+        self.blocked: set[Partition] = set()
         self.reads = list(reads)
         self.looks = 0
         self.fault: Exception | None = None
@@ -211,7 +216,9 @@ async def test_a_merged_topic_that_is_made_again_waits_from_the_next_run_on(
 
     monkeypatch.setattr(module, "committed_state", journal)
     monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
-    faults: list[Exception] = [TopicReplaced("aq.trade"), KafkaDenied("no"), TopicUnfit("small")]
+    faults: list[Exception] = [
+        TopicReplaced("aq.trade"), KafkaDenied("no"), TopicUnfit("small"), TooFewBrokers("no leader"),
+    ]  # fmt: skip
 
     class Refusing:
         ids = SimpleNamespace(known={})
@@ -221,11 +228,71 @@ async def test_a_merged_topic_that_is_made_again_waits_from_the_next_run_on(
                 raise faults.pop(0)
 
     publisher = cast(MergePublisher, Refusing())
-    for name in ("TopicReplaced", "KafkaDenied", "TopicUnfit"):
-        assert not await run._have(publisher, "aq.trade", 2)
-        assert run.status.to_json()["waiting"]["aq.trade"].startswith(name)
-    assert await run._have(publisher, "aq.trade", 2)
+    for name in ("TopicReplaced", "KafkaDenied", "TopicUnfit", "TooFewBrokers"):
+        found = await run._unfit(publisher, "aq.trade", 2)
+        assert found is not None
+        assert found.startswith(name)
+        run.status.wait_only_for({"aq.trade": found})
+        assert run.status.to_json()["waiting"] == {"aq.trade": found}
+    assert await run._unfit(publisher, "aq.trade", 2) is None
+    run.status.wait_only_for({})
     assert run.status.to_json()["waiting"] == {}
+
+
+async def test_records_that_are_deleted_while_a_run_lasts_are_a_matter_of_the_next_one(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(_run: MergeRun) -> None:
+        raise RecordsGone("aq.__shard.a.trade [0] has no offset 3")
+
+    monkeypatch.setattr(MergeRun, "_run", gone)
+    with pytest.raises(
+        RunRestarts, match=r"deleted before they were merged: aq\.__shard\.a\.trade"
+    ):
+        await run.run()
+
+
+async def test_a_topic_that_waits_on_does_not_keep_another_one_from_coming_back(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+
+    async def journal(partition: object) -> DestinationState:
+        looks.append(partition)
+        return DestinationState("merge.trade")
+
+    monkeypatch.setattr(module, "committed_state", journal)
+    offline = {"aq.a", "aq.b"}
+
+    class Refusing:
+        ids = SimpleNamespace(known={})
+
+        async def have(self, plan: TopicPlan) -> None:
+            if plan.name in offline:
+                raise TooFewBrokers("no leader", topic=plan.name)
+
+    publisher = cast(MergePublisher, Refusing())
+
+    async def look() -> set[str]:
+        found = {name: await run._unfit(publisher, name, 2) for name in ("aq.a", "aq.b")}
+        run.status.wait_only_for({name: why for name, why in found.items() if why is not None})
+        return {*run.status.waiting}
+
+    assert await look() == {"aq.a", "aq.b"}
+    offline.remove("aq.b")
+    assert await look() == {"aq.a", "aq.b"}, "each is looked at every few seconds"
+    run._retry_at = dict.fromkeys(run._retry_at, 0.0)
+    assert await look() == {"aq.a"}
+    assert len(looks) == 1, "the journal is read once for all"
+
+
+async def test_nothing_is_released_of_a_partition_of_which_a_share_cannot_be_read(
+    run: MergeRun,
+) -> None:
+    shares = FakeShares([b"x"], [b"y"])
+    shares.blocked = {MERGED}
+    assert (await merged(run, shares)).parts == []
+    assert run.status.shards["a"].held == 2
 
 
 async def test_a_merged_topic_that_refuses_records_waits_until_it_is_altered(
@@ -259,12 +326,16 @@ async def test_a_merged_topic_that_refuses_records_waits_until_it_is_altered(
     watched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     with pytest.raises(RunRestarts, match=r"records of aq\.trade were refused"):
         await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)
+    assert run.status.to_json()["waiting"]["aq.trade"].startswith("RecordTooLarge")
     for _ in range(2):
-        assert not await run._have(publisher, "aq.trade", 2)
-        assert run.status.to_json()["waiting"]["aq.trade"].startswith("RecordTooLarge")
+        found = await run._unfit(publisher, "aq.trade", 2)
+        assert found is not None
+        assert found.startswith("RecordTooLarge")
+    # A look at its shares that found another reason does not change what is known of it.
+    run.status.wait_only_for({})
+    assert await run._unfit(publisher, "aq.trade", 2) == found
     settings = "altered"
-    assert await run._have(publisher, "aq.trade", 2)
-    assert run.status.to_json()["waiting"] == {}
+    assert await run._unfit(publisher, "aq.trade", 2) is None
     # A record of no merged topic.
     Refusing.refused.clear()
     with pytest.raises(RecordTooLarge):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +18,7 @@ from app.worker.merge import shares as module
 from app.worker.merge.plan import MergePlan
 from app.worker.merge.shares import Shares, committed_ms
 from app.worker.pipeline.publish.publisher import TopicPlans
-from connectors.errors import RecordForeign, RecordsGone, TopicUnfit
+from connectors.errors import RecordForeign
 from connectors.kafka.reading.follower import Follower, Partition
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum
 
@@ -61,12 +62,17 @@ class FakeFollower:
         self.paused: list[Partition] = []
         self.most: list[int | None] = []
         """The limits of reads from all partitions."""
+        self.leaderless: frozenset[Partition] = frozenset()
 
     async def partitions(self, prefixes: list[str]) -> dict[str, int]:
         return {one: n for one, n in self.counts.items() if one.startswith(tuple(prefixes))}
 
     async def follow(self, starts: dict[Partition, int]) -> None:
         self.positions |= starts
+
+    async def leave(self, partitions: Iterable[Partition]) -> None:
+        for one in partitions:
+            del self.positions[one]
 
     async def read(
         self, _seconds: float, *, most: int | None = None, only: Iterable[Partition] = ()
@@ -89,13 +95,19 @@ class FakeFollower:
         return {one: self.firsts.get(one, 0) for one in wanted}
 
     async def ends(self, wanted: Any) -> dict[Partition, int]:
+        assert not self.leaderless & set(wanted), "no broker would answer"
         return {one: self.ends_of.get(one, 0) for one in wanted}
 
     async def readable(self, wanted: Any) -> dict[Partition, int]:
+        assert not self.leaderless & set(wanted), "no broker would answer"
         return {one: self.readable_to.get(one, self.ends_of.get(one, 0)) for one in wanted}
 
     async def unread(self) -> dict[Partition, int]:
-        return {one: self.ends_of.get(one, 0) - at for one, at in self.positions.items()}
+        return {
+            one: self.ends_of.get(one, 0) - at
+            for one, at in self.positions.items()
+            if one not in self.leaderless
+        }
 
     def pause(self, wanted: list[Partition]) -> None:
         self.paused = list(wanted)
@@ -116,15 +128,21 @@ def made(
     plan: MergePlan = PLAN,
     wanted: dict[str, int] | None = None,
     unusable: Iterable[str] = (),
+    waiting: dict[str, str] | None = None,
 ) -> Shares:
-    """``wanted``: takes in the topics that were to be had, with their counts."""
+    """``wanted``: takes in the topics that were to be had, with their counts; ``waiting``: those that wait."""
 
-    async def have(name: str, count: int) -> bool:
+    async def have(name: str, count: int) -> str | None:
         if wanted is not None:
             wanted[name] = count
-        return name not in unusable
+        return "unusable" if name in unusable else None
 
-    return Shares(plan, cast(Follower, fake), cursors or MergeCursors(), unchecked, have)
+    def waits(why: Mapping[str, str]) -> None:
+        if waiting is not None:
+            waiting.clear()
+            waiting.update(why)
+
+    return Shares(plan, cast(Follower, fake), cursors or MergeCursors(), unchecked, have, waits)
 
 
 async def unchecked(_starts: object) -> None:
@@ -186,20 +204,63 @@ async def test_shares_are_not_read_while_their_merged_topic_cannot_be_written_to
     assert fake.positions.keys() == {("aq.__shard.b.other", 0), ("aq.__shard.a.trade", 0)}
 
 
-def test_records_that_were_deleted_before_they_were_merged_are_an_error_that_can_be_accepted() -> (
+async def test_a_merged_topic_waits_alone_for_records_that_are_gone_until_that_is_accepted() -> (
     None
 ):
-    async def steps(plan: MergePlan) -> dict[Partition, int]:
-        fake = FakeFollower()
-        fake.counts, fake.firsts = {"aq.__shard.a.trade": 1}, {("aq.__shard.a.trade", 0): 4}
-        await made(fake, plan=plan).look()
-        return fake.positions
-
-    with pytest.raises(
-        RecordsGone, match=r"4 offsets .* topic=aq.__shard.a.trade, partition=0, offset=0, first=4"
+    other, waiting = ("aq.__shard.b.other", 0), dict[str, str]()
+    for plan, wanted in (
+        (PLAN, {other: 0}),
+        (replace(PLAN, accepts_gone=True), {other: 0, A: 4}),
     ):
-        asyncio.run(steps(PLAN))
-    assert asyncio.run(steps(replace(PLAN, accepts_gone=True))) == {("aq.__shard.a.trade", 0): 4}
+        fake = FakeFollower()
+        fake.counts, fake.firsts, fake.ends_of = {A[0]: 1, other[0]: 1}, {A: 4}, {A: 6}
+        shares = made(fake, plan=plan, waiting=waiting)
+        await shares.look()
+        assert fake.positions == wanted
+        if plan is PLAN:
+            assert waiting.keys() == {"aq.trade"}
+            assert re.match(
+                r"RecordsGone: .*4 offsets .* topic=aq.__shard.a.trade, partition=0, offset=0, first=4",
+                waiting["aq.trade"],
+            )
+            # Nobody takes the merge for finished.
+            assert shares.unread_offsets == {"b": 0}
+    assert (waiting, shares.unread_offsets) == ({}, {"a": 2, "b": 0})
+
+
+async def test_a_merged_topic_waits_alone_for_a_share_without_a_leader_and_continues_with_it() -> (
+    None
+):
+    fake, waiting = FakeFollower(), dict[str, str]()
+    other = ("aq.__shard.b.other", 0)
+    fake.counts = {A[0]: 1, B[0]: 1, other[0]: 1, PROGRESS[0]: 1}
+    fake.leaderless = frozenset({B, PROGRESS})
+    shares = made(fake, waiting=waiting)
+    await shares.look()
+    await shares.marks.read()
+    assert fake.positions == {other: 0}
+    assert waiting.keys() == {"aq.trade"}
+    assert "TooFewBrokers" in waiting["aq.trade"]
+    assert "partition 0 has no leader [topic=aq.__shard.b.trade]" in waiting["aq.trade"]
+    # What the other shard has of it is not read either.
+    assert shares.unread_offsets == {}
+    fake.leaderless = frozenset()
+    await shares.look()
+    assert waiting == {}
+    assert fake.positions.keys() == {A, B, other, PROGRESS}
+    assert (shares.unread_offsets, shares.blocked) == ({"a": 0, "b": 0}, set())
+    # It is lost while it is followed.
+    fake.leaderless = frozenset({B, PROGRESS})
+    await shares.look()
+    assert waiting.keys() == {"aq.trade"}
+    assert shares.blocked == {("aq.trade", 0)}
+    fake.waiting = {A: [record(0, row(100))], other: [record(0, row(90))]}
+    await shares.read(0)
+    await shares.confirm()
+    assert len(shares.orders["aq.other", 0].lanes[1].records) == 1
+    fake.leaderless = frozenset()
+    await shares.look()
+    assert (waiting, shares.blocked) == ({}, set())
 
 
 def test_a_partition_is_complete_once_all_is_read_that_was_written_when_its_shard_was() -> None:
@@ -399,12 +460,11 @@ async def test_a_topic_that_ends_before_the_cursor_was_truncated_or_recreated(
     fake.waiting = {A: [record(5, row(1))]}
     last = record(6, row(1)) if has_checksum else None
     assert await read_of(fake, cursors_at(6, last and record(5, row(1)))) == []
-    fake.waiting = {A: [record(5, row(1))]}
-    with pytest.raises(TopicUnfit, match=r"ends at offset 6, and was merged up to 7.* partition=0"):
-        await read_of(fake, cursors_at(7, last))
-    plan = replace(PLAN, accepts_gone=True)
-    with pytest.raises(TopicUnfit):
-        await read_of(fake, cursors_at(7, last), plan)
+    for plan in (PLAN, replace(PLAN, accepts_gone=True)):
+        waiting: dict[str, str] = {}
+        await made(fake, cursors_at(7, last), plan, waiting=waiting).look()
+        found = waiting["aq.trade"]
+        assert re.match("TopicUnfit.*ends at offset 6, and was merged up to 7.* partition=0", found)
 
 
 async def test_records_at_offsets_that_were_used_before_are_not_taken_for_merged_ones() -> None:
@@ -417,9 +477,20 @@ async def test_records_at_offsets_that_were_used_before_are_not_taken_for_merged
     fake.waiting = {A: stored}
     assert await read_of(fake, cursors_at(7, None)) == [8]
     for others in ([record(6, row(2)), stored[1]], [stored[1]]):
-        fake.waiting = {A: others}
-        with pytest.raises(TopicUnfit, match="record at offset 6 is not the one that was merged"):
-            await read_of(fake, cursors_at(7, merged))
+        fake.counts, fake.waiting, waiting = {A[0]: 1, B[0]: 1}, {A: others}, dict[str, str]()
+        shares = made(fake, cursors_at(7, merged), waiting=waiting)
+        await shares.look()
+        await shares.read(0)
+        assert (fake.positions, shares.by_partition, shares.orders) == ({}, {}, {})
+        # It is tried again, and waits until the record is there that was merged.
+        for stored_now, is_over in ((others, False), (stored, True)):
+            fake.waiting = {A: stored_now}
+            await shares.look()
+            await shares.read(0)
+            await shares.look()
+            if not is_over:
+                assert "record at offset 6 is not the one that was merged" in waiting["aq.trade"]
+        assert waiting == {}
     # Its record may have been superseded, or deleted by the retention.
     fake.waiting = {A: [stored[1]]}
     compacted = replace(PLAN, topics=replace(TOPICS, cleanup_policy="compact"))
@@ -437,15 +508,49 @@ async def test_records_at_offsets_that_were_used_before_are_not_taken_for_merged
     ],
 )
 async def test_a_record_that_another_program_wrote_is_named(value: bytes, headers: Any) -> None:
-    fake = FakeFollower()
-    shares = await two_lanes(fake)
+    fake, waiting, other = FakeFollower(), dict[str, str](), ("aq.__shard.a.other", 0)
+    fake.counts = {A[0]: 1, B[0]: 1, other[0]: 1}
+    shares = made(fake, waiting=waiting)
+    await shares.look()
     foreign = SimpleNamespace(offset=3, key=b"{}", value=value, headers=headers)
-    fake.waiting = {A: [record(2, row(1)), foreign]}
-    with pytest.raises(
-        RecordForeign, match=r"topic=aq.__shard.a.trade, partition=0, offset=3"
-    ) as raised:
-        await shares.read(0)
-    assert "yesterday" not in str(raised.value)
+    fake.waiting = {
+        A: [record(2, row(1)), foreign], B: [record(0, row(1))], other: [record(0, row(1))],
+    }  # fmt: skip
+    await shares.read(0)
+    # Its merged topic waits alone.
+    assert shares.by_partition.keys() == fake.positions.keys() == {other}
+    assert len(shares.by_partition[other].lane.records) == 1
+    await shares.look()
+    assert waiting.keys() == {"aq.trade"}
+    assert "topic=aq.__shard.a.trade, partition=0, offset=3" in waiting["aq.trade"]
+    assert "yesterday" not in str(waiting)
+    assert shares.by_partition.keys() == {A, B, other}
+    assert shares.blocked == set()
+    # It was removed from the topic.
+    fake.waiting = {A: [record(2, row(1)), record(4, row(1))]}
+    await shares.read(0)
+    await shares.look()
+    assert waiting == {}
+
+
+async def test_a_merged_topic_waits_alone_for_a_foreign_record_at_its_end() -> None:
+    fake, waiting, other = FakeFollower(), dict[str, str](), ("aq.__shard.a.other", 0)
+    fake.counts = {A[0]: 1, B[0]: 1, other[0]: 1}
+    shares = made(fake, waiting=waiting)
+    is_foreign = True
+
+    async def check(starts: Mapping[Partition, int]) -> None:
+        if is_foreign and A in starts:
+            raise RecordForeign("it has no seq", topic="aq.trade", partition=0, offset=9)
+
+    shares.check = check
+    await shares.look()
+    assert waiting.keys() == {"aq.trade"}
+    assert shares.by_partition.keys() == {other}
+    is_foreign = False
+    await shares.look()
+    assert waiting == {}
+    assert shares.by_partition.keys() == {A, B, other}
 
 
 async def test_a_mark_that_another_program_wrote_is_skipped(

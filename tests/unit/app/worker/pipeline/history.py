@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import PACKET_PREFIX, Chunk
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tests import made
 from tests.made import SERVER as UUID
 from tests.unit.app.worker.pipeline.actions import (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from spark_sink.source.schemas import parse_version
 from tables.history.definition_json import Definitions, table_json
 from tests.unit.app.worker.pipeline.gather.test_null_check import DEFINED, PLAIN, bare, met

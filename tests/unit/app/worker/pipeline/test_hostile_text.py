@@ -17,7 +17,8 @@ from app.worker.pipeline.formats.avro.format import AvroFactory
 from app.worker.pipeline.formats.registry import FORMATS
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions.selected_rows import SelectedRows
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import MemoryRegistry
 from connectors.wire import reading_id
 from tables.rules.mapping.forms import from_yaml

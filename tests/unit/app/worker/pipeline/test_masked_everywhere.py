@@ -28,10 +28,11 @@ from app.worker.pipeline.portions.captured_chunk import CapturedChunk
 from app.worker.schemas.parked_replay import Release
 from connectors.errors import MappingError
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import RegistryAccess
 from connectors.wire import ddl_topic, dead_letters_topic, quarantine_topic
 from tables.history.codec.journal_records import checkpoint_records, history_records

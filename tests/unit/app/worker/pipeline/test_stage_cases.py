@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.operator.operations.cursor.move import moved_cursor
+from app.operator.cursor import moved_cursor
 from app.worker.pipeline.publish.publisher import _after
 from connectors.errors import ResumeMismatch
 from tables.rules.mapping.forms import from_yaml

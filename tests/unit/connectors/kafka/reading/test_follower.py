@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from connectors.errors import TransactionOpen
+from connectors.errors import KafkaLost, TransactionOpen
 from connectors.kafka.reading import follower as module
 from connectors.kafka.reading.follower import Follower, Partition
 
@@ -25,6 +28,9 @@ class FakeConsumer:
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self.positions = dict.fromkeys(partitions, 0)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.held |= {*partitions}
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         self.positions[tp] = offset
@@ -46,6 +52,22 @@ class FakeConsumer:
         return {}
 
 
+class Cluster:
+    """What brokers answer of all topics: the leaders of partitions."""
+
+    def __init__(self, leaders: Mapping[Partition, int]) -> None:
+        self._leaders = leaders
+
+    def topics(self) -> set[str]:
+        return {topic for topic, _ in self._leaders}
+
+    def partitions_for_topic(self, name: str) -> set[int]:
+        return {number for topic, number in self._leaders if topic == name}
+
+    def leader_for_partition(self, tp: TopicPartition) -> int:
+        return self._leaders[tp]
+
+
 class Scene:
     """A follower of three partitions, and the partitions that brokers were asked about."""
 
@@ -55,6 +77,12 @@ class Scene:
             {}, cast(AIOKafkaConsumer, self.committed), cast(AIOKafkaConsumer, self.all)
         )
         self.asked: list[tuple[str, int, int]] = []
+        self.leaders: dict[Partition, int] = {}
+
+        async def fetched() -> Cluster:
+            return Cluster(self.leaders)
+
+        self.all._client = SimpleNamespace(fetch_all_metadata=fetched)  # type: ignore[attr-defined]
         self.open: set[Partition] = set()
 
         async def refuse(_: object, topic: str, partition: int, *, position: int) -> None:
@@ -115,3 +143,42 @@ async def test_a_read_takes_no_more_than_is_wanted(scene: Scene) -> None:
     await scene.follower.read(0, most=10)
     await scene.follower.read(0, only=[B])
     assert scene.committed.asked == [((), 10), ((TopicPartition(*B),), None)]
+
+
+async def test_a_partition_without_a_leader_is_not_asked_for_and_is_read_on_once_it_has_one(
+    scene: Scene,
+) -> None:
+    await scene.begin()
+    scene.leaders = {A: 1, B: 1, C: 1, ("other", 0): 1}
+    assert await scene.follower.partitions(["a", "b", "c"]) == {"a": 1, "b": 1, "c": 1}
+    scene.committed.positions[TopicPartition(*B)] += 1
+    scene.all.ends |= {TopicPartition(*A): 4, TopicPartition(*B): 9}
+    scene.leaders[B] = -1
+    assert await scene.follower.partitions(["a"]) == {"a": 1}
+    assert scene.follower.leaderless == {B}
+    assert scene.committed.positions == {A: 3, C: 7}
+    assert await scene.follower.unread() == {A: 1, C: 0}
+    assert await scene.follower.position(B) == 6
+    # Nor if it is chosen, alone or with another one.
+    await scene.follower.read(0, only=[B])
+    await scene.follower.read(0, only=[A, B])
+    assert scene.committed.asked == [((TopicPartition(*A),), None)]
+    await scene.follower.follow({("d", 0): 2})
+    assert scene.committed.positions == {A: 3, C: 7, ("d", 0): 2}
+    scene.leaders[B] = 2
+    await scene.follower.partitions([])
+    assert scene.committed.positions == {A: 3, B: 6, C: 7, ("d", 0): 2}
+
+
+async def test_brokers_that_do_not_say_where_a_partition_ends_are_an_error_soon(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.begin()
+
+    async def nothing(_: object) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(scene.all, "end_offsets", nothing)
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.01)
+    with pytest.raises(KafkaLost, match=r"for offsets of 2 partitions: a \[0\], b \[0\]"):
+        await scene.follower.ends([A, B])

@@ -5,12 +5,17 @@ import zlib
 import pytest
 
 from connectors.errors import CorruptEvent, UnsupportedEvent
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, parse_table_map
+from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.rows.counter import extent
-from connectors.mysql.rows.values.compressed import unpacked
-from connectors.mysql.rows.values.registry import reader_for
-from connectors.mysql.schema.column_type import column_charset, column_type
+from connectors.mysql.types.registry import (
+    FieldType,
+    MappedColumn,
+    column_charset,
+    column_type,
+    extent,
+    reader_for,
+)
+from connectors.mysql.types.strings import unpacked
 
 CHARSETS = Charsets(
     {45: "utf8mb4", 46: "utf8mb4", 54: "utf16", 63: "binary", 2304: "utf8mb4", 2816: "utf16"},

@@ -12,13 +12,13 @@ from connectors.mysql.binlog.mariadb_events import (
     Alter,
     GtidFlag,
     MariadbEventType,
-    inflated,
     parse_gtid,
     parse_gtid_list,
     plain_rows,
     uncompressed_query,
     uncompressed_rows,
 )
+from connectors.mysql.buffer import inflated
 
 
 def gtid(sequence: int, domain: int, flags: int, more: bytes = b"") -> bytes:

@@ -3,9 +3,10 @@
 import pytest
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.table_map import FieldType as T
-from connectors.mysql.binlog.table_map import MappedColumn, TableMap, parse_table_map
-from connectors.mysql.rows.values.numbers import integer
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
+from connectors.mysql.types.registry import FieldType as T
+from connectors.mysql.types.registry import MappedColumn, reader_for
+from tests.unit.connectors.mysql.select.tables import CHARSETS
 
 _SIGNEDNESS, _VISIBILITY = 1, 12
 
@@ -48,7 +49,7 @@ def test_a_sign_that_could_be_either_is_left_open_and_not_read() -> None:
     table_map = mapped([T.YEAR, T.LONG, T.TINY], b"\x80")
     assert signs(table_map) == [None, False]
     with pytest.raises(UnsupportedEvent, match="unsigned"):
-        integer(table_map.columns[1])
+        reader_for(table_map.columns[1], CHARSETS)
 
 
 def test_a_table_without_year_needs_no_guess() -> None:
@@ -57,4 +58,4 @@ def test_a_table_without_year_needs_no_guess() -> None:
 
 def test_an_integer_of_a_table_map_without_signs_is_not_read() -> None:
     with pytest.raises(UnsupportedEvent, match="column 'n'"):
-        integer(MappedColumn(type=T.LONG, metadata=0, nullable=False, name="n"))
+        reader_for(MappedColumn(type=T.LONG, metadata=0, nullable=False, name="n"), CHARSETS)

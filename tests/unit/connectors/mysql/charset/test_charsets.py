@@ -3,9 +3,9 @@
 import pytest
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn
 from connectors.mysql.charset.charsets import Charsets, text_decoder, text_encoder
-from connectors.mysql.rows.values.strings import decoder_of
+from connectors.mysql.types.registry import FieldType, MappedColumn
+from connectors.mysql.types.strings import decoder_of
 
 
 def decoded(charset: str, raw: bytes) -> str:

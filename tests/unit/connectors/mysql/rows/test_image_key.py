@@ -2,8 +2,9 @@
 
 import pytest
 
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows.image_key import key_contradiction
+from connectors.mysql.types.registry import FieldType, MappedColumn
 
 NAMES = ("id", "legacy_id", "body", "n")
 TYPES = (FieldType.LONG, FieldType.LONG, FieldType.BLOB, FieldType.LONG)

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from connectors.errors import DefinitionMismatch
-from connectors.mysql.binlog.table_map import FieldType as T
-from connectors.mysql.binlog.table_map import MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.schema.definition_check import column_definitions, completed_map, differences
 from connectors.mysql.schema.row_key import depends_on_order, row_key
+from connectors.mysql.types.registry import FieldType as T
+from connectors.mysql.types.registry import MappedColumn
 
 MYSQL = Server(version=(9, 7, 4))
 OLD_MYSQL = Server(version=(8, 0, 16))

@@ -6,8 +6,8 @@ import re
 import struct
 from collections.abc import Sequence
 
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn
-from connectors.mysql.select.packets.layout import FIRST_BIT, FIXED, bitmap_size
+from connectors.mysql.select.packets.layout import FIRST_BIT, bitmap_size
+from connectors.mysql.types.registry import FieldType, MappedColumn, binlog_type
 
 _T = FieldType
 _LONGEST = 0xFF_FFFF
@@ -36,7 +36,9 @@ def body_of(columns: Sequence[MappedColumn], row: Row) -> bytes:
 def _value(column: MappedColumn, text: bytes) -> bytes:
     kind = column.type
     if kind in _WHOLE:
-        return (int(text) & (1 << 64) - 1).to_bytes(8, "little")[: FIXED[FieldType(kind)]]
+        known = binlog_type(kind)
+        assert known is not None
+        return (int(text) & (1 << 64) - 1).to_bytes(8, "little")[: known.packet_size]
     if kind in (_T.FLOAT, _T.DOUBLE):
         return struct.pack("<f" if kind == _T.FLOAT else "<d", float(text))
     if kind in (_T.DATE, _T.DATETIME2, _T.TIMESTAMP2):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.rows.decoder import Image, RowDecoder
-from connectors.mysql.select.row_encoder import RowEncoder
+from connectors.mysql.select.packets.rows import MOST_BYTES, PacketEncoder
 from connectors.mysql.select.selected_table import SelectedTable
+from tests.unit.connectors.mysql.select.packets import packets_of
 
 MYSQL = Server(version=(9, 7, 4))
 MARIADB = Server(version=(11, 8, 3), mariadb=True)
@@ -54,12 +55,19 @@ def table(*columns: Column, key: str = "") -> Table:
     )
 
 
-class Encoder(RowEncoder):
+class Encoder:
     """The encoder of a table's rows, with the body of their TABLE_MAP."""
 
     def __init__(self, made: SelectedTable, server: Server) -> None:
-        self.table_map = made.table_map
-        super().__init__(parse_table_map(made.table_map, mariadb=server.mariadb))
+        self.table_map, self._columns = made.table_map, made.columns
+        self._encoder = PacketEncoder(parse_table_map(made.table_map, mariadb=server.mariadb))
+        self.event_type = self._encoder.event_type
+
+    def bodies(
+        self, rows: Sequence[Sequence[bytes | None]], *, most_bytes: int = MOST_BYTES
+    ) -> Iterator[bytes]:
+        """The bodies of events with rows that are given as text."""
+        return self._encoder.bodies(packets_of(self._columns, rows), most_bytes=most_bytes)
 
 
 def selected(*columns: Column, key: str = "", server: Server = MYSQL) -> SelectedTable:

@@ -12,9 +12,9 @@ from pymysql import OperationalError, ProgrammingError
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND
 
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn
-from connectors.mysql.select.packets.texts import PacketTexts
+from connectors.mysql.select.packets.rows import PacketValues
 from connectors.mysql.select.prepared_select import PreparedSelect, SelectedPackets
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tests.unit.connectors.mysql.select.packets import body_of
 
 END = b"\xfe\0\0\2\0"
@@ -96,8 +96,8 @@ def read(*bodies: bytes, seed: int | None = None, most: int | None = None) -> Se
 
 
 def texts(*blocks: bytes) -> list[Row]:
-    reader = PacketTexts(COLUMNS)
-    return [tuple(row) for block in blocks for row in reader.rows(block)]
+    rows = (row for block in blocks for row in PacketValues(COLUMNS).rows(block))
+    return [(b"%d" % int.from_bytes(number or b"", "little"), text) for number, text in rows]
 
 
 def body(row: Row) -> bytes:

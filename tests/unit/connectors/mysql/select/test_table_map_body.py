@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from connectors.mysql.binlog.buffer import packed
-from connectors.mysql.binlog.table_map import FieldType as T
-from connectors.mysql.binlog.table_map import MappedColumn, TableMap, parse_table_map
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
+from connectors.mysql.buffer import packed
 from connectors.mysql.select.table_map_body import packed_integer, table_map_body
+from connectors.mysql.types.registry import FieldType as T
+from connectors.mysql.types.registry import MappedColumn
 
 
 def mapped(kind: int, metadata: int = 0, **more: Any) -> MappedColumn:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from app.operator.operations.validation.validation import Validation as OfWorker
-from app.operator.validation.rows.table_result import TableResult as TableOfWorker
+from app.operator.validate import Validation as OfWorker
+from app.operator.validation.table_result import TableResult as TableOfWorker
 from spark_sink import __main__ as command
 from spark_sink.errors import ComparisonIncomplete, TablesDiffer
 from spark_sink.jobs.load.command import check_equal

@@ -12,12 +12,13 @@ from app.worker.pipeline.formats.debezium.tags import RowTags
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.worker.pipeline.gather.row_keys import changed_keys
 from connectors.errors import MalformedEvent, RuleImpossible
-from connectors.mysql.binlog.table_map import FieldType, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Database
 from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.schema.row_key import row_key
+from connectors.mysql.types.registry import FieldType
 from tables.history.impact.published import published
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys

@@ -10,9 +10,10 @@ from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTa
 from app.worker.pipeline.number.table_versions import VersionBook
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Database, Server, Table
 from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.rules.routes.routes import Routes
 from tests.made import SERVER
 from tests.unit.app.worker.pipeline.history import CHARSETS

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables, Schema
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.history import CHARSETS
 

@@ -15,10 +15,11 @@ from app.worker.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import AqueductError, RowUnreadable, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.statement_kind import Kind
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.transaction_reader import TransactionReader
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.rules.routes.routes import Routes
 from tests.made import SERVER, START, chunk_of, gtid, int_rows, int_table, query, table_map, xid
 from tests.unit.app.worker.pipeline.runs import RULES

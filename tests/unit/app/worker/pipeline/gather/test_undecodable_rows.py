@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from app.operator.operations.dead_letters import StoredLetter
+from app.operator.dead_letters import StoredLetter
 from app.worker.pipeline.encode.dead_letter import dead_letter_fields
 from app.worker.pipeline.piece import Piece
 from connectors.errors import DeadLetterLimitReached, MalformedEvent
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap, parse_table_map
+from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.state.cursor import Cursor, Resume
 from tests import made
 from tests.made import SERVER as UUID

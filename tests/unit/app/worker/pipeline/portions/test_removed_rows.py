@@ -18,7 +18,7 @@ from app.worker.pipeline.portions.removed_rows import RemovedRows
 from app.worker.pipeline.portions.selected_rows import Entered, SelectedRows
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.select.packets.encoder import PacketEncoder
+from connectors.mysql.select.packets.rows import PacketEncoder
 from connectors.mysql.stream.chunk import Chunk
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes

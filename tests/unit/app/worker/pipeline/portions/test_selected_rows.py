@@ -18,8 +18,9 @@ from app.worker.pipeline.portions.new_rules import NewRules
 from app.worker.pipeline.portions.portion import Portion
 from app.worker.pipeline.portions.selected_rows import Entered, SelectedRows
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.table_map import FieldType, MappedColumn, TableMap
+from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.stream.chunk import Chunk
+from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.rules.routes.routes import Routes
 from tests import made
 from tests.unit.app.worker.pipeline.portions.test_inserted_rows import cursor

@@ -3,10 +3,10 @@
 import pytest
 
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
-from connectors.mysql.ddl.statement.type_spec import ResolvedType
 from connectors.mysql.ddl.types.collations import CharsetRefused
 from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.ddl.types.types import NAMES, TypeRefused, TypeSpec, converted, resolved
+from connectors.mysql.types.type_spec import ResolvedType
 
 NEWEST = Server(version=(9, 7, 4))
 UTF8MB4 = Database(charset="utf8mb4", collation="utf8mb4_0900_ai_ci")

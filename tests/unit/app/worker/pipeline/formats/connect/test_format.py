@@ -6,12 +6,13 @@ from typing import Any
 
 import orjson
 
-from app.settings.connect_form import ConnectForm, Modes
+from app.settings.connect_form import ConnectForm
 from app.worker.pipeline.formats.connect.form import ConnectRecords, incomparable
 from app.worker.pipeline.formats.connect.format import Connect, ConnectFactory
 from app.worker.pipeline.formats.protocol import Emitted
 from app.worker.pipeline.formats.transcoded import TranscodedRecords, TranscodingWriter
 from app.worker.pipeline.rules import Rules
+from connectors.mysql.types.registry import Modes
 from connectors.wire import HEADER_FORMAT, HEADER_NEW_KEY
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.formats.envelopes import envelope_of, version_of

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from app.settings.connect_form import Modes
-from app.worker.pipeline.formats.connect.values import form_of
+from app.worker.pipeline.formats.connect.schemas import form_of
+from connectors.mysql.types.registry import Modes
 from tables.rules.table_version import Column
 
 _WKB_POINT = "AQEAAAAAAAAAAADwPwAAAAAAAABA"

@@ -1,1 +1,0 @@
-"""`cursor`: show, set, export and import a destination's cursor; skip one transaction."""

@@ -1,1 +1,0 @@
-"""`dead-letters`: list undecodable rows."""

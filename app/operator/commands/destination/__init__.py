@@ -1,1 +1,0 @@
-"""`destination`: list all destinations, and set the desired state of one."""

@@ -1,1 +1,0 @@
-"""`journal`: repair unreadable records, end another producer's open transaction."""

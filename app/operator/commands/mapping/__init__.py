@@ -1,1 +1,0 @@
-"""`python -m app mapping`: mappings of real tables to logical ones."""

@@ -1,1 +1,0 @@
-"""`snapshot`: start, pause, resume and stop the reading of existing rows, and show its progress."""

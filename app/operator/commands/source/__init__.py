@@ -1,1 +1,0 @@
-"""`source`: request a switch to another source."""

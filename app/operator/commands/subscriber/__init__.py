@@ -1,1 +1,0 @@
-"""`subscriber`: groups of subscribers listed, and their positions shown and changed."""

@@ -1,0 +1,590 @@
+"""`destination`: all destinations listed, the desired state of one requested, and topics that were made again
+accepted.
+
+Invariant: a list reads the journal and ZooKeeper, asks the leaders, and changes nothing; a part that does not
+answer is named, and the rest is shown. A desired state is written whole and with its author, on top of the last
+request, and is kept while no worker runs; the command succeeds only after a worker's report that it was
+applied. A topic is accepted only after the cost is confirmed, by the id that it had when it was found: one that
+is made again afterwards is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from app.operator.arguments import add_destination, add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal, journal_of, wait_for_record, write_notes
+from app.operator.output import aligned_table, print_answer
+from app.operator.request import UNCONFIRMED, add_waiting, seconds_of, why_not_applied
+from app.operator.terminal import add_reason, confirm, operator
+from app.settings.model import Settings, load
+from app.worker.coordination.cluster_view import View, read_views
+from app.worker.coordination.znodes import Nodes
+from app.worker.destination.background import in_its_own_thread
+from app.worker.destination.takeover.committed_state import committed_state
+from app.worker.merge.plan import UNIT as MERGE
+from app.worker.wiring import coordination_plan
+from connectors.errors import AqueductError, NotApplied, RequestReplaced, TopicGone, UsageError
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.topics.topics import Topics
+from connectors.wire import quarantine_topic, schemas_topic
+from connectors.zookeeper.kazoo_session import opens
+from tables.journal_format import Entry as Note
+from tables.state.cursor import Cursor
+from tables.state.journal.state import DestinationState, JournalPartition
+from tables.state.known_topics import KnownTopic, note_of
+from tables.state.operator_requests import (
+    OUTCOME,
+    Applied,
+    Control,
+    DesiredState,
+    applied_in,
+    control_in,
+    control_note,
+)
+from tables.state.quarantine import note_of as quarantine_note
+
+_ANSWER_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkerAt:
+    """A worker and the address of its HTTP server."""
+
+    worker: str
+    address: str
+
+
+async def read_statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
+    """Return each worker's report of its destinations, or why there is none."""
+    wanted = sorted(set(workers))
+    answers = await asyncio.gather(
+        *(in_its_own_thread(partial(_read_status, worker)) for worker in wanted)
+    )
+    return dict(zip(wanted, answers, strict=True))
+
+
+def _read_status(worker: WorkerAt) -> dict[str, Any] | str:
+    if not worker.address:
+        return f"worker {worker.worker} has no worker.advertised_address, so its /status cannot be read"
+    url = f"http://{worker.address}/status"
+    try:
+        with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+        answers: dict[str, Any] = found["destinations"]
+        answering = found["worker"]
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        return f"worker {worker.worker} does not answer at {worker.address}: {reason}"
+    if answering != worker.worker:
+        return f"{worker.address} is worker {answering}, not {worker.worker}"
+    return answers
+
+
+NOT_LED = "NOT LED"
+"""The state of a destination that is to run, and that no worker leads."""
+_WITHOUT_LEADER = (DesiredState.STOP, DesiredState.DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """A run as its leader reports it; without a state it is not known, and the error gives the reason."""
+
+    state: str | None = None
+    error: str | None = None
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedDestination:
+    """One destination."""
+
+    name: str
+    desired: DesiredState
+    requested_by: str | None
+    leader: str | None
+    address: str | None
+    candidates: tuple[str, ...]
+    cursor: Cursor | None
+    run: RunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """All destinations, including deleted ones; ``fault``: why ZooKeeper did not answer."""
+
+    destinations: tuple[ListedDestination, ...]
+    fault: AqueductError | None
+
+
+async def list_destinations(settings: Settings) -> Listing:
+    """Return the destinations by name."""
+    views, fault = await _views(settings)
+    states = {
+        name: await Journal.of(settings, name).latest_state()
+        for name in sorted(settings.destinations)
+    }
+    leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
+    answers = await read_statuses(one for one in leaders.values() if one is not None)
+    return Listing(
+        destinations=tuple(
+            _listed(
+                name,
+                state,
+                views.get(name),
+                _run_status(name, state, leaders[name], answers, fault),
+            )
+            for name, state in states.items()
+        ),
+        fault=fault,
+    )
+
+
+def _leader(settings: Settings, state: DestinationState, view: View | None) -> WorkerAt | None:
+    """Return the leader and its address: from ZooKeeper, or without ZooKeeper from the journal."""
+    if coordination_plan(settings) is not None:
+        found = (view.leader, view.address) if view is not None else (None, None)
+    else:
+        found = (state.leader.worker, state.leader.address) if state.leader else (None, None)
+    worker, address = found
+    if worker is None:
+        return None
+    if not address and worker == settings.worker.id and settings.http.port:
+        # These are the worker's own settings, on its own machine.
+        address = f"{settings.http.bind}:{settings.http.port}"
+    return WorkerAt(worker, address or "")
+
+
+def _run_status(
+    name: str,
+    state: DestinationState,
+    leader: WorkerAt | None,
+    answers: Mapping[WorkerAt, dict[str, Any] | str],
+    fault: AqueductError | None,
+) -> RunStatus:
+    """Return the run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
+    desired = state.control.desired if state.control else DesiredState.RUN
+    if fault is not None:
+        return RunStatus(error=f"the leader is unknown: {fault.name}")
+    if leader is None:
+        if desired in _WITHOUT_LEADER:
+            return RunStatus(state="STOPPED")
+        return RunStatus(state=NOT_LED, error="no worker leads it")
+    answer = answers[leader]
+    if isinstance(answer, str):
+        return RunStatus(error=answer)
+    one = answer.get(name)
+    if one is None:
+        state_of = "STOPPED" if desired in _WITHOUT_LEADER else None
+        return RunStatus(state=state_of, error=f"worker {leader.worker} does not run it")
+    return RunStatus(state=one["state"], error=one["error"], lag_seconds=one["lag_seconds"])
+
+
+def _listed(
+    name: str, state: DestinationState, view: View | None, run: RunStatus
+) -> ListedDestination:
+    control, leader = state.control, state.leader
+    if view is not None:
+        worker, address = view.leader, view.address
+    else:
+        worker, address = (leader.worker, leader.address) if leader else (None, None)
+    return ListedDestination(
+        name=name,
+        desired=control.desired if control else DesiredState.RUN,
+        requested_by=control.by if control else None,
+        leader=worker,
+        address=address or None,
+        candidates=tuple(sorted(view.candidates)) if view else (),
+        cursor=state.cursor,
+        run=run,
+    )
+
+
+async def _views(settings: Settings) -> tuple[dict[str, View], AqueductError | None]:
+    """Return ZooKeeper's views; nothing without ZooKeeper."""
+    coordination = coordination_plan(settings)
+    if coordination is None:
+        return {}, None
+    client, root, _ = coordination
+    try:
+        async with opens(client)(lambda: None) as session:
+            return await read_views(session, Nodes(root), settings.destinations), None
+    except AqueductError as error:
+        return {}, error
+
+
+_HEAD = (
+    "destination",
+    "state",
+    "wish",
+    "leader",
+    "epoch",
+    "lag",
+    "position",
+    "candidates",
+    "error",
+)
+_UNWELL = (None, NOT_LED, "FAILED")
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """Add the output format."""
+    parser.add_argument("--all", action="store_true", help="include deleted ones")
+    add_format(parser)
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Print them. Return 1 if one is FAILED or NOT LED, or if a leader or ZooKeeper does not answer."""
+    found = run_operation(list_destinations(load()))
+    shown = [
+        _listed_value(one)
+        for one in found.destinations
+        if options.all or one.desired is not DesiredState.DELETE
+    ]
+    print_answer(
+        options.format, shown, aligned_table(list(_HEAD), [_listed_row(each) for each in shown])
+    )
+    if found.fault is not None:
+        sys.stderr.write(f"aqueduct: {found.fault.name}: {found.fault}\n")
+    is_well = all(each["state"] not in _UNWELL for each in shown)
+    return 0 if found.fault is None and is_well else 1
+
+
+def _listed_value(one: ListedDestination) -> dict[str, Any]:
+    cursor = one.cursor
+    return {
+        "destination": one.name,
+        "wish": one.desired.value,
+        "said_by": one.requested_by,
+        "leader": one.leader,
+        "address": one.address,
+        "candidates": list(one.candidates),
+        "epoch": cursor.epoch if cursor else None,
+        "seq": cursor.seq if cursor else None,
+        "position": str(cursor.offset.coordinates) if cursor else None,
+        "gtid_set": str(cursor.offset.gtid_set) if cursor and cursor.offset.gtid_set else None,
+        "state": one.run.state,
+        "error": one.run.error,
+        "lag_seconds": one.run.lag_seconds,
+    }
+
+
+def _listed_row(value: dict[str, Any]) -> list[str]:
+    lag = value["lag_seconds"]
+    shown = {**value, "lag": None if lag is None else f"{lag:.1f} s"}
+    return [_cell(shown[column]) for column in _HEAD]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(value) or "-"
+    return "-" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The outcome of a request."""
+
+    applied: Applied
+    seconds: float
+
+    @property
+    def is_reached(self) -> bool:
+        """Return whether the destination is in the requested state."""
+        return self.applied.state in ("RUNNING", "PAUSED", "STOPPED")
+
+
+async def send_request(journal: Journal, control: Control, *, wait: float | None) -> Outcome | None:
+    """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
+
+    Raises NotApplied if none did in time, RequestReplaced if another request came first.
+    """
+    began = time.monotonic()
+    offset = await journal.write(control_note(control))
+    if wait is None:
+        return None
+    applied: Applied | None = None
+
+    def take(record: StoredRecord) -> Applied | None:
+        nonlocal applied
+        applied = _applied(record, control, offset) or applied
+        return applied if applied is not None and applied.is_final else None
+
+    with suppress(TimeoutError):
+        await wait_for_record(journal.plan.journal, offset, take, wait - (time.monotonic() - began))
+    if applied is None:
+        raise NotApplied(
+            f"{control.desired.value} was recorded, but not applied within {wait:g} s: "
+            f"{await why_not_applied(journal.settings, journal.plan.name)}",
+            destination=control.destination,
+        )
+    return Outcome(applied=applied, seconds=time.monotonic() - began)
+
+
+def _applied(record: StoredRecord, control: Control, offset: int) -> Applied | None:
+    """Return what a worker has made of a request; raise RequestReplaced for a request that came later."""
+    if record.key == control_note(control)[0]:
+        other = control_in(record)
+        raise RequestReplaced(
+            f"{other.desired.value}, requested by {other.by or 'an operator'}",
+            destination=other.destination,
+        )
+    if not record.key.startswith(OUTCOME.key(control.destination) + b"/"):
+        return None
+    applied = applied_in(record)
+    return applied if applied.request == offset else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRequest:
+    """A written request, and its outcome; None if that was not waited for."""
+
+    control: Control
+    outcome: Outcome | None
+
+
+async def request_state(
+    journal: Journal, desired: DesiredState | None, *, by: str, wait: float | None
+) -> WrittenRequest:
+    """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None:
+    do not.
+
+    Raises NotApplied if no worker applied it in time, RequestReplaced if another request came
+    first.
+    """
+    last = (await journal.latest_state()).control
+    if desired is None:
+        desired, restart = (last.desired if last else DesiredState.RUN), uuid.uuid4().hex[:12]
+    else:
+        restart = last.restart if last else ""
+    control = Control(
+        destination=journal.plan.name,
+        desired=desired,
+        restart=restart,
+        by=by,
+        ts_ms=time.time_ns() // 1_000_000,
+    )
+    return WrittenRequest(control=control, outcome=await send_request(journal, control, wait=wait))
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Return the outcome of a request as text."""
+    one = outcome.applied
+    address_text = f" ({one.address})" if one.address else ""
+    text = (
+        f"{one.state}, applied by worker {one.worker}{address_text} after {outcome.seconds:.1f} s"
+    )
+    return text if one.error is None or outcome.is_reached else f"{text}: {one.error}"
+
+
+def outcome_value(outcome: Outcome) -> dict[str, Any]:
+    """Return the outcome of a request as JSON."""
+    one = outcome.applied
+    return {
+        "worker": one.worker,
+        "address": one.address or None,
+        "state": one.state,
+        "error": None if outcome.is_reached else one.error,
+        "epoch": one.epoch or None,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    """Add a destination, and how long to wait."""
+    parser.add_argument("destination", metavar="NAME", help="name of a destination in the settings")
+    add_waiting(parser)
+    add_format(parser)
+
+
+def _request(options: argparse.Namespace, desired: DesiredState | None, text: str) -> int:
+    """Request a state; None keeps the present one, and begins a new run.
+
+    0 once a worker has reached it, 1 if the destination failed instead. Raises NotApplied if no
+    worker applied it.
+    """
+    name, journal = options.destination, Journal.of(load(), options.destination)
+    found = run_operation(request_state(journal, desired, by=operator(), wait=seconds_of(options)))
+    value, outcome = found.control.to_json(), found.outcome
+    if outcome is None:
+        print_answer(options.format, {**value, "applied": None}, [f"{name}: {text}; {UNCONFIRMED}"])
+        return 0
+    applied = outcome_value(outcome)
+    print_answer(
+        options.format, {**value, "applied": applied}, [f"{name}: {outcome_text(outcome)}"]
+    )
+    return 0 if outcome.is_reached else 1
+
+
+configure_pause = configure_resume = configure_restart = _configure
+configure_stop = configure_add = configure_delete = _configure
+
+
+def run_pause(options: argparse.Namespace) -> int:
+    """Let the leader keep it, and read nothing."""
+    return _request(
+        options,
+        DesiredState.PAUSE,
+        "pause requested; the leader ends its transaction and stops reading",
+    )
+
+
+def run_resume(options: argparse.Namespace) -> int:
+    """Let it continue after a pause or a stop."""
+    return _request(options, DesiredState.RUN, "resume requested")
+
+
+def run_restart(options: argparse.Namespace) -> int:
+    """Let a new run begin."""
+    return _request(options, None, "restart requested")
+
+
+def run_stop(options: argparse.Namespace) -> int:
+    """Let no worker lead it until it is resumed."""
+    return _request(
+        options, DesiredState.STOP, "stop requested; no worker runs it until it is resumed"
+    )
+
+
+def run_add(options: argparse.Namespace) -> int:
+    """Have one run that is new in the settings, or was deleted."""
+    return _request(
+        options,
+        DesiredState.RUN,
+        "requested to run; workers that do not know it reload their settings",
+    )
+
+
+def run_delete(options: argparse.Namespace) -> int:
+    """Run it no longer; its cursor is kept."""
+    return _request(
+        options,
+        DesiredState.DELETE,
+        "delete requested; its cursor stays in the journal, and `destination add` resumes from it",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Topics to accept, and what that loses."""
+
+    journal: JournalPartition
+    topics: tuple[KnownTopic, ...]
+    notes: tuple[Note, ...]
+    """Beside the topics' own."""
+    effect: str
+
+    async def write(self, *, by: str, why: str) -> None:
+        """Record it in the journal."""
+        notes = [note_of(replace(one, by=by, why=why)) for one in self.topics]
+        await write_notes(self.journal, [*notes, *self.notes])
+
+
+async def plan_acceptance(journal: JournalPartition, names: Collection[str]) -> Acceptance | None:
+    """Return what is to be accepted of these topics, or of all; None if all are those that were written to.
+
+    Raises UsageError for a topic that the destination or merge never wrote to, TopicGone for one that does not
+    exist.
+    """
+    state = await committed_state(journal)
+    known = state.topics.by_name
+    if unknown := sorted(set(names) - known.keys()):
+        raise UsageError(f"{journal.destination} has not written to {', '.join(unknown)}")
+    ids = await Topics(journal.options).ids([*(names or known)])
+    if gone := sorted(set(names) - ids.keys()):
+        raise TopicGone("create it first, as the worker's error states", topic=gone[0], remedy="")
+    now_ms, schemas = time.time_ns() // 1_000_000, schemas_topic(journal.prefix)
+    found = tuple(
+        KnownTopic(
+            destination=journal.destination,
+            topic=name,
+            id=one,
+            ts_ms=now_ms,
+            lacks_versions=name == schemas,
+        )
+        for name, one in sorted(ids.items())
+        if known[name].id != one
+    )
+    if not found:
+        return None
+    return Acceptance(
+        journal=journal,
+        topics=found,
+        notes=tuple(_of_quarantine(journal, state, found)),
+        effect=_loss(journal, state, found),
+    )
+
+
+def _has_quarantine(journal: JournalPartition, found: Collection[KnownTopic]) -> bool:
+    name = quarantine_topic(journal.prefix, journal.destination)
+    return name in {one.topic for one in found}
+
+
+def _of_quarantine(
+    journal: JournalPartition, state: DestinationState, found: Collection[KnownTopic]
+) -> list[Note]:
+    """Events of quarantined tables are read from the beginning of a new topic of theirs."""
+    if not _has_quarantine(journal, found):
+        return []
+    return [quarantine_note(replace(one, offset=0)) for one in state.quarantine.entries.values()]
+
+
+def _loss(journal: JournalPartition, state: DestinationState, found: Collection[KnownTopic]) -> str:
+    names = ", ".join(one.topic for one in found)
+    text = f"what {names} held before is never published again, unless a copy of it was restored"
+    waiting = sorted(".".join(name) for name in state.quarantine.quarantined)
+    if waiting and _has_quarantine(journal, found):
+        text += (
+            f"; waiting events of {', '.join(waiting)} are lost: publish their existing rows once they are "
+            "published again"
+        )
+    return text
+
+
+def configure_accept_topic(parser: argparse.ArgumentParser) -> None:
+    """Take topics and a reason."""
+    parser.epilog = (
+        "DEST may be a merge, as merge.NAME. A destination is then restarted. Its table versions are published "
+        "again if their topic was made again; rows are not: see `snapshot start`. The journal itself is not "
+        "accepted: restore it from a copy."
+    )
+    add_destination(parser)
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="full name of a topic")
+    parser.add_argument("--all", action="store_true", help="all topics that were made again")
+    add_reason(parser)
+    add_waiting(parser)
+    add_format(parser)
+
+
+def run_accept_topic(options: argparse.Namespace) -> int:
+    """Record it, and restart the destination; a merge continues by itself."""
+    if bool(options.topics) == options.all:
+        raise UsageError("name the topics, or give --all")
+    settings, name = load(), options.destination
+    is_merge = name.startswith(MERGE)
+    planned = run_operation(plan_acceptance(journal_of(settings, name), options.topics))
+    if planned is None:
+        sys.stderr.write(f"{name}: each topic is the one that was written to; nothing to accept\n")
+    else:
+        confirm(options, f"{name}: {planned.effect}")
+        run_operation(planned.write(by=operator(), why=options.why))
+    if not is_merge:
+        return _request(options, None, "restart requested")
+    print_answer(
+        options.format, {"accepted": planned is not None}, [f"{name}: it continues by itself"]
+    )
+    return 0

@@ -1,0 +1,211 @@
+"""The journal of one destination, as commands read it, write requests to it, and wait for a worker's
+answer.
+
+Invariant: only committed records are read, and nothing is taken over; the worker continues
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from app.settings.model import Settings
+from app.worker.destination.plan import Plan
+from app.worker.destination.takeover.committed_state import committed_state, whole_state
+from app.worker.merge.plan import UNIT as MERGE
+from app.worker.wiring import destination_plan, is_mapped, kafka_client, merge_plans, topic_plans
+from connectors.errors import StateUnknown, UsageError
+from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.tail import Tail
+from connectors.kafka.topics.topics import Topics
+from connectors.wire import journal_topic
+from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
+from tables.journal_format import Entry as Note
+from tables.state.journal.state import DestinationState, JournalPartition
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """The journal, for one destination."""
+
+    settings: Settings
+    plan: Plan
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, settings: Settings, destination: str) -> Journal:
+        """Return it by a worker's settings; raise UsageError if they have no such destination."""
+        check_destination(settings, destination)
+        options = kafka_client(settings).options()
+        plan = destination_plan(settings, destination, options, topic_plans(settings))
+        return cls(settings=settings, plan=plan, options=options)
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self.plan.journal.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition of the destination's records."""
+        return self.plan.journal.number
+
+    async def state(self, *, whole_history: bool = True) -> DestinationState:
+        """Return the state now; raise StateUnknown if the destination has never run.
+
+        With the whole history, raise JournalDamaged if records of it are missing.
+        """
+        await self._find()
+        return await self._state(whole_history=whole_history)
+
+    async def _state(self, *, whole_history: bool) -> DestinationState:
+        read = whole_state if whole_history else committed_state
+        state = await read(self.plan.journal)
+        if state.cursor is None:
+            raise StateUnknown(
+                "the journal has no cursor of the destination", destination=self.plan.name
+            )
+        return state
+
+    async def initialized_state(self) -> DestinationState:
+        """Return the state now, without the history; also for a destination that has never run."""
+        # A new installation may have no journal yet.
+        await Topics(self.options).ensure(self.plan.topics.journal())
+        return await committed_state(self.plan.journal)
+
+    async def latest_state(self) -> DestinationState:
+        """Return the state now, without the history, even if it is incomplete; raise StateUnknown without a
+        journal."""
+        await self._find()
+        return await committed_state(self.plan.journal)
+
+    async def _find(self) -> None:
+        """Raise StateUnknown if Kafka has no journal of this prefix; a reader would wait for it in vain."""
+        topics, end = Topics(self.options), journal_topic("")
+        if await topics.has(self.plan.topics.journal()):
+            return
+        names = await topics.counts()
+        others = sorted(name.removesuffix(end) for name in names if name.endswith(end))
+        there = (
+            f"The prefixes there: {', '.join(others)}"
+            if others
+            else "There is none of another prefix"
+        )
+        raise StateUnknown(
+            f"Kafka has no topic {self.topic}, as no worker has run with this prefix. {there}",
+            destination=self.plan.name,
+        )
+
+    async def write(self, note: Note) -> int:
+        """Add a record, which every worker receives; return its offset."""
+        return await write_note(self.plan.journal, note)
+
+    async def write_all(self, notes: Iterable[Note]) -> int:
+        """Add several records at once, or none of them; return the offset of the first."""
+        return (await write_notes(self.plan.journal, notes))[0]
+
+    async def wait(
+        self, read: Callable[[DestinationState], T | None], *, after: int, seconds: float
+    ) -> T | None:
+        """Return what ``read`` makes of the state that the records after an offset make; None on time-out."""
+        state = DestinationState(self.plan.name)
+
+        def take(record: StoredRecord) -> T | None:
+            state.apply(record)
+            return read(state)
+
+        try:
+            return await wait_for_record(self.plan.journal, after, take, seconds)
+        except TimeoutError:
+            return None
+
+
+def journal_of(settings: Settings, name: str) -> JournalPartition:
+    """Return the partition of a destination's records; or of a merge's, which is ``merge.NAME``; or of the
+    decisions on logical schemas, ``logical.schemas``.
+
+    Raises UsageError if the settings have no such one.
+    """
+    topics = topic_plans(settings)
+    if name == LOGICAL_SCHEMAS and is_mapped(settings):
+        return JournalPartition.of(name, topics.journal(), kafka_client(settings).options())
+    if not name.startswith(MERGE):
+        return Journal.of(settings, name).plan.journal
+    options = kafka_client(settings).options()
+    plans = {one.unit: one for one in merge_plans(settings, options, topics)}
+    if name not in plans:
+        raise UsageError(f"the settings have no merge {name!r}, only: {', '.join(sorted(plans))}")
+    return plans[name].journal
+
+
+async def wait_for_record(
+    journal: JournalPartition, after: int, take: Callable[[StoredRecord], T | None], seconds: float
+) -> T:
+    """Return what ``take`` makes of the records after an offset, once it makes anything of one.
+
+    Raises TimeoutError, or the error that ``take`` raises.
+    """
+    found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def receive(_: int, record: StoredRecord) -> None:
+        if found.done():
+            return
+        try:
+            answer = take(record)
+        except Exception as error:
+            # An error that ended the tail would be waited for in vain.
+            found.set_exception(error)
+        else:
+            if answer is not None:
+                found.set_result(answer)
+
+    tail = Tail(
+        options=journal.options,
+        topic=journal.topic,
+        partitions=(journal.number,),
+        take=receive,
+        start={journal.number: after + 1},
+    )
+    reading = asyncio.create_task(tail.run())
+    try:
+        async with asyncio.timeout(max(seconds, 0)):
+            return await found
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+async def write_note(journal: JournalPartition, note: Note) -> int:
+    """Add a record to a partition of the journal; return its offset."""
+    (offset,) = await write_notes(journal, [note])
+    return offset
+
+
+async def write_notes(journal: JournalPartition, notes: Iterable[Note]) -> list[int]:
+    """Add records to a partition of the journal in one transaction; return their offsets."""
+    name = f"{journal.prefix}.command.{uuid.uuid4().hex[:12]}"
+    producer = TransactionalProducer(name, options=journal.options, compression=None)
+    try:
+        await producer.init_transactions()
+        async with producer.transaction() as kafka:
+            sent = [
+                await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
+                for key, value in notes
+            ]
+            return [int((await one).offset) for one in sent]
+    finally:
+        await producer.discard()
+
+
+def check_destination(settings: Settings, destination: str) -> None:
+    """Raise UsageError if the settings have no such destination."""
+    if destination not in settings.destinations:
+        known = ", ".join(sorted(settings.destinations))
+        raise UsageError(f"the settings have no destination {destination!r}, only: {known}")

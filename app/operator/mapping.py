@@ -1,0 +1,520 @@
+"""`mapping`: mappings of real tables to logical ones, checked, stored in ZooKeeper, compared and restored;
+and the one that a destination publishes by.
+
+Invariant: a version is stored only if a worker with these settings can publish by it, and only after the newest
+one that its author has seen. The journal determines which one is in force, and not the newest version in
+ZooKeeper, which may not be in force yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from app.audit.routes_in_force import RoutesInForce, Stretch
+from app.operator.arguments import add_format, parse_table
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
+from app.operator.output import aligned_table, print_answer, time_text
+from app.operator.terminal import operator
+from app.settings.mapping import read_mapping
+from app.settings.model import Settings, load
+from app.worker.mapping_versions.store import MappingStore
+from app.worker.wiring import coordination_plan
+from connectors.errors import MappingConflict, MappingError, StateUnknown, UsageError, printed
+from connectors.mysql.ddl.definition import TableName
+from connectors.zookeeper.kazoo_session import opens
+from tables.rules.mapping.mapping import Difference, MappedTable, Mapping, differences
+from tables.rules.mapping.stored_version import StoredVersion
+from tables.rules.routes.routes import Routes
+from tables.state.journal.state import DestinationState
+from tables.state.mapping_in_force import MappingInForce
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """A version that was stored, and what it changes."""
+
+    version: StoredVersion
+    before: int
+    """The newest version before it; 0: none."""
+    differences: tuple[Difference, ...]
+
+
+@asynccontextmanager
+async def mapping_store(settings: Settings) -> AsyncIterator[MappingStore]:
+    """Open the store that the settings name; raise UsageError if they name a file."""
+    coordination = coordination_plan(settings)
+    if settings.mapping.store != "zookeeper" or coordination is None:
+        raise UsageError(
+            "the settings read the mapping from mapping.file; set mapping.store to zookeeper first, "
+            "on every worker"
+        )
+    client, root, _ = coordination
+    async with opens(client)(lambda: None) as session:
+        yield MappingStore(session, root)
+
+
+async def version_of(store: MappingStore, number: int | None) -> StoredVersion:
+    """Return a version, or the newest; raise MappingError if there is none."""
+    if number is None:
+        number = await newest_of(store)
+    if number == 0:
+        raise MappingError("there is no version yet; store one with `python -m app mapping set`")
+    return await store.read(number)
+
+
+async def newest_of(store: MappingStore) -> int:
+    """Return the number of the newest version; 0: there is none."""
+    return max(await store.numbers(), default=0)
+
+
+async def given_mapping(store: MappingStore, text: str) -> Mapping:
+    """Return the mapping that a number, ``newest``, or the path of a file or folder names."""
+    if text == "newest" or text.isdecimal():
+        found = await version_of(store, None if text == "newest" else int(text))
+        return found.mapping()
+    return read_mapping(Path(text))
+
+
+async def store_mapping(
+    settings: Settings,
+    store: MappingStore,
+    mapping: Mapping,
+    *,
+    by: str,
+    why: str,
+    after: int | None,
+    restores: int | None = None,
+) -> NewVersion:
+    """Store a mapping as the version after the newest.
+
+    ``after``: the newest version that the author has seen; None: whichever it is. Raises MappingError with all
+    faults, MappingConflict if another version is the newest, UsageError if nothing would change.
+    """
+    settings.mapping.usable(mapping, settings.prefix)
+    newest = await newest_of(store)
+    if after is not None and newest not in (0, after):
+        raise MappingConflict(f"version {newest} is the newest, not {after}")
+    before = (await store.read(newest)).mapping() if newest else Mapping()
+    # To try one again that the tables did not fit.
+    is_again = restores is not None and restores == newest
+    if newest and before.digest == mapping.digest and not is_again:
+        raise UsageError(f"version {newest}, the newest, is equal; nothing was stored")
+    version = StoredVersion.of(
+        mapping,
+        number=max(newest, after or 0) + 1,
+        by=by,
+        why=why,
+        ts_ms=time.time_ns() // 1_000_000,
+        restores=restores,
+    )
+    await store.add(version)
+    return NewVersion(version=version, before=newest, differences=differences(before, mapping))
+
+
+async def with_stored_mapping(settings: Settings) -> Settings:
+    """Return settings with the newest mapping that they can use, where they name the store; else as they are.
+
+    Raises MappingError if no version can be used.
+    """
+    if settings.mapping.store != "zookeeper":
+        return settings
+    async with mapping_store(settings) as store:
+        mapping = settings.mapping.usable(
+            (await version_of(store, None)).mapping(), settings.prefix
+        )
+    return settings.model_copy(update={"mapping": settings.mapping.with_mapping(mapping)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentMapping:
+    """The mapping in force, and its name for a report."""
+
+    name: str
+    mapping: Mapping | None
+    """None: each table is published under its own name."""
+
+
+async def mapping_in_force(settings: Settings, state: DestinationState) -> PresentMapping:
+    """Return the version that the journal names, or with mapping.store: file the settings' mapping.
+
+    Raises MappingError if no version is in force yet, or if the store lacks it or has another one.
+    """
+    if settings.mapping.store != "zookeeper":
+        file = settings.mapping.file
+        name = f"the mapping of {file}" if file is not None else "no mapping"
+        return PresentMapping(name=name, mapping=settings.mapping.mapping)
+    last = state.mappings.last
+    if last is None:
+        raise MappingError(
+            "no version of the mapping is in force yet; a version is once a worker publishes by it",
+            destination=state.destination,
+        )
+    async with mapping_store(settings) as store:
+        mapping = await _mapping_of_version(settings, store, last)
+    return PresentMapping(name=f"version {last.version}", mapping=mapping)
+
+
+async def with_mapping_in_force(settings: Settings, destination: str) -> Settings:
+    """Return settings with the mapping that a destination publishes by, where they name the store; else as
+    they are. Before its first run that is the newest version, which the run will take.
+
+    Raises MappingError if there is no such version, or if it cannot be used.
+    """
+    if settings.mapping.store != "zookeeper":
+        return settings
+    try:
+        state = await Journal.of(settings, destination).latest_state()
+    except StateUnknown:
+        return await with_stored_mapping(settings)
+    if state.mappings.last is None:
+        return await with_stored_mapping(settings)
+    mapping = (await mapping_in_force(settings, state)).mapping
+    return settings.model_copy(update={"mapping": settings.mapping.with_mapping(mapping)})
+
+
+async def routes_in_force(
+    settings: Settings, routes: Routes, found: Iterable[MappingInForce]
+) -> RoutesInForce:
+    """Return routes by each of the versions that a destination published by; ``found``: in their order.
+
+    A version that cannot be read any more is an error only for what was published by it.
+    """
+    stretches = []
+    async with mapping_store(settings) as store:
+        for one in found:
+            try:
+                mapping = await _mapping_of_version(settings, store, one)
+                of_version: Routes | MappingError = replace(routes, mapping=mapping)
+            except MappingError as error:
+                of_version = error
+            stretches.append(Stretch(routes=of_version, seq=one.seq, position=one.position))
+    return RoutesInForce(stretches) if stretches else RoutesInForce.always(routes)
+
+
+async def _mapping_of_version(
+    settings: Settings, store: MappingStore, found: MappingInForce
+) -> Mapping:
+    version = await store.read(found.version)
+    if version.digest != found.digest:
+        raise MappingError(
+            f"version {found.version} in ZooKeeper is not the one in force, whose digest is {found.digest}",
+            destination=found.destination,
+        )
+    return settings.mapping.usable(version.mapping(), settings.prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedMapping:
+    """A mapping without faults."""
+
+    databases: int
+    """Count of logical databases."""
+    tables: int
+    """Count of logical tables."""
+    digest: str
+    asked: tuple[tuple[TableName, MappedTable | None], ...]
+    """The tables that were asked for, with what the mapping states about each."""
+
+
+def checked_mapping(path: Path, tables: Iterable[TableName] = ()) -> CheckedMapping:
+    """Return the summary of a mapping; raise MappingError with all its faults."""
+    mapping = read_mapping(path)
+    return CheckedMapping(
+        databases=len(mapping.databases),
+        tables=len(mapping.tables),
+        digest=mapping.digest,
+        asked=tuple((one, mapping.of(one)) for one in tables),
+    )
+
+
+def difference_lines(found: Iterable[Difference]) -> list[str]:
+    """Return a line for each difference; one if there is none."""
+    lines = [
+        f"{one.kind} {one.name}: {one.change}" + (f" ({', '.join(one.parts)})" if one.parts else "")
+        for one in found
+    ]
+    return lines or ["no difference"]
+
+
+def difference_values(found: Iterable[Difference]) -> list[dict[str, Any]]:
+    """Return differences as JSON."""
+    return [
+        {"kind": one.kind, "name": one.name, "change": one.change, "parts": list(one.parts)}
+        for one in found
+    ]
+
+
+def version_value(one: StoredVersion) -> dict[str, Any]:
+    """Return a version as JSON, without its text."""
+    return {
+        "version": one.number,
+        "digest": one.digest,
+        "by": one.by,
+        "time": time_text(one.ts_ms),
+        "why": one.why,
+        "restores": one.restores,
+    }
+
+
+def stored_lines(new: NewVersion) -> list[str]:
+    """Return the confirmation of a stored version."""
+    return [
+        f"version {new.version.number} is stored; "
+        + (f"version {new.before} was the newest" if new.before else "it is the first"),
+        *difference_lines(new.differences),
+        "Each destination publishes by it from a transaction boundary of its own on: `mapping` in /status.",
+    ]
+
+
+def stored_value(new: NewVersion) -> dict[str, Any]:
+    """Return the confirmation as JSON."""
+    return {
+        **version_value(new.version),
+        "before": new.before or None,
+        "differences": difference_values(new.differences),
+    }
+
+
+def configure_check(parser: argparse.ArgumentParser) -> None:
+    """Take the mapping, and tables to ask for."""
+    parser.add_argument(
+        "mapping", type=Path, metavar="FILE", help="YAML, or a folder of the four JSON documents"
+    )
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        type=parse_table,
+        metavar="DB.TABLE",
+        help="print what the mapping states about this real table; may be repeated",
+    )
+    add_format(parser)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Check it; a mapping with faults is an error that lists them all."""
+    found = checked_mapping(options.mapping, options.table)
+    lines = [
+        f"{found.databases} logical databases, {found.tables} logical tables, no fault",
+        f"sha256 {found.digest}",
+        *(_checked_line(table, mapped) for table, mapped in found.asked),
+    ]
+    print_answer(options.format, _checked_value(found), lines)
+    return 0
+
+
+def _checked_line(table: TableName, mapped: MappedTable | None) -> str:
+    name = ".".join(table)
+    if mapped is None:
+        return f"{name}: not mapped; it is published under its own name"
+    tags = ", ".join(one.label for one in mapped.tags) or "none"
+    topic = f"<prefix>.{mapped.topic}" if mapped.topic else "that of its logical name"
+    return f"{name}: {'.'.join(mapped.logical)}, topic {topic}, tags {tags}"
+
+
+def _checked_value(found: CheckedMapping) -> dict[str, Any]:
+    return {
+        "databases": found.databases,
+        "tables": found.tables,
+        "digest": found.digest,
+        "asked": {
+            ".".join(table): mapped and _mapped_value(mapped) for table, mapped in found.asked
+        },
+    }
+
+
+def _mapped_value(one: MappedTable) -> dict[str, Any]:
+    return {
+        "logical": ".".join(one.logical),
+        "topic": one.topic or None,
+        "tags": {tag.column: tag.name for tag in one.tags},
+    }
+
+
+def configure_get(parser: argparse.ArgumentParser) -> None:
+    """Take the number of a version."""
+    parser.add_argument(
+        "version", type=int, nargs="?", metavar="VERSION", help="a number; default: the newest"
+    )
+    add_format(parser)
+
+
+def run_get(options: argparse.Namespace) -> int:
+    """Print its YAML, or all of it as JSON; who, when and why are comments of the YAML."""
+    found = run_operation(stored_version(load(), options.version))
+    if options.format == "json":
+        print_answer("json", version_value(found) | {"mapping": found.to_yaml()}, ())
+        return 0
+    head = f"version {found.number} by {found.by}, {time_text(found.ts_ms)}: {found.why}"
+    # One line, whatever the reason holds: the rest is YAML.
+    sys.stdout.write(f"# {printed(head)}\n{found.to_yaml()}")
+    return 0
+
+
+async def stored_version(settings: Settings, number: int | None) -> StoredVersion:
+    """Return a version, or the newest; raise MappingError if there is none."""
+    async with mapping_store(settings) as store:
+        return await version_of(store, number)
+
+
+def configure_set(parser: argparse.ArgumentParser) -> None:
+    """Take the mapping, the reason, and the version that it was made from."""
+    parser.epilog = "A mapping with any fault is refused whole, and the newest version stays."
+    parser.add_argument(
+        "mapping", type=Path, metavar="FILE", help="YAML, or a folder of the four JSON documents"
+    )
+    _add_reason(parser)
+    parser.add_argument(
+        "--after",
+        type=int,
+        metavar="N",
+        help="the version that this one was made from; refused if there is a newer one. In a store that was "
+        "emptied: the last version before that",
+    )
+    add_format(parser)
+
+
+def _add_reason(parser: argparse.ArgumentParser) -> None:
+    """Add the reason, which is stored with the version."""
+    parser.add_argument(
+        "--why", required=True, metavar="TEXT", help="the reason, shown by `mapping history`"
+    )
+
+
+def run_set(options: argparse.Namespace) -> int:
+    """Store it."""
+    new = run_operation(
+        set_mapping(load(), options.mapping, by=operator(), why=options.why, after=options.after)
+    )
+    print_answer(options.format, stored_value(new), stored_lines(new))
+    return 0
+
+
+async def set_mapping(
+    settings: Settings, path: Path, *, by: str, why: str, after: int | None = None
+) -> NewVersion:
+    """Store the mapping of a file or folder as the newest version; see ``store_mapping``."""
+    mapping = read_mapping(path)
+    async with mapping_store(settings) as store:
+        return await store_mapping(settings, store, mapping, by=by, why=why, after=after)
+
+
+_FORMS = "a version's number, `newest`, or a file or folder"
+
+
+def configure_diff(parser: argparse.ArgumentParser) -> None:
+    """Take both sides."""
+    parser.add_argument("old", metavar="OLD", help=_FORMS)
+    parser.add_argument(
+        "new", metavar="NEW", nargs="?", default="newest", help=f"the same: {_FORMS}"
+    )
+    add_format(parser)
+
+
+def run_diff(options: argparse.Namespace) -> int:
+    """Print the differences."""
+    found = run_operation(mapping_differences(load(), options.old, options.new))
+    print_answer(options.format, difference_values(found), difference_lines(found))
+    return 0
+
+
+async def mapping_differences(settings: Settings, old: str, new: str) -> tuple[Difference, ...]:
+    """Return the differences of two mappings, each named as for ``given_mapping``."""
+    async with mapping_store(settings) as store:
+        return differences(await given_mapping(store, old), await given_mapping(store, new))
+
+
+_HEAD = ("VERSION", "TIME", "BY", "DIGEST", "WHY")
+_DEFAULT_LAST = 50
+
+
+def configure_history(parser: argparse.ArgumentParser) -> None:
+    """Take how many."""
+    parser.add_argument(
+        "--last",
+        type=int,
+        default=_DEFAULT_LAST,
+        metavar="N",
+        help="versions (default: %(default)s)",
+    )
+    add_format(parser)
+
+
+def run_history(options: argparse.Namespace) -> int:
+    """Print them, the newest first."""
+    found = run_operation(stored_versions(load(), max(1, options.last)))
+    lines = aligned_table(_HEAD, [_version_row(one) for one in found])
+    print_answer(options.format, [version_value(one) for one in found], lines)
+    return 0
+
+
+def _version_row(one: StoredVersion) -> tuple[str, ...]:
+    why = one.why if one.restores is None else f"{one.why} (restores version {one.restores})"
+    return str(one.number), time_text(one.ts_ms), one.by, one.digest[:12], why
+
+
+async def stored_versions(settings: Settings, most: int) -> list[StoredVersion]:
+    """Return the newest versions, the newest first."""
+    async with mapping_store(settings) as store:
+        return [await store.read(one) for one in reversed((await store.numbers())[-most:])]
+
+
+def configure_rollback(parser: argparse.ArgumentParser) -> None:
+    """Take the version to restore, and the reason."""
+    parser.epilog = "Records that were published meanwhile stay as they are."
+    parser.add_argument("version", type=int, metavar="VERSION", help="the version to restore")
+    _add_reason(parser)
+    add_format(parser)
+
+
+def run_rollback(options: argparse.Namespace) -> int:
+    """Store it again, under a new number."""
+    new = run_operation(restore_version(load(), options.version, by=operator(), why=options.why))
+    print_answer(options.format, stored_value(new), stored_lines(new))
+    return 0
+
+
+async def restore_version(settings: Settings, number: int, *, by: str, why: str) -> NewVersion:
+    """Store an earlier version again, as the newest."""
+    async with mapping_store(settings) as store:
+        newest, old = await newest_of(store), await version_of(store, number)
+        return await store_mapping(
+            settings, store, old.mapping(), by=by, why=why, after=newest, restores=old.number
+        )
+
+
+def configure_prune(parser: argparse.ArgumentParser) -> None:
+    """Take how many stay."""
+    parser.epilog = (
+        "A destination publishes on by a version that is removed: it has a copy of it in the journal. An audit "
+        "cannot judge what was published by it before."
+    )
+    parser.add_argument(
+        "--keep", type=int, required=True, metavar="N", help="the newest N versions stay"
+    )
+    add_format(parser)
+
+
+def run_prune(options: argparse.Namespace) -> int:
+    """Remove all others."""
+    removed = run_operation(remove_versions(load(), max(1, options.keep)))
+    names = ", ".join(map(str, removed)) or "none"
+    print_answer(options.format, {"removed": removed}, [f"removed versions: {names}"])
+    return 0
+
+
+async def remove_versions(settings: Settings, keep: int) -> list[int]:
+    """Remove all versions but the newest ones; return their numbers."""
+    async with mapping_store(settings) as store:
+        old = (await store.numbers())[:-keep]
+        for number in old:
+            await store.remove(number)
+        return old

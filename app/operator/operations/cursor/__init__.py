@@ -1,1 +1,0 @@
-"""Operations on a destination's cursor: view, export, move; skip one transaction."""

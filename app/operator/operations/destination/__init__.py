@@ -1,1 +1,0 @@
-"""Operations on destinations: list all, and set the desired state of one."""

@@ -1,1 +1,0 @@
-"""Mappings checked before a worker reads them."""

@@ -1,1 +1,0 @@
-"""Operations on the schema history: query, check, resolve; impact and replay of statements."""

@@ -1,1 +1,0 @@
-"""Operations on the shards of logical tables."""

@@ -1,1 +1,0 @@
-"""Operations on snapshots: what is read of the existing rows, and its progress."""

@@ -1,1 +1,0 @@
-"""Groups of subscribers: where each is in its topics, and how to move it."""

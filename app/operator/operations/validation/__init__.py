@@ -1,1 +1,0 @@
-"""Validation of a destination: what is compared, by which definitions, topic after topic."""

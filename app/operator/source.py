@@ -1,0 +1,105 @@
+"""`source`: a switch to another of a destination's sources, requested.
+
+Invariant: only the journal is changed here; the worker judges that source as in a failover, and
+stays with the present one if it is not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+
+from app.operator.arguments import add_destination, add_format
+from app.operator.event_loop import run_operation
+from app.operator.journal_access import Journal
+from app.operator.output import print_answer
+from app.operator.request import UNCONFIRMED, Answer, add_waiting, answer_to, done_text, seconds_of
+from app.operator.terminal import operator
+from app.settings.model import load
+from connectors.errors import UsageError
+from tables.state.journal.state import DestinationState
+from tables.state.operator_requests import Current, SourceRequest, source_note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenSwitch:
+    """The written request, and the source that is read after it; None if that was not waited for."""
+
+    request: SourceRequest
+    tried: Answer[Current] | None
+
+
+async def request_switch(
+    journal: Journal, address: str, *, by: str, wait: float | None
+) -> WrittenSwitch:
+    """Request a source by its address; raise UsageError for one that the settings do not have.
+
+    Raises NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
+    """
+    _check_known(journal, address)
+    before = (await journal.state(whole_history=False)).source_choice.request
+    request = SourceRequest(
+        destination=journal.plan.name,
+        id=uuid.uuid4().hex[:12],
+        address=address,
+        by=by,
+        # Later than the last one, whatever this machine's clock shows.
+        ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
+    )
+
+    def tried(state: DestinationState) -> Current | None:
+        current = state.source_choice.current
+        return current if current is not None and current.answers == request.id else None
+
+    found = await answer_to(journal, [source_note(request)], tried, what="source switch", wait=wait)
+    return WrittenSwitch(request=request, tried=found)
+
+
+def _check_known(journal: Journal, address: str) -> None:
+    known = [str(source.address) for source in journal.plan.sources]
+    if address not in known:
+        raise UsageError(
+            f"{journal.plan.name} has no source {address!r}; there is: {', '.join(known)}"
+        )
+
+
+def configure_switch(parser: argparse.ArgumentParser) -> None:
+    """Add a destination and the address of one of its sources."""
+    parser.epilog = (
+        "A lagging standby is waited for, up to 30 s. If it cannot be read, the reason is reported and the "
+        "present source is kept."
+    )
+    add_destination(parser)
+    parser.add_argument(
+        "source", metavar="HOST:PORT", help="address of a source, as in the settings"
+    )
+    add_format(parser)
+    add_waiting(parser)
+
+
+def run_switch(options: argparse.Namespace) -> int:
+    """Request it; 0 once it is read, 1 if it was refused; NotApplied if no worker tried it."""
+    journal = Journal.of(load(), options.destination)
+    found = run_operation(
+        request_switch(journal, options.source, by=operator(), wait=seconds_of(options))
+    )
+    code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
+    if options.format == "json":
+        value = {"source": found.request.address, "id": found.request.id, "message": text}
+        sys.stdout.write(json.dumps(value) + "\n")
+    else:
+        print_answer("text", None, [f"{found.request.address}: {text}"])
+    return code
+
+
+def _outcome(tried: Answer[Current]) -> tuple[int, str]:
+    """Return the exit code, and the outcome as text."""
+    current = tried.value
+    if current.refused is not None:
+        return 1, f"refused, {current.address} is still read: {current.refused}"
+    done = done_text(tried.worker, tried.seconds)
+    return 0, f"is read now, server {current.server_uuid}{done}"

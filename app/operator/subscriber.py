@@ -1,0 +1,588 @@
+"""`subscriber`: the groups that read tables' topics, where each is, and how to move it.
+
+Invariant: Aqueduct's own topics are omitted, whose names begin with ``<prefix>.__``, but for those of tags,
+and the topics of an installation whose prefix begins with this one's. A move is planned and shown first; it is
+refused while the group has clients, because they would continue where they are and overwrite it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from app.operator.arguments import add_format, parse_time
+from app.operator.event_loop import run_operation
+from app.operator.output import aligned_table, print_answer, time_text
+from app.operator.terminal import ask_for_name
+from app.settings.model import Settings, load
+from app.worker.wiring import kafka_client
+from aqueduct_client.errors import (
+    BrokersDenied,
+    BrokersLost,
+    InvalidSubscription,
+    MalformedRecord,
+    SubscriberError,
+)
+from aqueduct_client.kafka import kafka_append, kafka_log
+from aqueduct_client.notes import Notes
+from aqueduct_client.protocol import Log
+from aqueduct_client.records import Partition, Record
+from aqueduct_client.start_positions import (
+    AfterGtids,
+    AfterSeq,
+    AtTime,
+    Earliest,
+    Latest,
+    Start,
+    start_offsets,
+)
+from aqueduct_client.topics import split_table, subscribers_topic, table_topic
+from connectors.errors import KafkaDenied, KafkaLost, TopicPositionUnknown, UsageError
+from connectors.kafka.group_positions import (
+    Offsets,
+    delete_offsets,
+    group_names,
+    group_offsets,
+    group_state,
+    refuse_active,
+    store_offsets,
+)
+from connectors.kafka.reading.partition_reader import StoredRecord, read_all, topics
+from connectors.kafka.topics.topics import Topics
+from connectors.wire import merged_topic, schemas_topic, shard_topics, tag_topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A group of subscribers."""
+
+    name: str
+    state: str
+    members: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
+async def list_groups(settings: Settings) -> tuple[ListedGroup, ...]:
+    """Return all groups that have a position in a table's topic."""
+    options = kafka_client(settings).options()
+    found, foreign = [], await _foreign_topics(settings)
+    for name in await group_names(options):
+        offsets = _of_tables(settings, await group_offsets(options, name), foreign)
+        if offsets:
+            state = await group_state(options, name)
+            found.append(
+                ListedGroup(
+                    name=name,
+                    state=state.state,
+                    members=state.members,
+                    topics=tuple(sorted({topic for topic, _ in offsets})),
+                )
+            )
+    return tuple(found)
+
+
+async def offsets_of(settings: Settings, group: str) -> Offsets:
+    """Return a group's offsets in the topics of tables."""
+    options = kafka_client(settings).options()
+    offsets = await group_offsets(options, group)
+    return _of_tables(settings, offsets, await _foreign_topics(settings))
+
+
+async def partitions_of(
+    settings: Settings, group: str, topic: str | None, only: int | None
+) -> list[tuple[str, int]]:
+    """Return the partitions of a topic, or of all topics in which a group has a position."""
+    existing = await topics(kafka_client(settings).options())
+    known = sorted({topic for topic, _ in await offsets_of(settings, group)})
+    wanted = known if topic is None else [topic]
+    found = [
+        (each, number)
+        for each in wanted
+        for number in range(existing.get(each, 0))
+        if only is None or number == only
+    ]
+    if not found:
+        raise UsageError(
+            f"the group {group!r} has no position in a table's topic; name the table"
+            if topic is None
+            else f"there is no topic {topic}, or no such partition of it"
+        )
+    return found
+
+
+def _of_tables(settings: Settings, offsets: Offsets, foreign: Collection[str]) -> Offsets:
+    own, of_tags = f"{settings.prefix}.__", tag_topics(settings.prefix)
+    return {
+        (topic, number): at
+        for (topic, number), at in offsets.items()
+        if topic.startswith(f"{settings.prefix}.")
+        and (not topic.startswith(own) or topic.startswith(of_tags))
+        and topic not in foreign
+    }
+
+
+async def _foreign_topics(settings: Settings) -> set[str]:
+    """The topics below the prefix of another installation that no table version of this one names."""
+    options = kafka_client(settings).options()
+    existing = await topics(options)
+    below = [
+        name.removesuffix("__journal")
+        for name in existing
+        if name.startswith(f"{settings.prefix}.") and name.endswith(".__journal")
+    ]
+    found = {name for name in existing for other in below if name.startswith(other)}
+    found -= {name for name in found if name.startswith(f"{settings.prefix}.__")}
+    if not found or schemas_topic(settings.prefix) not in existing:
+        return found
+
+    def take(_topic: str, _partition: int, record: StoredRecord) -> None:
+        if record.value:
+            version = json.loads(record.value)
+            shares = shard_topics(settings.prefix, version["destination"])
+            topic = version["topic"]
+            if topic.startswith(shares):
+                topic = merged_topic(settings.prefix, version["destination"], topic)
+            found.discard(topic)
+
+    await read_all(options, [(schemas_topic(settings.prefix), 0)], take)
+    return found
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """Take the output format."""
+    add_format(parser)
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """List them."""
+    found = run_operation(list_groups(load()))
+    rows = [
+        [each.name, each.state, str(len(each.members)), ", ".join(each.topics)] for each in found
+    ]
+    lines = aligned_table(["group", "state", "clients", "topics"], rows)
+    value = [_group_value(each) for each in found]
+    print_answer(options.format, value, lines if rows else ["no group reads a table's topic"])
+    return 0
+
+
+def _group_value(each: ListedGroup) -> dict[str, object]:
+    return {
+        "group": each.name,
+        "state": each.state,
+        "clients": list(each.members),
+        "topics": list(each.topics),
+    }
+
+
+@contextmanager
+def _as_aqueducts() -> Iterator[None]:
+    """Raise what the client raises within the block as an AqueductError."""
+    try:
+        yield
+    except BrokersLost as error:
+        raise KafkaLost(_said(error)) from error
+    except BrokersDenied as error:
+        raise KafkaDenied(_said(error)) from error
+    except SubscriberError as error:
+        raise TopicPositionUnknown(_said(error)) from error
+
+
+def _said(error: SubscriberError) -> str:
+    """Return what the client found and where."""
+    return ", ".join([error.detail, *(f"{name} {value}" for name, value in error.where.items())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextChange:
+    """The change that a group reads next."""
+
+    destination: str
+    epoch: int
+    seq: int
+    gtid: str | None
+    ts_ms: int
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPosition:
+    """A group in one partition."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    """None: the group has none, and begins at its start position."""
+    end: int
+    """Of committed records."""
+    next: NextChange | None
+    """None at the end, and without an offset."""
+    unreadable: str | None = None
+    """Why the next record is not one of the wire contract."""
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets up to the end; markers of transactions count too."""
+        return None if self.offset is None else max(0, self.end - self.offset)
+
+
+async def read_position(
+    settings: Settings, group: str, topic: str | None
+) -> tuple[PartitionPosition, ...]:
+    """Return where a group is, by topic and partition."""
+    offsets = await offsets_of(settings, group)
+    partitions = await partitions_of(settings, group, topic, None)
+    with _as_aqueducts():
+        async with kafka_log(kafka_client(settings).options()) as log:
+            found = [
+                await _position(log, Partition(*each), offsets.get(each)) for each in partitions
+            ]
+    return tuple(found)
+
+
+async def _position(log: Log, partition: Partition, offset: int | None) -> PartitionPosition:
+    _, end = await log.bounds(partition)
+    change, unreadable = None, None
+    try:
+        change = None if offset is None else await _next(log, partition, offset)
+    except MalformedRecord as error:
+        unreadable = str(error)
+    return PartitionPosition(
+        topic=partition.topic,
+        partition=partition.number,
+        offset=offset,
+        end=end,
+        next=change,
+        unreadable=unreadable,
+    )
+
+
+async def _next(log: Log, partition: Partition, offset: int) -> NextChange | None:
+    found = await log.read(partition, offset)
+    if not found:
+        return None
+    record = Record(found[0])
+    return NextChange(
+        destination=record.destination,
+        epoch=record.epoch,
+        seq=record.seq,
+        gtid=record.gtid,
+        ts_ms=record.ts_ms,
+        table=record.logical_table,
+    )
+
+
+_HEAD = ["topic", "partition", "offset", "end", "lag", "epoch", "seq", "committed", "gtid"]
+
+
+def configure_position(parser: argparse.ArgumentParser) -> None:
+    """Take a group, and a table."""
+    _add_group(parser)
+
+
+def run_position(options: argparse.Namespace) -> int:
+    """Print it; the change is the next one that the group reads."""
+    settings = load()
+    topic = _topic_of(options, settings)
+    found = run_operation(read_position(settings, options.group, topic))
+    lines = aligned_table(_HEAD, [_position_row(each) for each in found])
+    value = [{**asdict(each), "lag": each.lag} for each in found]
+    print_answer(options.format, value, lines)
+    return 0
+
+
+def _position_row(each: PartitionPosition) -> list[str]:
+    offset = "none" if each.offset is None else str(each.offset)
+    lag = "" if each.lag is None else str(each.lag)
+    row = [each.topic, str(each.partition), offset, str(each.end), lag]
+    if each.next is None:
+        return [*row, "", "", "", each.unreadable or ""]
+    change = each.next
+    return [
+        *row,
+        str(change.epoch),
+        str(change.seq),
+        time_text(change.ts_ms),
+        change.gtid or "",
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMove:
+    """A group's change of offset in one partition."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int | None
+    """None: it begins at its start position again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMove:
+    """A planned move of a group."""
+
+    settings: Settings
+    group: str
+    partitions: tuple[PartitionMove, ...]
+
+
+async def plan_set(
+    settings: Settings,
+    group: str,
+    target: Start | int,
+    *,
+    topic: str | None = None,
+    only: int | None = None,
+) -> GroupMove:
+    """Plan to set a group to a position, or to an offset of one partition."""
+    options = kafka_client(settings).options()
+    await refuse_active(options, group)
+    before = await offsets_of(settings, group)
+    partitions = await partitions_of(settings, group, topic, only)
+    wanted = [Partition(*each) for each in partitions]
+    with _as_aqueducts():
+        async with kafka_log(options) as log:
+            if isinstance(target, int):
+                for tp in wanted:
+                    _refuse_outside(tp, target, await log.bounds(tp))
+                found = dict.fromkeys(wanted, target)
+            else:
+                found = await start_offsets(log, wanted, target)
+    after = {(tp.topic, tp.number): at for tp, at in found.items()}
+    moves = tuple(_move(each, before.get(each), after[each]) for each in partitions)
+    return GroupMove(settings=settings, group=group, partitions=moves)
+
+
+def _refuse_outside(partition: Partition, offset: int, bounds: tuple[int, int]) -> None:
+    first, end = bounds
+    if not first <= offset <= end:
+        raise UsageError(
+            f"{partition.topic}:{partition.number} has the offsets {first} to {end}, and not {offset}"
+        )
+
+
+async def plan_reset(settings: Settings, group: str, *, topic: str | None = None) -> GroupMove:
+    """Plan to forget a group's positions, so that its start position applies again."""
+    await refuse_active(kafka_client(settings).options(), group)
+    before = {**await _noted(settings, group), **await offsets_of(settings, group)}
+    wanted = sorted(each for each in before if topic in (None, each[0]))
+    if not wanted:
+        await partitions_of(settings, group, topic, None)  # which raises if there is no such topic
+    moves = tuple(_move(each, before[each], None) for each in wanted)
+    return GroupMove(settings=settings, group=group, partitions=moves)
+
+
+async def _noted(settings: Settings, group: str) -> Offsets:
+    """Return where a group continues although Kafka may have forgotten its offsets."""
+    with _as_aqueducts():
+        notes = await notes_of(settings, group).read()
+    return {
+        (topic, number): note.reached[number].offset
+        if number in note.reached
+        else note.starts[number]
+        for topic, note in notes.items()
+        for number in sorted({*note.starts, *note.reached})
+    }
+
+
+async def make_move(move: GroupMove) -> None:
+    """Make a planned move; raise GroupActive if a client has joined meanwhile."""
+    options = kafka_client(move.settings).options()
+    stored = {
+        (each.topic, each.partition): each.after
+        for each in move.partitions
+        if each.after is not None
+    }
+    deleted = [(each.topic, each.partition) for each in move.partitions if each.after is None]
+    notes = notes_of(move.settings, move.group)
+    if stored:
+        await store_offsets(options, move.group, stored)
+    with _as_aqueducts():
+        for topic in sorted({topic for topic, _ in stored}):
+            offsets = {number: at for (name, number), at in stored.items() if name == topic}
+            await notes.moved(topic, await Topics(options).id_of(topic), offsets)
+    kept = await offsets_of(move.settings, move.group) if deleted else {}
+    if present := [each for each in deleted if each in kept]:
+        await delete_offsets(options, move.group, present)
+    with _as_aqueducts():
+        await notes.forget(sorted({topic for topic, _ in deleted}))
+
+
+def notes_of(settings: Settings, group: str) -> Notes:
+    """Return what is noted of a group beside Kafka's offsets."""
+    options = kafka_client(settings).options()
+    return Notes(
+        logs=partial(kafka_log, options),
+        appends=partial(kafka_append, options),
+        topic=subscribers_topic(settings.prefix),
+        group=group,
+    )
+
+
+def _move(partition: tuple[str, int], before: int | None, after: int | None) -> PartitionMove:
+    topic, number = partition
+    return PartitionMove(topic=topic, partition=number, before=before, after=after)
+
+
+_MOST_SHOWN = 8
+"""Partitions that a question lists."""
+
+
+def _add_group(parser: argparse.ArgumentParser) -> None:
+    """Add the group, a table or topic, and the output format."""
+    parser.add_argument("group", metavar="GROUP", help="a group of subscribers")
+    parser.add_argument(
+        "table",
+        metavar="db.table",
+        nargs="?",
+        help="a logical table; default: all topics in which the group has a position",
+    )
+    parser.add_argument(
+        "--topic", metavar="NAME", help="a topic, in place of the table whose mapping names it"
+    )
+    add_format(parser)
+
+
+def _topic_of(options: argparse.Namespace, settings: Settings) -> str | None:
+    """Return the topic that the options name; None for all."""
+    if options.table is None or options.topic is not None:
+        topic: str | None = options.topic
+        return topic
+    try:
+        return table_topic(settings.prefix, *split_table(options.table))
+    except InvalidSubscription as error:
+        raise UsageError(error.detail) from None
+
+
+def _add_confirmation(parser: argparse.ArgumentParser) -> None:
+    """Add the choices to change nothing, and not to ask."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--dry-run", action="store_true", help="print the change, and do not make it"
+    )
+    choice.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def _make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
+    """Make the move once it is confirmed, unless only its report is wanted.
+
+    Raises NotConfirmed. A move that leaves each offset as it is needs no confirmation.
+    """
+    moved = [each for each in move.partitions if each.after != each.before]
+    if moved and not options.dry_run and not options.yes:
+        effects = "; ".join(
+            f"{each.topic}:{each.partition} from {_offset_text(each.before)} to {_offset_text(each.after)}"
+            f"{_comma(_effect(each))}"
+            for each in moved[:_MOST_SHOWN]
+        )
+        more = len(moved) - _MOST_SHOWN
+        others = f"; and {more} more, which --dry-run lists" if more > 0 else ""
+        ask_for_name(
+            move.group,
+            f"the group {move.group} moves: {effects}{others}",
+            remedy="Type the group's name where it asks, or add --yes.",
+            group=move.group,
+        )
+    if not options.dry_run:
+        run_operation(make_move(move))
+    rows = [
+        [
+            each.topic,
+            str(each.partition),
+            _offset_text(each.before),
+            _offset_text(each.after),
+            _effect(each),
+        ]
+        for each in move.partitions
+    ]
+    lines = aligned_table(["topic", "partition", "before", "after", "effect"], rows)
+    value = {"group": move.group, "partitions": [asdict(each) for each in move.partitions]}
+    print_answer(options.format, value, lines if rows else [f"{move.group} has no position there"])
+    return 0
+
+
+def _comma(effect: str) -> str:
+    return f", {effect}" if effect else ""
+
+
+def _offset_text(offset: int | None) -> str:
+    return "none" if offset is None else str(offset)
+
+
+def _effect(each: PartitionMove) -> str:
+    if each.after is None:
+        return "begins at its start position"
+    if each.before is None or each.after == each.before:
+        return ""
+    count = abs(each.after - each.before)
+    kind = "not delivered" if each.after > each.before else "delivered again"
+    return f"up to {count} records are {kind}"
+
+
+def configure_set(parser: argparse.ArgumentParser) -> None:
+    """Take a group, a table and a position."""
+    parser.epilog = (
+        "It is refused while the group has clients. Set back, changes are delivered again: counters and "
+        "billing need deduplication. Set forward, the group never gets the changes between."
+    )
+    _add_group(parser)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--earliest", action="store_true", help="the oldest record of the topic")
+    where.add_argument("--latest", action="store_true", help="the end of the topic")
+    where.add_argument(
+        "--time",
+        metavar="T",
+        type=parse_time,
+        help="the first change committed then or later: ISO 8601 with a zone, or milliseconds since 1970",
+    )
+    where.add_argument("--gtid", metavar="SET", help="after these transactions, as gtid_executed")
+    where.add_argument("--seq", type=int, metavar="N", help="after the change with this number")
+    where.add_argument("--offset", type=int, metavar="N", help="an offset; needs --partition")
+    parser.add_argument("--partition", type=int, metavar="P", help="only this partition")
+    parser.add_argument(
+        "--destination", metavar="DEST", help="whose numbers --seq means, in a topic of several"
+    )
+    _add_confirmation(parser)
+
+
+def run_set(options: argparse.Namespace) -> int:
+    """Set it; 0 once Kafka has stored it."""
+    target, settings = _target(options), load()
+    topic = _topic_of(options, settings)
+    plan = plan_set(settings, options.group, target, topic=topic, only=options.partition)
+    return _make_and_report(options, run_operation(plan))
+
+
+def _target(options: argparse.Namespace) -> Start | int:
+    if options.offset is not None:
+        if options.partition is None:
+            raise UsageError("--offset is of one partition; give --partition too")
+        return int(options.offset)
+    if options.seq is not None:
+        return AfterSeq(options.seq, options.destination)
+    if options.time is not None:
+        return AtTime(options.time)
+    if options.gtid is not None:
+        try:
+            return AfterGtids(options.gtid)
+        except InvalidSubscription as error:
+            raise UsageError(error.detail) from None
+    return Earliest() if options.earliest else Latest()
+
+
+def configure_reset(parser: argparse.ArgumentParser) -> None:
+    """Take a group, and a table."""
+    parser.epilog = "It is refused while the group has clients."
+    _add_group(parser)
+    _add_confirmation(parser)
+
+
+def run_reset(options: argparse.Namespace) -> int:
+    """Reset it; 0 once Kafka has deleted the offsets."""
+    settings = load()
+    plan = plan_reset(settings, options.group, topic=_topic_of(options, settings))
+    return _make_and_report(options, run_operation(plan))

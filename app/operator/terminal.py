@@ -1,0 +1,50 @@
+"""The person at the command line: the user's name, the confirmation of what cannot be undone, and
+reports while a coroutine runs.
+
+Invariant: nothing is changed before the operator has agreed, by an option or by typing the name of what is
+changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from app.operator.source_connection import UnreachableSource
+from connectors.errors import NotConfirmed, printed
+
+
+def ask_for_name(name: str, effect: str, *, remedy: str = "", **context: str) -> None:
+    """Return if the operator types the name after the effect is shown; raise NotConfirmed."""
+    if not sys.stdin.isatty():
+        raise NotConfirmed(effect, remedy=remedy, **context)
+    sys.stderr.write(f"{printed(effect)}.\nType {name!r} to continue: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != name:
+        raise NotConfirmed(effect, remedy=remedy, **context)
+
+
+def add_reason(parser: argparse.ArgumentParser) -> None:
+    """Add the reason, and the confirmation of the cost."""
+    parser.add_argument("--why", required=True, help="reason; stored with the change")
+    parser.add_argument(
+        "--yes-lose-changes", action="store_true", help="do not ask for confirmation"
+    )
+
+
+def confirm(options: argparse.Namespace, effect: str) -> None:
+    """Return if the operator confirms; raise NotConfirmed."""
+    if not options.yes_lose_changes:
+        ask_for_name(options.destination, effect, destination=options.destination)
+
+
+def operator() -> str:
+    """Return the calling user, for the record."""
+    return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
+
+
+def report_unreachable(one: UnreachableSource) -> None:
+    """Report a source that does not answer, and the one tried instead."""
+    why = printed(one.error.detail)
+    sys.stderr.write(f"{one.address} does not answer, asking {one.instead} instead: {why}\n")

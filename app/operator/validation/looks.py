@@ -1,0 +1,163 @@
+"""A look at a part of a table: rows that were selected, and the topic read past them.
+
+The worker publishes a server's transactions in the order of its binlog. Before a look, the topic is read to
+some point; all of that is at or before a cursor, which is read next. The SELECTs begin once the server has
+shown that they see all before that cursor. After them the end of the binlog is read, and the topic once it is
+published past that. So what a SELECT returned of a key is the last image of it before the look, or one that the
+topic got during the look, if nothing is wrong. A merged topic is read once the merge has copied all that was
+published until then; what it had before the look is older still, and no later than that cursor.
+
+Invariant: no lock is waited for, and no moment without writes is needed; a row that is wrong is found in the
+first look at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from app.operator.validation.errors import NotComparable, TableChanged
+from app.operator.validation.expected_rows import ExpectedRows
+from app.operator.validation.folded_topic import FoldedTopic
+from app.operator.validation.published_position import PublishedPosition
+from app.worker.destination.background import in_its_own_thread
+from connectors.errors import SnapshotUnsupported, TableUnreadable
+from connectors.kafka.reading.follower import Follower, Partition, read_to_ends
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+from connectors.mysql.select.read_views import Seen
+
+LOOK_SECONDS = 3.0
+"""The time for which chunks are read in one look."""
+_AGAIN_SECONDS = 1.0
+_MOST_ATTEMPTS = 5
+_TRIED_SECONDS = 60.0
+"""The time after which what failed is not tried again, however few attempts there were."""
+
+T = TypeVar("T")
+After = Sequence[str] | None
+Places = dict[Partition, int]
+"""An offset in each partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The part of a table that a look had."""
+
+    rows: int
+    dead_letters: int
+    """Rows that would be dead letters."""
+    began: Places
+    """Where the topic was read on from."""
+    last: After
+    """The key of the last row."""
+    is_last: bool
+    """Whether no rows come after it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Looks:
+    """Makes the looks at one table; what they selected and folded is in ``folded``."""
+
+    name: TableName
+    reader: ChunkReader
+    expected: ExpectedRows
+    folded: FoldedTopic
+    follower: Follower
+    partitions: Sequence[Partition]
+    """Those of the topic."""
+    published: PublishedPosition
+    take: Callable[[Partition, StoredRecord], object]
+    changes: int
+    """The number of ``published`` for which the table is known to be as it is compared."""
+    is_same: Callable[[], Awaitable[bool]]
+    """Whether the table is still published by the definition and the rules that it is compared by."""
+    caught_up: Callable[[], Awaitable[None]] | None = None
+    """Waits until a merge has copied what the destination has published; None: its topics are not merged."""
+    seconds: float = LOOK_SECONDS
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    async def at(self, after: After) -> Look:
+        """Look at the rows after a key, as many as can be read in a few seconds.
+
+        Raises TableChanged if its definition or its rules changed meanwhile, SnapshotUnsupported if the rows
+        cannot be read exactly, TableUnreadable if they cannot be read now, NotComparable if the table is
+        emptied each time.
+        """
+        return await self._look([after], seconds=self.seconds)
+
+    async def samples(self, keys: Sequence[After]) -> Look:
+        """Look at one chunk of rows after each of these keys; see ``at``."""
+        return await self._look(keys, seconds=0.0)
+
+    async def _look(self, starts: Sequence[After], *, seconds: float) -> Look:
+        for _ in range(_MOST_ATTEMPTS):
+            found = await self._once(starts, seconds)
+            if not self.folded.is_emptied(self.name):
+                return found
+        raise NotComparable("it is truncated again and again")
+
+    async def _once(self, starts: Sequence[After], seconds: float) -> Look:
+        self.folded.begin_look()
+        began = {one: await self.follower.position(one) for one in self.partitions}
+        sees = await self.published.settled()
+        rows = dead = 0
+        until = self.clock() + seconds
+        for start in starts:
+            after, is_read = start, False
+            while not is_read:
+                chunk = await self._read(after, sees)
+                selected, lost = self.expected.of(self.name, chunk)
+                self.folded.select(selected)
+                rows, dead, after = rows + len(selected), dead + lost, chunk.last or after
+                is_read = chunk.is_last or self.clock() >= until
+        await self.published.reached(chunk.high)
+        if self.caught_up is not None:
+            await self.caught_up()
+        await read_to_ends(self.follower, self.partitions, self.take)
+        await self._check_same()
+        return Look(rows=rows, dead_letters=dead, began=began, last=after, is_last=chunk.is_last)
+
+    async def _read(self, after: After, sees: Seen) -> ReadChunk:
+        chunk = await self.tried(lambda: self.reader.read(after, sees))
+        if chunk is None:
+            raise NotComparable("it does not exist any more")
+        return chunk
+
+    async def tried(self, read: Callable[[], T]) -> T:
+        """Read something of the table at the source, in a thread, and again if it cannot be read now.
+
+        So a statement on the table that is not published yet is waited for, and a short trouble of it alone. An
+        error of the server is raised at once.
+        """
+        attempt, until = 0, self.clock() + _TRIED_SECONDS
+        while True:
+            try:
+                return await in_its_own_thread(read)
+            except (DefinitionChanged, SnapshotUnsupported, TableUnreadable) as error:
+                attempt += 1
+                if attempt == _MOST_ATTEMPTS or self.clock() >= until:
+                    raise _reason(error) from error
+            await asyncio.sleep(_AGAIN_SECONDS)
+            await self.published.settled()
+            await self._check_same()
+
+    async def _check_same(self) -> None:
+        """Raise TableChanged if the table is published in another way since its definition was read."""
+        changes = self.published.changes
+        if changes != self.changes:
+            if not await self.is_same():
+                raise TableChanged("a statement or a rule changed it", self.name)
+            self.changes = changes
+
+
+def _reason(
+    error: DefinitionChanged | SnapshotUnsupported | TableUnreadable,
+) -> NotComparable | SnapshotUnsupported | TableUnreadable:
+    if not isinstance(error, DefinitionChanged):
+        return error
+    return NotComparable(f"the source's table is not as its schema history has it: {error}")

@@ -1,0 +1,539 @@
+"""The registry of column types: one record for each type of the binlog, and one for each name in SQL.
+
+A family's file ends with ``register``. The generators of decoders, the table map, the SELECT of existing rows
+and the comparison of definitions read the records.
+
+Invariant: all functions of a record agree on a value: what an expression returns is what the reader returns for
+the same bytes, and a row that was selected has the bytes that the binlog would have. An expression is Python
+source over the values of its layout and names of our own; it never contains anything from a server. Nothing is
+substituted: bytes that are no value of the type raise an error.
+Source: MySQL's sql/field.cc (the pack functions) and libs/mysql/binlog/event/rows_event.h.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+from typing import Any
+
+from connectors.errors import UnsupportedEvent
+from connectors.mysql.buffer import packed
+from connectors.mysql.charset.charsets import BINARY, Charsets
+from connectors.mysql.charset.unmapped import exact
+from connectors.mysql.server_version import Server, Version
+from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+
+
+class FieldType(IntEnum):
+    """MySQL's column types as the binlog numbers them."""
+
+    DECIMAL = 0
+    TINY = 1
+    SHORT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    TIMESTAMP = 7
+    LONGLONG = 8
+    INT24 = 9
+    DATE = 10
+    TIME = 11
+    DATETIME = 12
+    YEAR = 13
+    VARCHAR = 15
+    BIT = 16
+    TIMESTAMP2 = 17
+    DATETIME2 = 18
+    TIME2 = 19
+    BLOB_COMPRESSED = 140
+    """MariaDB's, like the next one."""
+    VARCHAR_COMPRESSED = 141
+    VECTOR = 242
+    JSON = 245
+    NEWDECIMAL = 246
+    ENUM = 247
+    SET = 248
+    BLOB = 252
+    VAR_STRING = 253
+    STRING = 254
+    GEOMETRY = 255
+    # Not on the wire: these three types as written by MariaDB, which may have a fraction of
+    # unknown digits. MariaDB's current types are MySQL's.
+    MARIADB_TIMESTAMP = 0x107
+    MARIADB_TIME = 0x10B
+    MARIADB_DATETIME = 0x10C
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedColumn:
+    """One column in the row images of this table."""
+
+    type: int
+    metadata: int
+    """Two bytes at most, as the type defines them, low byte first."""
+    nullable: bool
+    name: str | None = None
+    unsigned: bool | None = None
+    collation: int | None = None
+    labels: tuple[bytes, ...] | None = None
+    """The labels of an ENUM or SET, in the column's own character set."""
+    geometry_type: int | None = None
+    dimensions: int | None = None
+    visible: bool | None = None
+
+
+Reader = Callable[[bytes, int], tuple[Any, int]]
+"""From a row image and an offset to the wire's value there and the offset after it."""
+Convert = Callable[[bytes], bytes]
+"""From the bytes that a packet has of a value to other bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One column in generated code: a value of fixed size is read by ``little`` or ``big``, another has a
+    ``length_size``.
+
+    ``value`` is an expression of a str, int or float: ``$a``, ``$b`` and so on are what the formats
+    read, or ``$a`` the bytes after the length; ``$raw`` the bytes of a fixed size; ``$n`` is
+    ``bound``. Bytes after a length are ``d[s:p]``, and ``$size`` of them.
+    """
+
+    value: str
+    little: tuple[str, ...] = ()
+    """Struct formats, little-endian."""
+    big: tuple[str, ...] = ()
+    """Struct formats, big-endian."""
+    length_size: int = 0
+    is_packed: bool = False
+    """Whether the length is a length-encoded integer, of which ``length_size`` is the first byte."""
+    bound: Any = None
+    is_integer: bool = False
+    rule: Callable[[Any], Any] | None = None
+    """Applied to the expression's value; None: it is published unchanged."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value of fixed size."""
+        return struct.calcsize("<" + "".join(self.little or self.big))
+
+
+Make = Callable[[MappedColumn, Charsets], Field]
+
+
+class Listed(Enum):
+    """The list of a table map's optional metadata that has an entry for each column of a type."""
+
+    NOWHERE = "none"
+    NUMBERS = "signs"
+    TEXTS = "collations"
+    MARIADB_TEXTS = "collations, which MySQL omits"
+    LABELS = "collations of labels, and labels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinlogType:
+    """A type of the binlog: how the table map, rows, and packets of selected rows have it."""
+
+    code: int
+    reader: Callable[[MappedColumn, Charsets], Reader]
+    """The reader of a row image's value; raises UnsupportedEvent if the column cannot be read."""
+    field: Make | None = None
+    """The same as an expression; None: generated code calls the reader."""
+    extent: Callable[[int], tuple[int, int]]
+    """From a column's metadata: bytes of the value, and bytes of its length; one of them is 0."""
+    metadata_size: int = 0
+    """Bytes of a column's metadata."""
+    is_possible: Callable[[int], bool] = lambda _: True
+    """Whether a column can have this metadata."""
+    listed: Listed = Listed.NOWHERE
+    is_blob: bool = False
+    """Whether images of ``binlog_row_image=NOBLOB`` may lack it."""
+    text: Callable[[MappedColumn, Charsets], str]
+    """The type as ``information_schema`` prints it, without its sign."""
+    has_charset: bool = False
+    """Whether that depends on a character set, unless it is ``binary``."""
+    packet_types: frozenset[int] = frozenset()
+    """The types that a result describes it with; empty: its own code."""
+    packet_size: int = 0
+    """Bytes of its values in a packet; 0: a length-encoded integer precedes them."""
+    packet_field: Make | None = None
+    """The expression over the bytes of a packet; None: that of the binlog."""
+    packet_text: Callable[[MappedColumn], Convert] = lambda _: bytes
+    """The text of a packet's value, as the text protocol has it; it has all of the value's bits."""
+    packet_image: Callable[[MappedColumn], Convert] | None = None
+    """A packet's value as a row image has it; None: no SELECT is made of such a column."""
+    literal: Callable[[bytes], str] | None = None
+    """The text as an expression of SQL with the same value; None: a string of bytes or text."""
+    published_literal: Callable[[MappedColumn, Any], str] | None = None
+    """The same of a value as it is published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A type as its text describes it, such as ``decimal(12,2) unsigned``."""
+
+    base: str
+    numbers: tuple[int, ...] = ()
+    is_unsigned: bool = False
+    labels: tuple[str, ...] = ()
+    """Those of an ENUM or SET."""
+
+    @property
+    def size(self) -> int:
+        """The first number in parentheses; 0 if there is none."""
+        return self.numbers[0] if self.numbers else 0
+
+
+Layout = tuple[int, int]
+"""Type and metadata, as in MappedColumn."""
+
+
+ValueOf = Callable[[Any], Any]
+"""From a value of the envelope to that of another format, or back. NULL is given to none."""
+Values = Callable[[Kind], ValueOf | None]
+"""The function of a column's values; None: they stay as they are."""
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """The forms of values that a Debezium connector is configured for; the defaults are Debezium's."""
+
+    decimal: str = "precise"
+    time: str = "adaptive_time_microseconds"
+    bigint_unsigned: str = "long"
+    binary: str = "bytes"
+    decimal_format: str = "base64"
+    """Of the converter of values; keys always have base64."""
+    adjusts_years: bool = True
+    """Whether years of two digits are of this century or the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A column in records of Kafka Connect: its schema, and the function of its values; None: they stay as they
+    are."""
+
+    schema: Schema
+    value: ValueOf | None = None
+
+
+def _as_they_are(_kind: Kind) -> ValueOf | None:
+    return None
+
+
+_OTHER_OF_JDBC = 1111
+
+
+class Comparable(Enum):
+    """Families of types, within which a filter compares values."""
+
+    NOT = "not"
+    EXACT = "exact numbers"
+    DOUBLE = "floating-point numbers"
+    TEXT = "texts"
+    TIME = "dates and times"
+
+
+Since = tuple[Version | None, Version | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlType:
+    """A type by its name in SQL, as a server prints it, and how each record format has its values.
+
+    What is not given is that of a text.
+    """
+
+    name: str
+    synonyms: tuple[str, ...] = ()
+    """Other names of it in statements."""
+    since: Since = ((0, 0, 0), (0, 0, 0))
+    """The first versions of MySQL and MariaDB that have it; None: no version has."""
+    printed: Callable[[TypeSpec, Server], str] | None = None
+    """The type as a server prints it, of a column that a statement defines; raises TypeRefused. None: that
+    depends on a character set, or on labels."""
+    layout: Callable[[Kind, bool], Layout | None] = lambda _kind, _mariadb: None
+    """The binlog's type and metadata of a column, by whether the server is MariaDB. None if the server has no
+    such type, or its rows no known form."""
+    counts_characters: bool = False
+    """Whether the metadata is a number of characters in SQL, and their bytes in the binlog."""
+    form: str = ""
+    """What its values are in a record: types of one form are written alike. Empty: its own name."""
+    comparable: Comparable = Comparable.NOT
+    """How a filter compares its values."""
+    warehouse: Callable[[Kind], str | None] = lambda _: None
+    """The type of the warehouse, as Spark names it; None if the sink supports none."""
+    avro: Callable[[Kind], Any] = lambda _: "string"
+    """The type of an Avro schema."""
+    avro_value: Values = _as_they_are
+    """The values as fastavro takes them."""
+    connect: Callable[[Kind, bool, Modes], Form] = lambda _kind, _nullable, _modes: Form(
+        {"type": "string"}
+    )
+    """The form in a Debezium connector's records, by whether the column may be NULL."""
+    jdbc: int = _OTHER_OF_JDBC
+    """The number of ``java.sql.Types``, as Canal chooses it."""
+    jdbc_of_large: tuple[int, int] | None = None
+    """The least unsigned value that no signed column has, and the number for such values."""
+    canal_text: Values = _as_they_are
+    """The values as Canal writes them, which are texts."""
+    canal_value: Values = _as_they_are
+    """The values that have these texts."""
+    maxwell: Values = _as_they_are
+    """The values as Maxwell writes them."""
+    maxwell_value: Values = _as_they_are
+    """The values that are written so, from what was read. Numbers are read as they are written."""
+
+
+_CODES: dict[int, BinlogType] = {}
+_NAMES: dict[str, SqlType] = {}
+NAMES: dict[str, Any] = {"packed": packed, "from_bytes": int.from_bytes}
+"""The names that expressions refer to."""
+
+
+def register(
+    *types: BinlogType, named: Iterable[SqlType] = (), names: Mapping[str, Any] | None = None
+) -> None:
+    """Add a family's types; ``names``: those that its expressions refer to. Each may be added once."""
+    named = tuple(named)
+    taken = [one.name for one in named if one.name in _NAMES]
+    taken += [str(one.code) for one in types if one.code in _CODES]
+    if taken:
+        raise ValueError(f"registered twice: {', '.join(taken)}")
+    _CODES.update({one.code: one for one in types})
+    _NAMES.update({one.name: one for one in named})
+    NAMES.update(names or {})
+
+
+def codes(*listed: Listed) -> frozenset[int]:
+    """Return the types with an entry in these lists of the optional metadata."""
+    return frozenset(one.code for one in _CODES.values() if one.listed in listed)
+
+
+def binlog_type(code: int) -> BinlogType | None:
+    """Return the record of a type; None for an unknown one."""
+    return _CODES.get(code)
+
+
+def sql_type(name: str) -> SqlType:
+    """Return the record of a name; an unknown one is a text of which no row can be selected."""
+    return _NAMES.get(name) or SqlType(name=name)
+
+
+def sql_types() -> Iterable[SqlType]:
+    """Return the records of all names."""
+    return _NAMES.values()
+
+
+_TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?( unsigned)?", re.DOTALL)
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+
+
+def kind_of(column_type: str) -> Kind:
+    """Return the kind of a type such as ``enum('a','b')``; raise ValueError for a text that is no type.
+
+    The text is that of the schemas topic, ``docs/wire.md``: in lower case, and with labels in which only quotes
+    are doubled.
+    """
+    match = _TYPE.fullmatch(column_type)
+    if match is None:
+        raise ValueError(f"{column_type!r} is not the type of a column")
+    base, arguments, unsigned = match[1], match[2] or "", match[3]
+    has_labels = base in ("enum", "set")
+    return Kind(
+        base=base,
+        numbers=() if has_labels else tuple(map(int, re.findall(r"\d+", arguments))),
+        is_unsigned=unsigned is not None,
+        labels=tuple(one.replace("''", "'") for one in _LABEL.findall(arguments))
+        if has_labels
+        else (),
+    )
+
+
+def extent(column: MappedColumn) -> tuple[int, int]:
+    """(bytes of the value, bytes of its length) of a column; one of them is 0."""
+    found = _CODES.get(column.type)
+    if found is None:
+        raise ValueError(f"a column has the unknown type {column.type}")
+    return found.extent(column.metadata)
+
+
+def reader_for(column: MappedColumn, charsets: Charsets) -> Reader:
+    """The reader of a column's values; raise UnsupportedEvent for a type that has none."""
+    return _known(column).reader(column, charsets)
+
+
+def _known(column: MappedColumn) -> BinlogType:
+    found = _CODES.get(column.type)
+    if found is None:
+        raise UnsupportedEvent(
+            f"column {column.name!r} has the type {column.type}, which cannot be read yet",
+            remedy="Leave the table out with a filter, or change the column's type.",
+        )
+    return found
+
+
+def column_type(column: MappedColumn, charsets: Charsets) -> str:
+    """A type as ``information_schema`` prints it, derived from the binlog alone: for example
+    ``decimal(12,2) unsigned`` or ``varchar(80)``.
+
+    Display widths and ZEROFILL are not in the binlog, nor do they change a value. Raises UnsupportedEvent
+    for an unknown type.
+    """
+    text = _known(column).text(column, charsets)
+    return f"{text} unsigned" if column.unsigned and column.type != FieldType.YEAR else text
+
+
+def column_charset(column: MappedColumn, charsets: Charsets) -> str | None:
+    """The character set of text; None for numbers, times and bytes."""
+    found = _CODES.get(column.type)
+    if found is None or not found.has_charset:
+        return None
+    charset = charset_of(column, charsets)
+    return None if charset == BINARY and found.listed is not Listed.LABELS else charset
+
+
+def charset_of(column: MappedColumn, charsets: Charsets) -> str:
+    """The character set of a string column; raises UnsupportedEvent if it is unknown."""
+    if column.collation is None:
+        raise UnsupportedEvent(
+            f"the binlog does not state the character set of column {column.name!r}",
+            remedy="Run SET GLOBAL binlog_row_metadata = 'FULL' on the server, then restart.",
+        )
+    try:
+        return charsets.name(column.collation)
+    except KeyError:
+        raise UnsupportedEvent(
+            f"column {column.name!r} has collation {column.collation}, which the server does not list"
+        ) from None
+
+
+class Remembered(dict[Any, Any]):
+    """Values by their bytes, computed on first use; cleared when there are too many."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, raw: Any) -> Any:
+        if len(self) > 10_000:
+            self.clear()
+        value = self[raw] = self._make(raw)
+        return value
+
+
+def field_of(
+    column: MappedColumn, charsets: Charsets, rule: Callable[[Any], Any] | None = None
+) -> Field:
+    """The field of a column; raises UnsupportedEvent if its type or character set cannot be read."""
+    return _ruled(_field(column, charsets), rule)
+
+
+def packet_field(
+    column: MappedColumn, charsets: Charsets, rule: Callable[[Any], Any] | None = None
+) -> Field:
+    """The field of a column in packets; raises UnsupportedEvent as ``field_of``."""
+    made = _known(column)
+    make = made.packet_field
+    field = _field(column, charsets) if make is None else make(column, charsets)
+    if not made.packet_size:
+        field = replace(field, little=(), big=(), length_size=1, is_packed=True)
+    return _ruled(field, rule)
+
+
+def _ruled(field: Field, rule: Callable[[Any], Any] | None) -> Field:
+    return field if rule is None else replace(field, rule=rule, is_integer=False)
+
+
+def _field(column: MappedColumn, charsets: Charsets) -> Field:
+    made = _known(column)
+    reader = made.reader(column, charsets)
+    if made.field is not None:
+        return made.field(column, charsets)
+    size, length_size = made.extent(column.metadata)
+
+    def through_reader(raw: bytes) -> Any:
+        prefix = len(raw).to_bytes(length_size, "little") if length_size else b""
+        return exact(reader(prefix + raw, 0)[0])
+
+    if length_size:
+        return Field(value="$n($a)", length_size=length_size, bound=through_reader)
+    if size <= _FEW_BYTES:
+        return Field(value="$n[$a]", little=(f"{size}s",), bound=Remembered(through_reader))
+    return Field(value="$n($a)", little=(f"{size}s",), bound=through_reader)
+
+
+_FEW_BYTES = 3
+"""Values of at most so many bytes are likely to recur."""
+
+
+def fixed(size: int) -> Callable[[int], tuple[int, int]]:
+    """The extent of values of one size."""
+    return lambda _: (size, 0)
+
+
+def by_metadata(metadata: int) -> tuple[int, int]:
+    """The extent of values whose metadata is the size of their length."""
+    return 0, metadata
+
+
+def within(least: int, most: int) -> Callable[[int], bool]:
+    """The condition on metadata that is a number in a range."""
+    return lambda metadata: least <= metadata <= most
+
+
+def plain(name: str) -> Callable[[MappedColumn, Charsets], str]:
+    """The text of a type without numbers."""
+    return lambda _column, _charsets: name
+
+
+def unchanged(_column: MappedColumn) -> Convert:
+    """The same bytes in a packet and in a row image."""
+    return bytes
+
+
+def sized(column: MappedColumn) -> Convert:
+    """A packet's bytes with their length before them, as a row image has them; OverflowError for too many."""
+    _, length_size = extent(column)
+    return lambda raw: len(raw).to_bytes(length_size, "little") + raw
+
+
+_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
+_TIME = re.compile(rb"[-0-9:. ]+")
+
+
+def number_literal(text: bytes) -> str:
+    """A number in SQL; raises ValueError for another text."""
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError("no number")
+    return text.decode()
+
+
+def time_literal(text: bytes) -> str:
+    """A date or time in SQL; raises ValueError for another text."""
+    if _TIME.fullmatch(text) is None:
+        raise ValueError("no date or time")
+    return f"'{text.decode()}'"
+
+
+def printed_as(name: str) -> Callable[[TypeSpec, Server], str]:
+    """A type that is printed by its name alone."""
+    return lambda _spec, _server: name
+
+
+def signs(spec: TypeSpec) -> str:
+    """What a number's type ends with."""
+    if spec.zerofill:
+        return " unsigned zerofill"
+    return " unsigned" if spec.unsigned else ""
+
+
+def only_number(spec: TypeSpec) -> int:
+    """The one number of a type, 0 without one; raises TypeRefused for several."""
+    if len(spec.arguments) > 1:
+        raise TypeRefused(f"{spec.name} takes one number")
+    return spec.arguments[0] if spec.arguments else 0

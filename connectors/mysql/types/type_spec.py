@@ -1,0 +1,61 @@
+"""A data type as a statement writes it, before it is resolved for a server.
+
+Invariant: these are the statement's own words; the resulting type depends on the server, its mode
+and the table's character set, and only ``ddl/types`` resolves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Label = str | bytes
+"""For ENUM and SET: text; or bytes if written as a hexadecimal or bit literal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeSpec:
+    """A data type with the attributes that belong to it, in any order of the statement."""
+
+    name: str
+    """Its words in lower case with single blanks, one of ``ddl.types.types.NAMES``: ``int``, ``int4``,
+    ``double precision``, ``national char varying``, ``long varchar``; synonyms are kept."""
+    arguments: tuple[int, ...] = ()
+    """Length, precision and scale, fractional digits, dimensions."""
+    labels: tuple[Label, ...] = ()
+    """For ENUM and SET, unquoted and unescaped."""
+    unsigned: bool = False
+    zerofill: bool = False
+    charset: str | None = None
+    """After CHARACTER SET, CHAR SET or CHARSET; for the attribute ASCII it is ``latin1``, and
+    for UNICODE and BYTE ``unicode`` and ``byte``."""
+    by_word: bool = False
+    """Whether ASCII or UNICODE gives the character set."""
+    collation: str | None = None
+    """After COLLATE; MariaDB's may be ``default``."""
+    binary: bool = False
+    """The attribute BINARY: the character set's collation that ends in ``_bin``."""
+    srid: int | None = None
+    """After SRID, or MariaDB's REF_SYSTEM_ID."""
+    compressed: bool = False
+    """MariaDB's attribute COMPRESSED, with or without a method."""
+    qualifier: str | None = None
+    """MariaDB's ``mariadb_schema``, ``oracle_schema`` or ``maxdb_schema`` before the name and a dot."""
+
+
+class TypeRefused(ValueError):
+    """The server would refuse this type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedType:
+    """A type as the server stores it."""
+
+    type: str
+    """``column_type`` of ``information_schema``."""
+    exact: str = ""
+    """The same with exact labels, if a label of ``type`` has a question mark."""
+    charset: str | None = None
+    """For text only; bytes, whose charset is ``binary``, have None."""
+    collation: str | None = None
+    serial: bool = False
+    """SERIAL: the column is NOT NULL, AUTO_INCREMENT and UNIQUE too."""

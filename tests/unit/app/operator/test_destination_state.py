@@ -1,0 +1,31 @@
+"""A desired state is written whole, on top of the last request."""
+
+from __future__ import annotations
+
+from app.operator.destination import request_state
+from tables.state.operator_requests import Control, DesiredState
+from tests.unit.app.operator.journals import MemoryJournal, journal
+
+
+async def requested(made: MemoryJournal, desired: DesiredState | None) -> Control:
+    found = await request_state(made.journal, desired, by="anna", wait=None)
+    assert found.outcome is None
+    assert made.folded.control == found.control
+    return found.control
+
+
+async def test_a_restart_keeps_the_state_that_is_wanted() -> None:
+    made = journal()
+    paused = await requested(made, DesiredState.PAUSE)
+    assert (paused.desired, paused.restart, paused.by) == (DesiredState.PAUSE, "", "anna")
+    restarted = await requested(made, None)
+    assert restarted.desired is DesiredState.PAUSE
+    assert restarted.restart
+
+
+async def test_another_state_keeps_the_restart_so_that_no_new_run_begins_for_it() -> None:
+    made = journal()
+    restarted = await requested(made, None)
+    assert restarted.desired is DesiredState.RUN
+    stopped = await requested(made, DesiredState.STOP)
+    assert (stopped.desired, stopped.restart) == (DesiredState.STOP, restarted.restart)

@@ -1,0 +1,101 @@
+"""The mapping in force: that of the journal, with the store's content, or that of the settings' file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.operator import mapping as mapping_commands
+from app.operator.journal_access import Journal
+from app.operator.mapping import (
+    PresentMapping,
+    mapping_in_force,
+    mapping_store,
+    store_mapping,
+    with_mapping_in_force,
+)
+from app.settings.model import load
+from connectors.errors import MappingError
+from tables.rules.mapping.forms import from_yaml
+from tables.state.journal.state import DestinationState
+from tables.state.mapping_in_force import MappingInForce
+from tests.harness.memory_zookeeper import MemoryServer
+from tests.unit.app.settings.test_model import GOOD
+
+X, Y = from_yaml("{tables: {a: {topic: x}}}"), from_yaml("{tables: {a: {topic: y}}}")
+
+
+def state(version: int | None = None, digest: str = "") -> DestinationState:
+    found = DestinationState("shop")
+    if version is not None:
+        found.mappings.by_version[version] = MappingInForce(
+            destination="shop", version=version, digest=digest, position="b.1:4", seq=0, ts_ms=0
+        )
+    return found
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    server, path = MemoryServer(), tmp_path / "aqueduct.yaml"
+    monkeypatch.setattr(mapping_commands, "opens", lambda _client: server.opens)
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(path))
+    path.write_text(f"{GOOD}mapping: {{store: zookeeper}}\nzookeeper: {{hosts: 'zk:2181'}}\n")
+    return path
+
+
+async def stored_and_found(of: DestinationState) -> PresentMapping:
+    """The mapping in force once the store has two versions."""
+    settings = load()
+    async with mapping_store(settings) as store:
+        for one in (X, Y):
+            await store_mapping(settings, store, one, by="ann", why="w", after=None)
+    return await mapping_in_force(settings, of)
+
+
+@pytest.mark.usefixtures("config")
+def test_it_is_the_version_of_the_journal_and_not_the_newest() -> None:
+    found = asyncio.run(stored_and_found(state(1, X.digest)))
+    assert (found.name, found.mapping) == ("version 1", X)
+
+
+@pytest.mark.usefixtures("config")
+@pytest.mark.parametrize(
+    ("of", "error"),
+    [
+        (state(), "no version of the mapping is in force yet"),
+        (state(1, Y.digest), "is not the one in force"),
+        (state(7, X.digest), "version 7 is not in ZooKeeper"),
+    ],
+)
+def test_without_it_there_is_no_trial(of: DestinationState, error: str) -> None:
+    with pytest.raises(MappingError, match=error):
+        asyncio.run(stored_and_found(of))
+
+
+def test_without_the_store_it_is_the_settings_own(config: Path, tmp_path: Path) -> None:
+    config.write_text(GOOD)
+    found = asyncio.run(mapping_in_force(load(), state()))
+    assert (found.name, found.mapping) == ("no mapping", None)
+    file = tmp_path / "mapping.yaml"
+    file.write_text("{tables: {a: {topic: x}}}")
+    config.write_text(f"{GOOD}mapping: {{file: {file}}}\n")
+    found = asyncio.run(mapping_in_force(load(), state()))
+    assert (found.name, found.mapping) == (f"the mapping of {file}", X)
+
+
+@pytest.mark.usefixtures("config")
+def test_commands_take_the_version_in_force_or_the_newest_before_the_first_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of = state(1, X.digest)
+
+    async def latest_state(_: Journal) -> DestinationState:
+        return of
+
+    monkeypatch.setattr(Journal, "latest_state", latest_state)
+    asyncio.run(stored_and_found(of))
+    assert asyncio.run(with_mapping_in_force(load(), "shop")).mapping.mapping == X
+    of.mappings.by_version.clear()
+    assert asyncio.run(with_mapping_in_force(load(), "shop")).mapping.mapping == Y
