@@ -17,6 +17,7 @@ FROM ${PYTHON_IMAGE} AS worker
 RUN useradd --uid 10001 --create-home aqueduct \
  && install --directory --owner=10001 --group=10001 /var/lib/aqueduct
 COPY --from=worker-packages /venv /venv
+COPY wire/ /app/wire/
 COPY connectors/ /app/connectors/
 COPY tables/ /app/tables/
 COPY aqueduct_client/ /app/aqueduct_client/
@@ -64,6 +65,7 @@ RUN useradd --uid 10001 --create-home aqueduct \
 COPY --from=sink-packages /venv /venv
 COPY --from=jars /build/.cache/jars/spark /opt/jars
 COPY --from=jars /build/.cache/jars/jdbc /opt/jdbc-jars
+COPY wire/ /app/wire/
 COPY spark_sink/ /app/spark_sink/
 RUN /venv/bin/python -m compileall -q /app
 ENV PATH=/venv/bin:$PATH \

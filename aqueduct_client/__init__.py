@@ -1,6 +1,7 @@
 """The client of Aqueduct's topics: subscribe to logical tables, at least once or exactly once.
 
-Invariant: it needs aiokafka alone, and imports nothing of the worker. The guide is ``docs/subscriber.md``.
+Invariant: it needs aiokafka alone, and imports only the wire contract beside it. The guide is
+``docs/subscriber.md``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from aqueduct_client.election import ZooKeeperTurn as ZooKeeperTurn
 from aqueduct_client.in_flight import Batch as Batch
 from aqueduct_client.kafka_transactions import KafkaTransactions as KafkaTransactions
-from aqueduct_client.records import Op as Op
 from aqueduct_client.records import Record as Record
 from aqueduct_client.sql import SqlProgress as SqlProgress
 from aqueduct_client.start_positions import AfterGtids as AfterGtids
@@ -20,3 +20,4 @@ from aqueduct_client.subscriber import Subscriber as Subscriber
 from aqueduct_client.subscription import subscribe as subscribe
 from aqueduct_client.subscription import subscribe_async as subscribe_async
 from aqueduct_client.sync import SyncSubscriber as SyncSubscriber
+from wire.records import Op as Op

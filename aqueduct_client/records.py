@@ -6,21 +6,21 @@ its change id at no cost. ``docs/wire.md`` is the contract of all fields.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 
 from aqueduct_client.errors import ForeignFormat, ImagesElsewhere, MalformedRecord, WireTooNew
-
-WIRE_VERSION = 1
-HEADER_CHANGE_ID = "change_id"
-HEADER_TAGS = "tags"
-"""UTF-8 text: the tags, joined by commas."""
-HEADER_FORMAT = "format"
-"""The format of a value that is not the envelope."""
+from wire.records import (
+    HEADER_CHANGE_ID,
+    HEADER_FORMAT,
+    HEADER_TAGS,
+    WIRE_VERSION,
+    Op,
+    is_claimed,
+    subscribers_name,
+)
 
 Row = Mapping[str, Any]
 
@@ -30,18 +30,6 @@ class Partition(NamedTuple):
 
     topic: str
     number: int
-
-
-class Op(Enum):
-    """The kind of a change."""
-
-    CREATE = "c"
-    UPDATE = "u"
-    DELETE = "d"
-    READ = "r"
-    """By a snapshot."""
-    TRUNCATE = "t"
-    """It applies to every row of the table with a smaller ``seq``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +189,10 @@ class Record:
     @property
     def logical_table(self) -> str:
         """``database.table`` as subscribers name it; the real names where no mapping applies."""
-        source = self.source
-        database = source.get("logical_db", source.get("db"))
-        return f"{database}.{source.get('logical_table', source.get('table'))}"
+        try:
+            return ".".join(subscribers_name(self.source))
+        except KeyError as missing:
+            raise MalformedRecord(f"source has no {missing}", **self._where()) from None
 
     @property
     def transaction_id(self) -> str:
@@ -234,9 +223,7 @@ class Record:
 
     def with_images(self, stored: bytes) -> Record:
         """Return the record with the images that its ``claim_check`` names, verified."""
-        pointer = self.claim_check or {}
-        found = (len(stored), hashlib.sha256(stored).hexdigest())
-        if found != (pointer.get("size"), pointer.get("sha256")):
+        if not is_claimed(self.claim_check or {}, stored):
             raise MalformedRecord("the stored images have another SHA-256", **self._where())
         whole = Record(self.raw)
         whole._value = {**self.value, "claim_check": None, **json.loads(stored)}

@@ -15,7 +15,8 @@ from aqueduct_client.selection import Selection, Window
 from aqueduct_client.start_positions import Earliest, Start
 from aqueduct_client.subscriber import Outage, Subscriber, Turn
 from aqueduct_client.sync import SyncSubscriber
-from aqueduct_client.topics import schemas_topic, subscribers_topic, topic_of, topics_of
+from aqueduct_client.topics import topic_of, topics_of
+from wire.topics import subscribers_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ class Subscription:
             start=self.start,
             window=Window(self.dedup_window),
             outage=Outage(self.connect_timeout),
-            schemas=Schemas(logs, schemas_topic(self.prefix)),
+            schemas=Schemas(logs, self.prefix),
             notes=Notes(
                 logs=logs,
                 appends=partial(kafka_append, options),

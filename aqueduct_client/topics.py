@@ -1,18 +1,11 @@
-"""The topics of logical tables, by the wire contract's rule or by a map.
-
-Invariant: the names are those of ``docs/wire.md``; a test compares them with the worker's own.
-"""
+"""The topics of logical tables, by the wire contract's rule or by a map."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Mapping
 
 from aqueduct_client.errors import InvalidSubscription
-
-MAX_TOPIC_LENGTH = 249
-_PLAIN = re.compile(r"[a-zA-Z0-9]")
+from wire.topics import row_topic, tag_topic
 
 
 def topics_of(
@@ -45,7 +38,7 @@ def topic_of(
     """Return the topic of a table, and whether others may share it."""
     database, name = split_table(table)
     own = (mapped or {}).get(table) or (mapped or {}).get(database)
-    topic = own or table_topic(prefix, database, name)
+    topic = own or row_topic(prefix, database, name)
     return (topic if tag is None else tag_topic(prefix, topic, tag)), own is not None
 
 
@@ -55,43 +48,3 @@ def split_table(table: str) -> tuple[str, str]:
     if not (database and dot and name):
         raise InvalidSubscription(f"{table!r} is not a table; write database.table")
     return database, name
-
-
-def table_topic(prefix: str, database: str, table: str) -> str:
-    """The topic of a table that has one of its own: ``<prefix>.<database>.<table>``, encoded."""
-    name = f"{prefix}.{_encoded(database, underscore='--')}.{_encoded(table, underscore='_')}"
-    return _cut(name, database, table)
-
-
-def tag_topic(prefix: str, topic: str, tag: str) -> str:
-    """The topic of the records of a row topic, given with the prefix, that have a tag."""
-    own = topic.removeprefix(f"{prefix}.")
-    return _cut(f"{prefix}.__tag.{_encoded(tag, underscore='--')}.{own}", own, tag)
-
-
-def _cut(name: str, *parts: str) -> str:
-    if len(name) <= MAX_TOPIC_LENGTH:
-        return name
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return f"{name[: MAX_TOPIC_LENGTH - len(digest) - 2]}-x{digest}"
-
-
-def schemas_topic(prefix: str) -> str:
-    """The topic of all table versions."""
-    return f"{prefix}.__schemas"
-
-
-def subscribers_topic(prefix: str) -> str:
-    """The topic of what is noted about groups of subscribers."""
-    return f"{prefix}.__subscribers"
-
-
-def _encoded(name: str, *, underscore: str) -> str:
-    return "".join(
-        char
-        if _PLAIN.fullmatch(char)
-        else underscore
-        if char == "_"
-        else "".join(f"-{byte:02x}" for byte in char.encode())
-        for char in name
-    )

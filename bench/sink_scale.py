@@ -30,6 +30,7 @@ from spark_sink.batch.merging import local
 from spark_sink.settings.model import Settings
 from spark_sink.spark import session as spark_session
 from spark_sink.spark.pace import MANY, Pace
+from spark_sink.text.names import quoted
 from spark_sink.training import changes
 from spark_sink.views.recent.follower import stored
 from spark_sink.warehouse.coverage import Cut
@@ -37,7 +38,7 @@ from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import quoted, table_path
+from wire.warehouse import table_path
 
 FOLDER: Final = session.FOLDER / "sink_scale"
 ROWS: Final = tuple(map(int, (os.environ.get("ROWS") or "1000000 10000000 100000000").split()))

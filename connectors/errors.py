@@ -14,6 +14,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import ClassVar, Self
 
+from wire.text import printed
+
 
 class Retry(Enum):
     """Whether an error is retried without an operator."""
@@ -79,19 +81,6 @@ class AqueductError(Exception):
         if "table" in self.context:
             advice = advice.replace("DEST TABLE", f"DEST {shlex.quote(str(self.context['table']))}")
         return printed(advice.replace("DEST", str(self.context.get("destination", "DEST"))))
-
-
-def printed(value: object) -> str:
-    """A value within a line of text, with characters that are not printable escaped.
-
-    So no name can end a line, move a terminal's cursor, or reverse the direction of the text.
-    """
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 # Settings and command arguments that cannot be used.

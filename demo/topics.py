@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import orjson
 from aiokafka.structs import ConsumerRecord
 
-from connectors.wire import ddl_topic
 from demo.checks import Record
 from devstack import topics as consumed
 from tables.rules.routes.routes import Routes
+from wire.topics import ddl_topic
 
 Offsets = dict[tuple[str, int], int]
 

@@ -90,7 +90,9 @@ def _mysql(owner: Children) -> None:
 def make_venv(owner: Children) -> None:
     """Install exactly what the locks name, with their hashes, and the project itself; once."""
     ready = _VENV / "ready"
-    wanted = "".join((PROJECT / name).read_text() for name in _LOCKS) + f"# of {PROJECT}\n"
+    # Of an editable install only the packages of ours that pyproject.toml named are found.
+    stated = (*_LOCKS, "pyproject.toml")
+    wanted = "".join((PROJECT / name).read_text() for name in stated) + f"# of {PROJECT}\n"
     if ready.exists() and ready.read_text() == wanted:
         return
     log = CACHE / "pip.log"

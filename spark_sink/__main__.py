@@ -59,7 +59,7 @@ from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_list import listed_tables, table_lines
 from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
-from spark_sink.wire.printable import printed
+from wire.text import printed
 
 _log = logging.getLogger("spark_sink")
 _AGAIN = "_AQUEDUCT_SINK_AGAIN"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 
-from spark_sink.wire.printable import printed
-from spark_sink.wire.secrets import hidden
+from spark_sink.text.secrets import hidden
+from wire.text import printed
 
 
 class SinkError(Exception):

@@ -32,6 +32,7 @@ from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.waiting_tables import Waits
+from wire.records import WIRE_VERSION
 
 _TOPIC: Final = ("aq.shop.t", 0)
 _SECONDS_TO_WRITE: Final = 300.0
@@ -49,7 +50,7 @@ _SCHEMA: Final = json.dumps(
             {"name": "v", "type": "varchar(50)", "nullable": True},
         ],
         "primary_key": ["id"],
-        "wire": 1,
+        "wire": WIRE_VERSION,
     }
 )
 _VALUE: Final = (

@@ -20,7 +20,7 @@ from app.audit.change_store import Store
 from app.audit.errors import NotAuditable
 from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics import totals
-from app.audit.topics.existing_rows import ExistingRows, incomplete_tables, reading_of
+from app.audit.topics.existing_rows import ExistingRows, incomplete_tables
 from app.audit.topics.record_check import DEAD, PARKED, RecordCheck, Subject
 from app.audit.topics.topics import (
     Copies,
@@ -47,8 +47,12 @@ from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.store.claims import ClaimStore
-from connectors.wire import (
-    HEADER_CHANGE_ID,
+from tables.history.present_columns import Versions
+from tables.rules.routes.routes import Routes
+from tables.state.mapping_in_force import MappingInForce
+from wire.changes import parts_of, reading_of
+from wire.records import HEADER_CHANGE_ID, HEADER_META
+from wire.topics import (
     ddl_topic,
     dead_letters_topic,
     journal_topic,
@@ -56,9 +60,6 @@ from connectors.wire import (
     schemas_topic,
     transactions_topic,
 )
-from tables.history.present_columns import Versions
-from tables.rules.routes.routes import Routes
-from tables.state.mapping_in_force import MappingInForce
 
 InForce = Callable[[Iterable[MappingInForce]], RoutesInForce]
 """Returns routes by the versions of the mapping that the journal has, in their order."""
@@ -288,7 +289,7 @@ def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
         change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
         # A row that existed before is of no transaction.
         if source.get("name") == scope.destination and reading_of(change_id) is None:
-            name = change_id.rpartition("#")[0]
+            name = parts_of(change_id)[0]
             if not found or source["seq"] < found[0][0]:
                 found[:] = [(source["seq"], name)]
 
@@ -304,7 +305,7 @@ def _parked(scope: Scope, done: RecordCheck, journal_records: Journal, topics: o
     store = done.truth.store
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
-        meta = orjson.loads(dict(record.headers)["meta"])
+        meta = orjson.loads(dict(record.headers)[HEADER_META])
         transaction = store.transaction(meta["id"])
         if transaction is None or meta["kind"] != "rows":
             return
@@ -325,13 +326,13 @@ def _dead_letters(scope: Scope, done: RecordCheck, topics: Mapping[str, int]) ->
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
         headers = dict(record.headers)
-        id_, _, ordinal = headers[HEADER_CHANGE_ID].decode().rpartition("#")
+        id_, ordinal, _ = parts_of(headers[HEADER_CHANGE_ID].decode())
         transaction = truth.store.transaction(id_)
         change = transaction and truth.store.change(transaction.rank, int(ordinal))
         if transaction is None or not change:
             return
         done.seen[change.n] |= DEAD
-        if orjson.loads(headers["meta"])["kind"] == "event":
+        if orjson.loads(headers[HEADER_META])["kind"] == "event":
             # It may hold several rows and counts as one, so later ordinals differ from the
             # witness's.
             table = ".".join(change.shape.name)

@@ -50,7 +50,6 @@ from connectors.kafka.reading.partition_reader import source_of
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.landmark_search import find_landmark
-from connectors.mysql.lookup.position_by_time import utc_text
 from connectors.mysql.lookup.start import (
     FIRST_EVENT,
     AfterGtids,
@@ -72,6 +71,7 @@ from tables.state.cursor import Cursor, CursorProof, next_epoch
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.state import DestinationState, cursor_key, encoded, version_key
 from tables.state.operator_requests import Current, Intervention, Skip, intervention_note, skip_note
+from wire.text import utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def _view_lines(found: dict[str, Any]) -> list[str]:
     if found["source"] is not None:
         source = found["source"]
         lines.append(
-            f"source      {source['address']} since {utc_text(source['ts_ms'])}: {source['why']}"
+            f"source      {source['address']} since {utc(source['ts_ms'])}: {source['why']}"
         )
     if cursor["resume"] is not None:
         resume = cursor["resume"]
@@ -155,7 +155,7 @@ def _view_lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"skip        {skip['transaction']}: {done}")
     for one in found["interventions"]:
         lines.append(
-            f"changed     {utc_text(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
+            f"changed     {utc(one['ts_ms'])} by {one['by']} in epoch {one['epoch']}: {one['what']} "
             f"from {one['before'] or 'nothing'} to {one['after']} ({one['effect']}): {one['why']}"
         )
     return lines

@@ -41,7 +41,6 @@ from app.worker.wiring import coordination_plan
 from connectors.errors import AqueductError, NotApplied, RequestReplaced, TopicGone, UsageError
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import Topics
-from connectors.wire import quarantine_topic, schemas_topic
 from connectors.zookeeper.kazoo_session import opens
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor
@@ -57,6 +56,7 @@ from tables.state.operator_requests import (
     control_note,
 )
 from tables.state.quarantine import note_of as quarantine_note
+from wire.topics import quarantine_topic, schemas_topic
 
 _ANSWER_SECONDS = 3.0
 

@@ -30,7 +30,7 @@ from app.settings.model import Settings, load
 from app.settings.statement_filter import shadow_rules
 from app.worker.destination.background import in_its_own_thread
 from app.worker.wiring import routes_of, source_address
-from connectors.errors import DdlUnresolved, SettingsError, UsageError, printed
+from connectors.errors import DdlUnresolved, SettingsError, UsageError
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.column_renames import renamed_columns
@@ -45,6 +45,7 @@ from tables.history.impact.findings import Severity
 from tables.history.impact.impact import Impact, as_text, impact, rows_changed, severest, truncated
 from tables.history.statement_effect import effect_of, fill
 from tables.rules.routes.routes import Routes
+from wire.text import printed
 
 _DELIMITER = re.compile(r"\s*delimiter[ \t]+(\S+)[ \t]*(?:\n|$)", re.IGNORECASE)
 _USE = re.compile(r"\s*use\s+(?:`((?:[^`]|``)+)`|([^\s;`]+))\s*", re.IGNORECASE)

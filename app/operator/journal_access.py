@@ -23,10 +23,10 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
 from connectors.kafka.topics.topics import Topics
-from connectors.wire import journal_topic
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState, JournalPartition
+from wire.topics import journal_topic
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from app.settings.mapping import read_mapping
 from app.settings.model import Settings, load
 from app.worker.mapping_versions.store import MappingStore
 from app.worker.wiring import coordination_plan
-from connectors.errors import MappingConflict, MappingError, StateUnknown, UsageError, printed
+from connectors.errors import MappingConflict, MappingError, StateUnknown, UsageError
 from connectors.mysql.ddl.definition import TableName
 from connectors.zookeeper.kazoo_session import opens
 from tables.rules.mapping.mapping import Difference, MappedTable, Mapping, differences
@@ -35,6 +35,7 @@ from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
 from tables.state.mapping_in_force import MappingInForce
+from wire.text import printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,16 +39,16 @@ from connectors.errors import (
     NotQuarantined,
     PositionUnknown,
     UsageError,
-    printed,
 )
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each, read_to_end
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
 from connectors.mysql.schema.baseline import read_baseline, server_of
 from connectors.mysql.server.facts import ServerFacts
-from connectors.wire import quarantine_topic
 from tables.state.journal.state import DestinationState
 from tables.state.quarantine import AGAIN, GIVE_UP, Entry, Outcome, Resolution, note_of
+from wire.text import printed
+from wire.topics import quarantine_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

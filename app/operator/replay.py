@@ -22,10 +22,11 @@ from typing import Any
 
 import orjson
 
-from connectors.errors import DdlUnresolved, printed
+from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableName
+from wire.text import printed
 
 SERVER = Server(version=(9, 7, 4))
 """The server whose rules apply."""

@@ -34,7 +34,7 @@ from app.settings.model import load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.takeover.initial_snapshots import unsupported
 from app.worker.pipeline.gather.captured_tables import CapturedTable
-from connectors.errors import SnapshotUnsupported, TableUnreadable, UsageError, printed
+from connectors.errors import SnapshotUnsupported, TableUnreadable, UsageError
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
@@ -47,6 +47,7 @@ from tables.rules.mapping.rules import DEBEZIUM
 from tables.state.journal.state import DestinationState
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest, note_of
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from wire.text import printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from aqueduct_client.start_positions import (
     Start,
     start_offsets,
 )
-from aqueduct_client.topics import split_table, subscribers_topic, table_topic
+from aqueduct_client.topics import topic_of
 from connectors.errors import KafkaDenied, KafkaLost, TopicPositionUnknown, UsageError
 from connectors.kafka.group_positions import (
     Offsets,
@@ -53,7 +53,7 @@ from connectors.kafka.group_positions import (
 )
 from connectors.kafka.reading.partition_reader import StoredRecord, read_all, topics
 from connectors.kafka.topics.topics import Topics
-from connectors.wire import merged_topic, schemas_topic, shard_topics, tag_topics
+from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +130,7 @@ async def _foreign_topics(settings: Settings) -> set[str]:
     options = kafka_client(settings).options()
     existing = await topics(options)
     below = [
-        name.removesuffix("__journal")
-        for name in existing
-        if name.startswith(f"{settings.prefix}.") and name.endswith(".__journal")
+        f"{other}." for other in installations(existing) if other.startswith(f"{settings.prefix}.")
     ]
     found = {name for name in existing for other in below if name.startswith(other)}
     found -= {name for name in found if name.startswith(f"{settings.prefix}.__")}
@@ -142,11 +140,7 @@ async def _foreign_topics(settings: Settings) -> set[str]:
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
         if record.value:
             version = json.loads(record.value)
-            shares = shard_topics(settings.prefix, version["destination"])
-            topic = version["topic"]
-            if topic.startswith(shares):
-                topic = merged_topic(settings.prefix, version["destination"], topic)
-            found.discard(topic)
+            found.discard(merged_topic(settings.prefix, version["destination"], version["topic"]))
 
     await read_all(options, [(schemas_topic(settings.prefix), 0)], take)
     return found
@@ -453,7 +447,7 @@ def _topic_of(options: argparse.Namespace, settings: Settings) -> str | None:
         topic: str | None = options.topic
         return topic
     try:
-        return table_topic(settings.prefix, *split_table(options.table))
+        return topic_of(options.table, prefix=settings.prefix)[0]
     except InvalidSubscription as error:
         raise UsageError(error.detail) from None
 

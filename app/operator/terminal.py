@@ -12,7 +12,8 @@ import os
 import sys
 
 from app.operator.source_connection import UnreachableSource
-from connectors.errors import NotConfirmed, printed
+from connectors.errors import NotConfirmed
+from wire.text import printed
 
 
 def ask_for_name(name: str, effect: str, *, remedy: str = "", **context: str) -> None:

@@ -37,7 +37,7 @@ from app.operator.validation.table_result import TableResult
 from app.operator.validation.topic_pass import TopicPass
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
-from connectors.errors import SnapshotUnsupported, TableUnreadable, UsageError, printed
+from connectors.errors import SnapshotUnsupported, TableUnreadable, UsageError
 from connectors.kafka.reading.follower import Follower
 from connectors.kafka.reading.partition_reader import end_of
 from connectors.mysql.ddl.definition import TableName
@@ -50,6 +50,7 @@ from connectors.mysql.server.facts import ServerFacts
 from tables.state.journal.state import DestinationState
 from tables.state.snapshots.request import SnapshotAction
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from wire.text import printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

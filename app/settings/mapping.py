@@ -15,12 +15,12 @@ from connectors.errors import MappingError
 from connectors.mysql.types.registry import Modes
 from connectors.secret import FileSecret
 from connectors.store.registry import RegistryAccess
-from connectors.wire import MAX_TOPIC_LENGTH
 from tables.rules.mapping.forms import from_documents, from_yaml
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.rules import AVRO
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import masks
+from wire.topics import MAX_TOPIC_LENGTH
 
 
 class SchemaRegistrySettings(BaseModel):

@@ -22,7 +22,8 @@ from aiokafka.record import MemoryRecords, default_records
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from connectors.wire import HEADER_CHANGE_ID, change_key
+from wire.changes import change_key
+from wire.records import HEADER_CHANGE_ID
 
 Headers = list[tuple[str, bytes]]
 Record = tuple[bytes | None, bytes | None, Headers]

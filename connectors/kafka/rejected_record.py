@@ -17,7 +17,7 @@ from aiokafka.record import MemoryRecords
 from connectors.errors import AqueductError, BatchTooLarge, KafkaRefused, RecordTooLarge
 from connectors.kafka.error_mapping import translated
 from connectors.kafka.record_batches import FinishedBatch
-from connectors.wire import HEADER_CHANGE_ID
+from wire.records import HEADER_CHANGE_ID
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _AROUND = 200

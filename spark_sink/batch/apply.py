@@ -57,6 +57,7 @@ from spark_sink.errors import (
 )
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
+from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.pace import Pace
@@ -68,7 +69,6 @@ from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
-from spark_sink.wire.envelope import of_table
 
 _log = logging.getLogger(__name__)
 THREADS = 4

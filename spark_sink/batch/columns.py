@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.errors import ValuesChanged
 from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.column_notes import note
 from spark_sink.warehouse.columns import (
     Asked,
@@ -28,7 +29,6 @@ from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, Notes, Tables
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import quoted
 
 _log = logging.getLogger(__name__)
 

@@ -13,12 +13,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.source.schemas import Column, Constant, TableVersion, VersionKey
+from spark_sink.source.envelope import of_table
+from spark_sink.source.schemas import Column, Constant, TableVersion
+from spark_sink.spark.error_mapping import poison_sql
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.identity import key_parts, once_by
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.envelope import of_table, poison_sql
-from spark_sink.wire.names import literal, quoted
+from wire.table_version import VersionKey
 
 _META: Final = ("topic", "partition", "offset", "op", "destination", "epoch", "seq", "version")
 _SOURCE: Final = ("source_database", "source_table")

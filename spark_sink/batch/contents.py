@@ -27,24 +27,25 @@ from spark_sink.errors import (
     UnsupportedWire,
 )
 from spark_sink.source.claims import Claim
-from spark_sink.source.offsets import Offsets
-from spark_sink.source.progress import Place, Progress, total
-from spark_sink.source.schemas import SchemaBook, TableVersion, VersionKey
-from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.warehouse.milestones import Position, later, timed
-from spark_sink.warehouse.protocol import Name
-from spark_sink.wire.envelope import (
+from spark_sink.source.envelope import (
     ENVELOPE,
     EXISTED,
     FIELDS,
     IS_READ,
     JSON_OPTIONS,
-    NUMBER,
     TEXT,
     of_table,
-    place,
 )
-from spark_sink.wire.names import argument
+from spark_sink.source.offsets import Offsets
+from spark_sink.source.progress import Place, Progress, total
+from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.spark.error_mapping import place
+from spark_sink.text.names import argument
+from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.milestones import Position, later, timed
+from spark_sink.warehouse.protocol import Name
+from wire.records import WIRE_VERSION
+from wire.table_version import VersionKey
 
 _GROUP: Final = (
     "topic",
@@ -63,7 +64,7 @@ _OPS: Final = ("c", "u", "d", "r", "t")
 _COUNTED: Final = {
     **{f"op_{op}": f"op = '{op}'" for op in _OPS},
     "bad": "reason IS NOT NULL",
-    "alien": f"wire <> {NUMBER}",
+    "alien": f"wire <> {WIRE_VERSION}",
     "foreign": "format IS NOT NULL",
     "partial": "partial",
     "routed": "routed",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from spark_sink.wire.printable import printed
+from wire.text import printed
 
 
 def describe(session: SparkSession, text: str) -> None:

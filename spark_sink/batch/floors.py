@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.ddl.following import Ddl
 from spark_sink.source.schemas import TableVersion
+from spark_sink.text.names import FLOORS
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.wire.names import FLOORS
 
 _log = logging.getLogger(__name__)
 _NONE = (-1, -1)

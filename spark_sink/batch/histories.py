@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.compact import once, standing
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.merging import few, local
+from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import TableVersion
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.history import history_shape
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_rules import TableRules
-from spark_sink.wire.envelope import of_table
-from spark_sink.wire.names import quoted
 
 
 @dataclass(slots=True, kw_only=True)

@@ -19,12 +19,13 @@ from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.stages import FOLD, MERGE, Stages
 from spark_sink.batch.unusable import MOST, at_of
 from spark_sink.errors import MalformedRecord, UnsupportedPartialImage
+from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import TableVersion
+from spark_sink.spark.error_mapping import place, refused_record
 from spark_sink.warehouse.columns import values_changed
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.protocol import Tables
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.envelope import of_table, place, refused_record
 
 _ROWS: Final = 20_000
 _BYTES: Final = 16 * 1024 * 1024

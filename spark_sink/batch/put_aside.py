@@ -30,13 +30,14 @@ from spark_sink.errors import (
     UnusableLimitReached,
 )
 from spark_sink.metrics import Metrics
+from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, any_of, is_within, spanned
+from spark_sink.spark.error_mapping import place
+from spark_sink.text.names import argument
 from spark_sink.warehouse.letters import COLUMNS, HOUR_MS
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import DeadLetters, Name
-from spark_sink.wire.envelope import of_table, place
-from spark_sink.wire.names import argument
 
 _log = logging.getLogger(__name__)
 _OF_NO_TABLE: Final = "(database IS NULL OR `table` IS NULL)"

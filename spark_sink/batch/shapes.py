@@ -19,12 +19,12 @@ from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.batch.floors import floors_of
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.integrity import refuse_taken
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Standing, Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import quoted
 
 _log = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from spark_sink.errors import CheckpointShared, WarehouseShared
+from spark_sink.text.names import SINKS
 from spark_sink.warehouse.protocol import Notes
-from spark_sink.wire.names import SINKS
 
 _log = logging.getLogger(__name__)
 SECONDS_BETWEEN_BEATS: Final = 3.0

@@ -48,7 +48,9 @@ from spark_sink.jobs.load.sources import before_sql, check_records, check_rows
 from spark_sink.jobs.load.state import Loaded
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, any_of, spanned
-from spark_sink.source.schemas import TableVersion, VersionKey
+from spark_sink.source.schemas import TableVersion
+from spark_sink.spark.error_mapping import place
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.columns import Traced, converted, nulled, values_changed
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
@@ -57,8 +59,7 @@ from spark_sink.warehouse.moves import below_sql
 from spark_sink.warehouse.protocol import Name, Tables
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request
-from spark_sink.wire.envelope import place
-from spark_sink.wire.names import literal, quoted
+from wire.table_version import VersionKey
 
 _log = logging.getLogger(__name__)
 OF_VERSIONS = (ReservedName, ColumnClash, UnsupportedType, UnsupportedName, ForeignRecords)

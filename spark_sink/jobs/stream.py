@@ -53,6 +53,15 @@ from spark_sink.spark.files import Files
 from spark_sink.spark.lost_executors import again_if_lost
 from spark_sink.spark.session import pace
 from spark_sink.spark.store_faults import make_folder
+from spark_sink.text.names import (
+    FOREIGN,
+    MAINTAINED,
+    ORIGIN,
+    SOURCES,
+    TOPICS,
+    UNMAINTAINED,
+    of_sink,
+)
 from spark_sink.views.recent.follower import Follower, divides_nothing
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.ledger import (
@@ -68,16 +77,7 @@ from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.topic_ids import TopicIds
 from spark_sink.warehouse.waiting_tables import Waits
-from spark_sink.wire.names import (
-    FOREIGN,
-    MAINTAINED,
-    ORIGIN,
-    SOURCES,
-    TOPICS,
-    UNMAINTAINED,
-    ddl_pattern,
-    of_sink,
-)
+from wire.topics import ddl_pattern
 
 _log = logging.getLogger(__name__)
 _SECONDS_FOR_LAST_BATCH: Final = 5.0

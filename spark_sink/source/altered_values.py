@@ -33,7 +33,7 @@ from spark_sink.source.altered_kinds import (
 )
 from spark_sink.source.altered_numbers import from_approximate, from_bits, from_number, number
 from spark_sink.source.mysql_types import reading
-from spark_sink.wire.names import literal
+from spark_sink.text.names import literal
 
 _WORDS: Final = (*CHARS, *TEXTS, *LABELS, "json", "time")
 _SHAPES: Final = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.errors import ClaimLost
-from spark_sink.wire.envelope import CLAIM, FIELDS, IMAGE, JSON_OPTIONS, MISFIT, poison_sql
+from spark_sink.source.envelope import CLAIM, FIELDS, IMAGE, JSON_OPTIONS, MISFIT
+from spark_sink.spark.error_mapping import poison_sql
 
 _PARTS_OF_A_NAME: Final = 3
 """The last parts of a location are the name in its store: topic, day, SHA-256."""

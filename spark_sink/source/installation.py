@@ -21,7 +21,8 @@ from typing import Final
 
 from spark_sink.errors import ForeignTopic, KafkaUnreachable
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.wire.names import literal, schemas_topic
+from spark_sink.text.names import literal
+from wire.topics import installations, merged_topic, schemas_topic
 
 _PAUSE: Final = 0.1
 _SECONDS: Final = 90.0
@@ -128,8 +129,7 @@ def named(values: Iterable[str], prefix: str) -> frozenset[str]:
             topic = body["topic"]
         except (ValueError, KeyError, TypeError):
             return frozenset()
-        share = f"{prefix}.__shard.{body.get('destination')}."
-        found.add(f"{prefix}.{topic.removeprefix(share)}" if topic.startswith(share) else topic)
+        found.add(merged_topic(prefix, str(body.get("destination")), topic))
     return frozenset(found)
 
 
@@ -148,12 +148,6 @@ def tables_of(
             logical = (str(stated[0]), str(stated[1])) if stated else None
             found.setdefault((body["database"], body["table"]), set()).add(logical)
     return found
-
-
-def installations(names: Collection[str]) -> set[str]:
-    """The prefixes of all installations in Kafka, by the names of its topics."""
-    ends = (".__schemas", ".__journal")
-    return {name.removesuffix(end) for name in names for end in ends if name.endswith(end)}
 
 
 def _texts(topics: Iterable[str]) -> str:

@@ -22,7 +22,15 @@ from spark_sink.source.client import options, range_options, read_ahead, unreach
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.java import java_class
 from spark_sink.spark.pace import MANY, for_many_rows
-from spark_sink.wire.names import ddl_pattern, schemas_topic, topic_pattern, transactions_topics
+from wire.topics import (
+    ddl_pattern,
+    exact_pattern,
+    installations,
+    row_pattern,
+    schemas_topic,
+    shard_topics,
+    transactions_pattern,
+)
 
 _ENOUGH_TO_MERGE = 20_000
 _WINDOW = 100
@@ -68,23 +76,18 @@ def _held_back(settings: Settings) -> dict[str, str]:
 
 def recent_pattern(settings: Settings) -> str:
     """The Java regular expression of all row, schemas, transactions and DDL topics."""
-    return f"{_with_ddl(settings)}|{_exactly(schemas_topic(settings.prefix))}"
+    return f"{_with_ddl(settings)}|{exact_pattern(schemas_topic(settings.prefix))}"
 
 
 def _with_transactions(settings: Settings) -> str:
     """The Java regular expression of the row topics and the transactions topics."""
-    return f"(?:{pattern(settings)})|(?:{transactions_topics(settings.prefix)})"
+    return f"(?:{pattern(settings)})|(?:{transactions_pattern(settings.prefix)})"
 
 
 def _with_ddl(settings: Settings) -> str:
     """The same with the DDL topics."""
     ddl = ddl_pattern(settings.prefix, exclude=settings.exclude)
     return f"{_with_transactions(settings)}|(?:{ddl})"
-
-
-def _exactly(topic: str) -> str:
-    """The Java regular expression of one topic."""
-    return "^" + topic.replace(".", r"\.") + "$"
 
 
 def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
@@ -101,15 +104,12 @@ def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
 
 def pattern(settings: Settings) -> str:
     """The Java regular expression that the stream subscribes to."""
-    return topic_pattern(settings.prefix, include=settings.include, exclude=settings.exclude)
+    return row_pattern(settings.prefix, include=settings.include, exclude=settings.exclude)
 
 
 def no_topics(settings: Settings, names: Collection[str]) -> NoTopics:
     """The error that none of the names in Kafka matches, with the prefixes that are there."""
-    prefixes = sorted(
-        name.removesuffix(".__schemas") for name in names if name.endswith(".__schemas")
-    )
-    there = ", ".join(prefixes[:10]) or "none"
+    there = ", ".join(sorted(installations(names))[:10]) or "none"
     return NoTopics(
         f"prefix {settings.prefix!r}, pattern {pattern(settings)}",
         advice=f"Check prefix, include and exclude; the prefixes in Kafka: {there}",
@@ -178,7 +178,7 @@ class KafkaTopics:
     ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         """(earliest, latest committed) offsets of one topic, whatever it has; empty without it."""
         with self.admin() as kafka:
-            return kafka.ranges(_exactly(topic))
+            return kafka.ranges(exact_pattern(topic))
 
     def ids(self, topics: Collection[str]) -> dict[str, str]:
         """Kafka's ids of topics."""
@@ -192,21 +192,21 @@ class KafkaTopics:
 
     def schemas_end(self, *, is_decided: bool = True) -> dict[tuple[str, int], int]:
         """The end of the schemas topic; without `is_decided`, of what is not committed yet too."""
-        topic = _exactly(schemas_topic(self._settings.prefix))
+        topic = exact_pattern(schemas_topic(self._settings.prefix))
         with self.admin() as kafka:
             return kafka.ends(topic) if is_decided else kafka.written(topic)
 
     def markers_end(self) -> dict[tuple[str, int], int]:
         """The committed ends of the transactions topics; empty without any."""
         with self.admin() as kafka:
-            return kafka.ends(transactions_topics(self._settings.prefix))
+            return kafka.ends(transactions_pattern(self._settings.prefix))
 
     def reach(self, *, ddl: bool = False) -> dict[tuple[str, int], int] | None:
         """The ends of all row and transactions topics, of undecided records too; with `ddl`, of DDL topics too.
 
         None if a merge of several masters writes row topics: it publishes a transaction's rows one by one.
         """
-        shards = f"{self._settings.prefix}.__shard."
+        shards = shard_topics(self._settings.prefix)
         with self.admin() as kafka:
             if any(name.startswith(shards) for name in kafka.topics()):
                 return None
@@ -220,7 +220,7 @@ class KafkaTopics:
         if not left:
             return values
         with self.admin() as kafka:
-            earliest = kafka.ranges(transactions_topics(self._settings.prefix))[0]
+            earliest = kafka.ranges(transactions_pattern(self._settings.prefix))[0]
         while left:
             # Aborted records and the ends of Kafka transactions have offsets, but no value.
             start = {at: max(earliest.get(at, 0), end - window) for at, end in left.items()}

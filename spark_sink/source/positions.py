@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_sink.source.offsets import Offsets
-from spark_sink.wire.names import literal
+from spark_sink.text.names import literal
 
 At = tuple[str, int, int]
 """Topic, partition and offset."""

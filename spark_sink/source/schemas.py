@@ -22,39 +22,11 @@ from spark_sink.errors import (
 )
 from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.mysql_types import Reading, reading
-
-BOOKKEEPING = (
-    ("__destination", "string"),
-    ("__epoch", "bigint"),
-    ("__seq", "bigint"),
-    ("__deleted", "boolean"),
-    ("__schema", "int"),
-    ("__ts_ms", "bigint"),
-    ("__unrepresentable", "map<string,string>"),
-)
-DELTA_COLUMN = ("__delta", "int")
-SOURCE_COLUMNS = (("__source_database", "string"), ("__source_table", "string"))
-"""Only in a table that mapped tables fill; NULL in a row from a source table of the table's own name."""
-HISTORY_COLUMNS = (("__op", "string"), ("__absent", "array<string>"))
-"""Only in a history: the operation, and the columns that the image lacks."""
-OWN_COLUMNS = frozenset(
-    name for name, _ in (*BOOKKEEPING, DELTA_COLUMN, *SOURCE_COLUMNS, *HISTORY_COLUMNS)
-)
-"""The names that no column of a source may have."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class VersionKey:
-    """Which table version: the key of the schemas topic."""
-
-    destination: str
-    database: str
-    table: str
-    version: int
-
-    def __str__(self) -> str:
-        """As an error names it."""
-        return f"{self.database}.{self.table} version {self.version} of {self.destination}"
+from wire.records import WIRE_VERSION
+from wire.table_version import Column as PublishedColumn
+from wire.table_version import Definition, VersionKey
+from wire.topics import published_topic
+from wire.warehouse import OWN_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,36 +117,34 @@ def parse_version(value: str) -> TableVersion:
     try:
         # A float keeps the text that the worker wrote.
         body = json.loads(value, parse_float=str)
-        key = VersionKey(body["destination"], body["database"], body["table"], body["version"])
-        wire, primary_key = body["wire"], tuple(body["primary_key"])
+        key, wire, definition = VersionKey.of(body), body["wire"], Definition.from_json(body)
         masked = dict(body.get("mapping", {}).get("masked", {}))
-        columns = [(str(c["name"]), str(c["type"])) for c in body["columns"]]
-        more = [
-            {
-                "id": c.get("id"),
-                "initial": _initial(c.get("initial")),
-                "comment": str(c.get("comment") or ""),
-                "column_type": str(c.get("column_type") or ""),
-                "charset": str(c.get("charset") or ""),
-                "nullable": bool(c.get("nullable", True)),
-            }
-            for c in body["columns"]
-        ]
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
-    if wire != 1:
+    if wire != WIRE_VERSION:
         raise UnsupportedWire(f"{key} has wire {wire}")
-    _check_names([name for name, _ in columns], primary_key, key)
+    _check_names([one.name for one in definition.columns], definition.primary_key, key)
     return TableVersion(
         key=key,
-        columns=tuple(
-            Column(name, kind, _reading(name, kind, key), **traced)
-            for (name, kind), traced in zip(columns, more, strict=True)
-        ),
-        primary_key=primary_key,
-        comment=str(body.get("comment") or ""),
+        columns=tuple(_column(one, key) for one in definition.columns),
+        primary_key=definition.primary_key,
+        comment=definition.comment or "",
         hidden=frozenset(name for name, action in masked.items() if action == "drop"),
         topic=_topic_of(body),
+    )
+
+
+def _column(one: PublishedColumn, key: VersionKey) -> Column:
+    return Column(
+        one.name,
+        one.type,
+        _reading(one.name, one.type, key),
+        id=one.id,
+        initial=_initial(one.initial),
+        comment=one.comment or "",
+        column_type=one.column_type or "",
+        charset=one.charset or "",
+        nullable=one.nullable,
     )
 
 
@@ -275,8 +245,7 @@ class SchemaBook:
 
 def _key_of(value: str) -> VersionKey:
     try:
-        body = json.loads(value)
-        return VersionKey(body["destination"], body["database"], body["table"], body["version"])
+        return VersionKey.of(json.loads(value))
     except (ValueError, KeyError, TypeError) as fault:
         raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
 
@@ -285,8 +254,7 @@ _RENAME = "Rename {} at the source, or by column_actions in the mapping"
 
 
 def _topic_of(body: Mapping[str, Any]) -> str:
-    share = f".__shard.{body['destination']}."
-    return str(body.get("topic") or "").replace(share, ".", 1)
+    return published_topic(body["destination"], str(body.get("topic") or ""))
 
 
 def _reading(name: str, kind: str, key: VersionKey) -> Reading:

@@ -1,4 +1,4 @@
-"""Which named error a failure of Spark, Delta or Kafka is."""
+"""Which named error a failure of Spark, Delta or Kafka is, and which record it was that stopped a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from spark_sink.errors import (
     SparkFailed,
     WarehouseUnusable,
 )
-from spark_sink.wire.envelope import refused_record
 
 _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
     (
@@ -44,6 +43,28 @@ _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
         "Check the catalog that the settings name, then start the sink again",
     ),
 )
+
+_MARK: Final = "aqueduct-poison"
+
+
+def poison_sql(reason: str) -> str:
+    """A Spark expression that stops the job and names the record it is evaluated on."""
+    return f"raise_error(concat_ws('|', '{_MARK}', topic, partition, offset, {reason}, '{_MARK}'))"
+
+
+def refused_record(message: str) -> str | None:
+    """Which record stopped a job, from the job's error message."""
+    parts = message.split(_MARK + "|", 1)
+    if len(parts) == 1:
+        return None
+    topic, partition, offset, reason = parts[1].split("|" + _MARK, 1)[0].split("|", 3)
+    return place(topic, partition, offset, reason)
+
+
+def place(topic: str, partition: int | str, offset: int | str, reason: str = "") -> str:
+    """The position of a record, as errors print it."""
+    where = f"topic {topic}, partition {partition}, offset {offset}"
+    return f"{where}: {reason}" if reason else where
 
 
 def named(failure: Exception) -> SinkError:

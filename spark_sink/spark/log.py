@@ -14,9 +14,8 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 
 from spark_sink.settings.model import Log
-from spark_sink.wire.printable import printed
-from spark_sink.wire.secrets import hidden
-from spark_sink.wire.tracebacks import traceback_text
+from spark_sink.text.secrets import hidden
+from wire.text import printed, traceback_text
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 # They write tracebacks of errors that the sink reports itself, in one line.

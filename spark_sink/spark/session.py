@@ -25,7 +25,7 @@ from spark_sink.settings.model import Settings
 from spark_sink.settings.required_conf import required
 from spark_sink.spark import class_archive
 from spark_sink.spark.pace import FEW_ROWS, Pace
-from spark_sink.wire.secrets import is_secret
+from spark_sink.text.secrets import is_secret
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from spark_sink.text.names import COLUMNS, argument, quoted
 from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, Notes, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES
-from spark_sink.wire.names import COLUMNS, argument, folder, quoted
+from wire.warehouse import folder
 
 
 def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:

@@ -22,13 +22,14 @@ from spark_sink.source.lineage import (
     placed,
     steps,
 )
-from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion, VersionKey
+from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
+from spark_sink.text.names import argument, literal, quoted
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.moves import Name, Place
 from spark_sink.warehouse.shape import Entry, Followed, Shape, shaped
 from spark_sink.warehouse.stays import known_stays, numbered, with_versions
-from spark_sink.wire.names import argument, literal, quoted
+from wire.table_version import VersionKey
 
 _ASIDE = "__unrepresentable"
 _ALL = 2**31 - 1

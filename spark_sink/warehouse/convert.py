@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from spark_sink.errors import KeyChanged, TypeConflict
-from spark_sink.source.mysql_types import widened
-from spark_sink.source.schemas import SOURCE_COLUMNS, TableVersion
+from spark_sink.source.schemas import TableVersion
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.identity import source_parts
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import literal, quoted
+from wire.warehouse import SOURCE_COLUMNS, widened
 
 _ZONED: Final = {("timestamp_ntz", "timestamp"), ("timestamp", "timestamp_ntz")}
 _ASIDE: Final = "__unrepresentable"

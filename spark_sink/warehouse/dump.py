@@ -16,11 +16,11 @@ from typing import Any, Final, TextIO
 
 from pyspark.sql import DataFrame
 
+from spark_sink.text.names import ORIGIN, quoted
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import ORIGIN, quoted
 
 FORMAT: Final = 2
 _BOOKKEEPING: Final = {

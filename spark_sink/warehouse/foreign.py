@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from spark_sink.text.names import CHANGED_ELSEWHERE, argument
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Notes, Warehouse
-from spark_sink.wire.names import CHANGED_ELSEWHERE, argument, folder
-from spark_sink.wire.times import utc
+from wire.text import utc_seconds
+from wire.warehouse import folder
 
 _KEPT: Final = 20
 _NONE: Final = '{"version":1,"commits":[]}'
@@ -39,7 +40,10 @@ def foreign_lines(warehouse: Warehouse[Any]) -> Iterator[tuple[Name, str]]:
         if _file(name) in there and (found := _noted(warehouse.notes, name)):
             version, operation, at_ms = found[-1]
             more = f", and {len(found) - 1} more before" if len(found) > 1 else ""
-            yield name, f"{described(operation, version)} ({utc(at_ms)}{more}); {advice(name)}"
+            yield (
+                name,
+                f"{described(operation, version)} ({utc_seconds(at_ms)}{more}); {advice(name)}",
+            )
 
 
 def described(operation: str, version: int) -> str:

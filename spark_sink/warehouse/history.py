@@ -13,11 +13,11 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import UnknownTable
-from spark_sink.source.mysql_types import widened
 from spark_sink.source.schemas import TableVersion
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape, needs_mapping
+from wire.warehouse import widened
 
 
 def history(

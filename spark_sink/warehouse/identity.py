@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import literal, quoted
+from wire.warehouse import SOURCE_COLUMNS
 
 SOURCES: Final = ("__destination", *(name for name, _ in SOURCE_COLUMNS))
 """The columns that identify the source of a row."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.identity import SOURCES
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import quoted
+from wire.warehouse import SOURCE_COLUMNS
 
 _SOURCES_OF = tuple(f"{name}_of" for name in SOURCES)
 

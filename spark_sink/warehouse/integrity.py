@@ -27,6 +27,7 @@ from spark_sink.errors import (
 )
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import side_by_side
+from spark_sink.text.names import PUT_BACK, SINKS, action, argument
 from spark_sink.warehouse.foreign import advice, described, note_foreign
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Commit, Milestone
@@ -36,7 +37,6 @@ from spark_sink.warehouse.sql.commits import again, replaced
 from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import LOADED, WaitState
-from spark_sink.wire.names import PUT_BACK, SINKS, action, argument
 
 _log = logging.getLogger(__name__)
 _MARKERS: Final = "markers"

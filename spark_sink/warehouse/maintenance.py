@@ -34,12 +34,12 @@ from pyspark.errors import PySparkException
 from spark_sink.errors import SinkError
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
+from spark_sink.text.names import MAINTAINED, UNMAINTAINED
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.steady_clock import SteadyClock
-from spark_sink.wire.names import MAINTAINED, UNMAINTAINED
 
 _FAULTS = (SinkError, PySparkException, Py4JError, OSError)
 _log = logging.getLogger(__name__)

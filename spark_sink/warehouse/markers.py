@@ -9,10 +9,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.identity import NEWER, same_key
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import quoted
 
 
 def markers_of(warehouse: Warehouse[DataFrame], name: Name, shape: Shape) -> DataFrame | None:

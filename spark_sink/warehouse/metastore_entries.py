@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.text.names import full, literal, quoted
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import full, literal, quoted
+from wire.warehouse import SOURCE_COLUMNS
 
 _LONGEST: Final = 110
 """Hive takes 128 characters; a hash and the text around a database's name need the rest."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
+from spark_sink.text.names import literal
 from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.wire.names import literal
 
 Name = tuple[str, str]
 Place = tuple[int, int]

@@ -18,6 +18,7 @@ from spark_sink.errors import ForeignWarehouse
 from spark_sink.settings.model import Metastore
 from spark_sink.spark.files import Files
 from spark_sink.spark.store_faults import unusable
+from spark_sink.text.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
 from spark_sink.warehouse.delta.hive import HiveMetastore
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.iceberg.catalog import NAME, kind
@@ -25,7 +26,6 @@ from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS
-from spark_sink.wire.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
 
 Format = Literal["delta", "iceberg"]
 _SIGNS: Final = frozenset({LEDGER, FLOORS, ORIGIN, RECENT, WAITS})

@@ -11,15 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import KeyChanged, TypeConflict
-from spark_sink.source.mysql_types import widened
-from spark_sink.source.schemas import (
-    BOOKKEEPING,
-    DELTA_COLUMN,
-    HISTORY_COLUMNS,
-    SOURCE_COLUMNS,
-    TableVersion,
-)
-from spark_sink.wire.names import action
+from spark_sink.source.schemas import TableVersion
+from spark_sink.text.names import action
+from wire.warehouse import BOOKKEEPING, DELTA_COLUMN, HISTORY_COLUMNS, SOURCE_COLUMNS, widened
 
 # Parquet takes these names as they are; Delta must map all others.
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")

@@ -27,8 +27,8 @@ from spark_sink.errors import (
 )
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.lost_executors import is_loss
+from spark_sink.text.names import argument
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.wire.names import argument
 
 _log = logging.getLogger(__name__)
 FAILURES: Final = (PySparkException, Py4JJavaError)

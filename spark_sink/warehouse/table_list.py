@@ -18,7 +18,7 @@ from spark_sink.errors import SinkError
 from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import Waits
-from spark_sink.wire.times import utc
+from wire.text import utc_seconds
 
 _THREADS: Final = 4
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -105,7 +105,7 @@ def _words(table: Listed) -> Iterator[str]:
     yield f"files={table['files']}"
     yield f"size={_size(table['bytes'])}"
     for word, member in (("newest", "newest_commit_ms"), ("last_batch", "last_batch_ms")):
-        yield f"{word}={'unknown' if table[member] is None else utc(table[member])}"
+        yield f"{word}={'unknown' if table[member] is None else utc_seconds(table[member])}"
     yield f"sources={','.join(table['destinations']) or 'unknown'}"
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from spark_sink.spark.error_mapping import place
+from spark_sink.text.names import FOREIGN, UNMAINTAINED, argument, of_sink
 from spark_sink.warehouse.column_notes import column_lines
 from spark_sink.warehouse.foreign import foreign_lines
 from spark_sink.warehouse.foreign_topics import refused_topics
@@ -20,9 +22,7 @@ from spark_sink.warehouse.letters import HOUR_MS, Letter
 from spark_sink.warehouse.maintenance import faults_of
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
-from spark_sink.wire.envelope import place
-from spark_sink.wire.names import FOREIGN, UNMAINTAINED, argument, of_sink
-from spark_sink.wire.times import utc
+from wire.text import utc_seconds
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
@@ -90,7 +90,7 @@ def _letter(one: Letter) -> str:
         else f"{one.database}.{one.table}"
     )
     where = place(one.topic, one.partition, one.offset, f"{one.error}: {one.reason}")
-    return f"{utc(one.at_ms)} {table}: {where}"
+    return f"{utc_seconds(one.at_ms)} {table}: {where}"
 
 
 def shown(rows: DataFrame, limit: int) -> list[str]:
@@ -108,7 +108,7 @@ def _table(
     state = _STATES.get(held.kind, "APPLIED") if held is not None else "APPLIED"
     yield f"{'.'.join(name)}: {state}"
     if held is not None and held.waits:
-        yield f"  since: {utc(held.since_ms)}"
+        yield f"  since: {utc_seconds(held.since_ms)}"
     if held is not None and held.error:
         yield f"  reason: {held.error}: {held.reason}"
         yield f"  action: {held.action}"
@@ -121,4 +121,4 @@ def _table(
 
 
 def _batch(last: LastBatch) -> str:
-    return f"{utc(last.applied_at_ms)}, number {last.batch_id}, {last.records} records"
+    return f"{utc_seconds(last.applied_at_ms)}, number {last.batch_id}, {last.records} records"

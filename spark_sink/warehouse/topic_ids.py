@@ -19,10 +19,10 @@ from typing import Final, Protocol
 
 from spark_sink.errors import ChangesLost, DataLost, ForeignTable, TableError, TopicReplaced
 from spark_sink.source.offsets import Offsets
+from spark_sink.text.names import TOPICS, argument
 from spark_sink.warehouse.protocol import Name, Notes
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
-from spark_sink.wire.names import TOPICS, argument
 
 _log = logging.getLogger(__name__)
 _VERSION: Final = 1

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from spark_sink.errors import TableError, TablesWaiting
+from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place
+from spark_sink.text.names import action, literal
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name, WaitLog
-from spark_sink.wire.envelope import of_table
-from spark_sink.wire.names import action, literal
 
 WAITING: Final = "waiting"
 RELOADING: Final = "reloading"

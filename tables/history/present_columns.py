@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tables.rules.table_version import Definition
+from wire.table_version import Definition
 
 Name = tuple[str, str]
 """Database and table."""

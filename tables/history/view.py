@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from connectors.errors import printed
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from tables.history.position import HistoryPosition, PositionQuery, reached
 from tables.history.record import Dropped, Known, TableState, Unresolved
+from wire.text import printed
 
 # Versions of many keys, each in force from a step of the history on.
 #

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from tests.architecture.tree import Module
 
 LAYERS: Mapping[str, frozenset[str]] = {
-    "connectors": frozenset({"connectors"}),
-    "tables": frozenset({"connectors", "tables"}),
-    "app": frozenset({"connectors", "tables", "app", "aqueduct_client"}),
-    "spark_sink": frozenset({"spark_sink"}),
-    "aqueduct_client": frozenset({"aqueduct_client"}),
+    "wire": frozenset({"wire"}),
+    "connectors": frozenset({"wire", "connectors"}),
+    "tables": frozenset({"wire", "connectors", "tables"}),
+    "app": frozenset({"wire", "connectors", "tables", "app", "aqueduct_client"}),
+    "spark_sink": frozenset({"wire", "spark_sink"}),
+    "aqueduct_client": frozenset({"wire", "aqueduct_client"}),
 }
 """The project's packages that each package may import; devstack, demo, bench and tests may import all."""
 
@@ -40,16 +41,16 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
         "operator": "settings migrate audit worker",
     },
     "spark_sink": {
-        "wire": "",
-        "errors": "wire",
-        "settings": "wire errors",
-        "spark": "wire errors settings",
-        "source": "wire errors settings spark",
+        "text": "",
+        "errors": "text",
+        "settings": "text errors",
+        "spark": "text errors settings",
+        "source": "text errors settings spark",
         "metrics": "settings source",
-        "warehouse": "wire errors settings spark source",
-        "batch": "wire errors settings spark source metrics warehouse",
-        "views": "wire errors settings spark source metrics warehouse batch",
-        "jobs": "wire errors settings spark source metrics warehouse batch views",
+        "warehouse": "text errors settings spark source",
+        "batch": "text errors settings spark source metrics warehouse",
+        "views": "text errors settings spark source metrics warehouse batch",
+        "jobs": "text errors settings spark source metrics warehouse batch views",
     },
 }
 """The rooms of a package, each with the others that it may import; the entries beside them may import all.

@@ -10,7 +10,7 @@ from tests.architecture.commands import Options, unknown_commands
 from tests.architecture.literals import texts
 from tests.architecture.tree import File, files, modules
 
-PRODUCT = ("app/", "aqueduct_client/", "connectors/", "spark_sink/", "tables/")
+PRODUCT = ("app/", "aqueduct_client/", "connectors/", "spark_sink/", "tables/", "wire/")
 PAST = {"CHANGELOG.md"}
 """It has commands of earlier versions."""
 

@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.tree import Module, module_from, modules
 
 WORKER, SINK = "connectors/mysql/server/facts.py", "spark_sink/jobs/load/server.py"
-_PRODUCT = ("aqueduct_client/", "app/", "connectors/", "spark_sink/", "tables/")
+_PRODUCT = ("aqueduct_client/", "app/", "connectors/", "spark_sink/", "tables/", "wire/")
 _OPENERS = {"connect", "Connect", "Connection"}
 _DRIVERS = {"pymysql", "pymysql.connections"}
 _URLS = ("jdbc:mysql:", "jdbc:mariadb:", "sessionVariables")

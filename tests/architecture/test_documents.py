@@ -25,7 +25,7 @@ NAMES_OF_FAULTS = {"docs/reliability.md"}
 NO_SETTINGS = {"mapping.yaml", "mysql.heartbeat"}
 """A file and a table whose names begin as a setting's."""
 _FIELD = re.compile(r"`(?:source\.)?([a-z_]+)`")
-PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/", "aqueduct_client/")
+PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/", "aqueduct_client/", "wire/")
 
 
 def documents() -> list[File]:

@@ -116,6 +116,15 @@ def test_the_client_that_imports_the_worker_or_the_sink_is_found(package: str) -
     assert list(layer_breaches([planted])) == [f"aqueduct_client/wrong.py imports {package}"]
 
 
+@pytest.mark.parametrize("module", ["connectors.errors", "spark_sink", "aqueduct_client", "orjson"])
+def test_the_wire_contract_that_imports_more_than_the_standard_library_is_found(
+    module: str,
+) -> None:
+    planted = [module_from("wire/wrong.py", f"import {module}\n")]
+    found = [*layer_breaches(planted), *homeless(planted)]
+    assert found == [f"wire/wrong.py imports {module.partition('.')[0]}"]
+
+
 def test_an_import_within_a_function_is_found_too() -> None:
     planted = module_from(
         "tables/wrong.py", "def f() -> None:\n    import app.worker.destination.retry_policy\n"
@@ -124,7 +133,7 @@ def test_an_import_within_a_function_is_found_too() -> None:
 
 
 def test_the_sink_that_imports_a_connector_is_found() -> None:
-    planted = module_from("spark_sink/wrong.py", "from connectors import wire\n")
+    planted = module_from("spark_sink/wrong.py", "from connectors import secret\n")
     assert list(layer_breaches([planted])) == ["spark_sink/wrong.py imports connectors"]
 
 
@@ -148,7 +157,7 @@ def test_demo_devstack_and_tests_may_import_all() -> None:
         module_from(
             "demo/fine.py", "import app.worker.destination.retry_policy, spark_sink, pyspark\n"
         ),
-        module_from("tests/fine.py", "import connectors.wire, kazoo\n"),
+        module_from("tests/fine.py", "import connectors.secret, kazoo\n"),
     ]
     assert [*layer_breaches(planted), *homeless(planted)] == []
 

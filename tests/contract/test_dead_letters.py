@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import functions as f
 
 from spark_sink.source.positions import At
+from spark_sink.text.names import LETTERS
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.warehouse import letters as letters_of
 from spark_sink.warehouse.letters import COLUMNS, Letter
@@ -21,7 +22,6 @@ from spark_sink.warehouse.memory import MemoryLetters
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import DeadLetters
 from spark_sink.warehouse.sql.letters import TableLetters
-from spark_sink.wire.names import LETTERS
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 
 __all__ = ["spark"]

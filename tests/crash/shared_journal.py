@@ -22,13 +22,13 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app.__main__ import main
 from connectors.kafka.producer import TransactionalProducer
-from connectors.wire import journal_topic
 from devstack import Stack
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import cursor_key, partition_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.integration.process.test_shared import Rows, judge
+from wire.topics import journal_topic
 
 BOTH = ("shop", "orders")
 PARTITION = partition_of("shop", 4)

@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from spark_sink import __main__ as command
 from spark_sink.jobs import stream
+from spark_sink.text.names import LEDGER
 from spark_sink.warehouse import maintenance, opening
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.iceberg.catalog import IcebergTable
 from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable
-from spark_sink.wire.names import LEDGER
 from tests.crash import sink_steps
 from tests.unit.spark_sink.conftest import FORMAT
 

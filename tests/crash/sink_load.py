@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from spark_sink.wire.envelope import NEW_KEY, OLD_KEY
 from tests.unit.spark_sink.batch.ddl.statements import record, renames, table
 from tests.unit.spark_sink.history import Change, Image, schema
+from wire.records import HEADER_NEW_KEY, HEADER_OLD_KEY
 
 PARTITIONS: Final = 2
 KEYED: Final = ("a", "b", "c", "d")
@@ -293,10 +293,10 @@ class Source:
         lacks = [one for one in held.names if one != "id" and one not in new]
         more = {"absent": lacks} if is_partial and lacks else None
         of = {"id": key} if is_partial else before
-        self._change(name, "d", before=of, headers=(NEW_KEY,), more=more)
+        self._change(name, "d", before=of, headers=(HEADER_NEW_KEY,), more=more)
         self._tombstone(name, key)
         image = {"id": to} | new if is_partial else held.rows[to]
-        self._change(name, "c", after=image, headers=(OLD_KEY,), more=more)
+        self._change(name, "c", after=image, headers=(HEADER_OLD_KEY,), more=more)
 
     def _partial(self) -> None:
         """An update with MINIMAL images."""

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from spark_sink.jobs.stream import Sink
+from spark_sink.text.names import MOVED, MOVING, RELOAD
 from spark_sink.warehouse.coverage import Coverage
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
@@ -27,7 +28,6 @@ from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
-from spark_sink.wire.names import MOVED, MOVING, RELOAD
 from tests.unit.spark_sink.conftest import FORMAT
 
 Come = Callable[[], None]

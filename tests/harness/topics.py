@@ -11,10 +11,10 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.wire import ddl_topic
 from devstack import Stack
 from devstack import topics as consumed
 from tables.rules.routes.routes import Routes
+from wire.topics import ddl_topic
 
 
 @dataclass(frozen=True, slots=True)

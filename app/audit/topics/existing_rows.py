@@ -24,11 +24,11 @@ from app.audit.verdict import FaultKind, Finding, Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.scratch_file import scratch
-from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, TRUNCATE, change_key
-from tables.history.impact.impact import TRUNCATE_OMITTED
 from tables.history.present_columns import Described
 from tables.rules.routes.routes import Route
 from tables.state.snapshots.table_snapshot import TableSnapshot
+from wire.changes import REPLACED, SNAPSHOT, change_key, reading_of
+from wire.records import HEADER_CHANGE_ID, TRUNCATE_OMITTED
 
 _BATCH = 5000
 _TABLES = """
@@ -36,10 +36,6 @@ CREATE TABLE entry (t INTEGER NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL,
   version INTEGER NOT NULL, op TEXT NOT NULL, images BLOB NOT NULL, at BLOB NOT NULL);
 """
 _PARTITION = re.compile(r"\bPARTITION", re.IGNORECASE)
-_READ = f"{SNAPSHOT}:"
-"""The beginning of the id of what a reading has published."""
-_REPLACED = f"{TRUNCATE}:{SNAPSHOT}:"
-"""That of the deletes of the rows that a reading replaces, which the source may have."""
 _NO_KEY = (
     "existing rows of tables without a key, or whose mapping has another or leaves out changes"
 )
@@ -97,7 +93,7 @@ class ExistingRows:
         change_id = dict(record.headers)[HEADER_CHANGE_ID].decode()
         name = (source["db"], source["table"])
         reading = reading_of(change_id)
-        if (reading is None and name not in self._tables) or change_id.startswith(_REPLACED):
+        if (reading is None and name not in self._tables) or change_id.startswith(REPLACED):
             return
         table = self._table(name)
         if value["op"] == "t":
@@ -278,7 +274,7 @@ class ExistingRows:
             "SELECT * FROM entry WHERE t = ? AND key IN (SELECT key FROM entry WHERE t = ? AND "
             "substr(change_id, 1, ?) = ?) ORDER BY key, seq, rowid"
         )
-        found = self._db.execute(query, (table.t, table.t, len(_READ), _READ))
+        found = self._db.execute(query, (table.t, table.t, len(SNAPSHOT), SNAPSHOT))
         for _, rows in groupby(found, key=lambda row: row[1]):
             yield [_entry(row) for row in rows]
 
@@ -309,17 +305,6 @@ def _images_fault(value: Mapping[str, Any], version: Described) -> str | None:
         if value.get("absent", []) != [name for name in version.columns if name not in wanted]:
             return "it does not name the columns that its row's key lacks"
     return "its columns are not the table's" if list(value[one]) != wanted else None
-
-
-def reading_of(change_id: str) -> tuple[str, int] | None:
-    """The reading that returned a row, and the number of its chunk, by the row's id; None for a change.
-
-    An id is ``snapshot:<reading>:<database>.<table>:<chunk>#<ordinal>``.
-    """
-    if not change_id.startswith(_READ):
-        return None
-    read, _, chunk = change_id.rpartition("#")[0].rpartition(":")
-    return read, int(chunk) if chunk.isdigit() else 0
 
 
 def incomplete_tables(

@@ -25,10 +25,11 @@ from connectors.kafka.reading.partition_reader import StoredRecord, format_of, s
 from connectors.mysql.ddl.definition import Server, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.store.claims import ClaimStore
-from connectors.wire import HEADER_CHANGE_ID, SNAPSHOT, TRUNCATE
 from tables.history.present_columns import Versions
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.rules.routes.routes import Route, Routes
+from wire.changes import DDL_ORDINAL, SNAPSHOT, TRUNCATE, emptied_by, parts_of
+from wire.records import HEADER_CHANGE_ID
 
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
 """Receives each record of a row topic, with its images, and of the DDL topic."""
@@ -185,11 +186,10 @@ class RecordCheck:
 
     def _row(self, one: _One, held: PartitionState) -> None:
         self.verdict.records += 1
-        name, _, rest = one.change_id.rpartition("#")
-        if name.startswith((f"{SNAPSHOT}:", f"{TRUNCATE}:")):
+        name, ordinal, half = parts_of(one.change_id)
+        if name.startswith((SNAPSHOT, TRUNCATE)):
             self._existing(one, held)
             return
-        ordinal, _, half = rest.partition("/")
         transaction = self.truth.store.transaction(name)
         if transaction is None:
             self._unknown(one, name)
@@ -221,8 +221,7 @@ class RecordCheck:
             self._fault(FaultKind.DIFFERENT, one, one.claim)
         if FORMAT in one.value:
             self.verdict.unjudged[f"existing rows in the format {one.value[FORMAT]}"] += 1
-        kind, _, name = one.change_id.rpartition(":")[0].partition(":")
-        if kind == TRUNCATE and not name.startswith(f"{SNAPSHOT}:"):
+        if name := emptied_by(one.change_id):
             transaction = self.truth.store.transaction(name)
             if transaction is None:
                 self.verdict.unjudged["deletes of a TRUNCATE outside the window"] += 1
@@ -306,13 +305,13 @@ class RecordCheck:
             return
         if held.copied and held.copied == change_id:
             return
-        name, _, rest = change_id.rpartition("#")
+        name, ordinal, _ = parts_of(change_id)
         transaction = self.truth.store.transaction(name)
         if held.position < 0 or transaction is None or is_foreign(record):
             return  # another destination's, of a delete that is not within, or not judged
         if transaction.id in self.truth.undecided:
             return
-        if self._is_blurred(transaction, rest.partition("/")[0]):
+        if self._is_blurred(transaction, ordinal):
             return
         what = "a tombstone without a delete before it"
         self.verdict.add(
@@ -328,14 +327,14 @@ class RecordCheck:
 
     def _statement(self, one: _One) -> None:
         self.verdict.records += 1
-        name, subject = one.change_id.rpartition("#")[0], self.subject
+        (name, ordinal, _), subject = parts_of(one.change_id), self.subject
         transaction = self.truth.store.transaction(name)
         if transaction is None:
             self._unknown(one, name)
             return
         one.transaction = transaction
         found = self.truth.store.statement(transaction.rank)
-        if found is None or not one.change_id.endswith("#ddl"):
+        if found is None or ordinal != DDL_ORDINAL:
             self._fault(FaultKind.FOREIGN, one, "its transaction has no such statement")
         elif transaction.rank in self.statements:
             self._fault(FaultKind.REPEATED, one, "it is in Kafka already")

@@ -20,13 +20,14 @@ from app.audit.change_store import Change
 from app.audit.table_shape import BinlogColumn, Shape, column_of_type, decoder_of
 from app.audit.value_comparison import UNTOLD, Same, comparison, unquoted
 from connectors.kafka.reading.partition_reader import StoredRecord, partition_of
-from connectors.wire import HEADER_CHANGE_ID, KEY_SHARD, change_key
 from tables.history.impact.impact import RouteOf
 from tables.history.present_columns import Described
 from tables.rules.mapping.row_filter import Predicate, predicate, row_filter
 from tables.rules.mapping.rules import RouteRules
 from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Route
+from wire.changes import change_key
+from wire.records import HEADER_CHANGE_ID, KEY_SHARD
 
 
 @dataclass(slots=True)

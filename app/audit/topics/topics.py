@@ -6,11 +6,10 @@ Invariant: read-only and as any consumer reads; records of other destinations ar
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import orjson
@@ -25,10 +24,12 @@ from connectors.kafka.reading.partition_reader import (
     topics,
 )
 from connectors.store.claims import ClaimStore, name_of
-from connectors.wire import journal_topic, merged_topic, schemas_topic, shard_topics
 from tables.history.present_columns import Described, Versions
 from tables.state.mapping_in_force import MAPPING, MappingsInForce
 from tables.state.snapshots.table_snapshot import SNAPSHOT, Snapshots
+from wire.records import is_claimed
+from wire.table_version import Definition
+from wire.topics import journal_topic, merged_topic, schemas_topic, shard_topics
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -100,16 +101,9 @@ class Schemas:
             return
         value = orjson.loads(record.value)
         if value["destination"] == self.destination:
-            self.versions[value["database"], value["table"], value["version"]] = Described(
-                columns=tuple(column["name"] for column in value["columns"]),
-                types=tuple(column["type"] for column in value["columns"]),
-                charsets=tuple(column["charset"] for column in value["columns"]),
-                primary_key=tuple(value["primary_key"]),
-                topic=value["topic"],
-                partitions=value.get("partitions"),
-                ids=tuple(column.get("id") for column in value["columns"]),
-                initial=tuple(column.get("initial") for column in value["columns"]),
-                nullable=tuple(bool(column.get("nullable", True)) for column in value["columns"]),
+            described = Described.of(Definition.from_json(value))
+            self.versions[value["database"], value["table"], value["version"]] = replace(
+                described, topic=value["topic"], partitions=value.get("partitions")
             )
 
 
@@ -209,8 +203,6 @@ class Shares:
 
     def home(self, topic: str) -> str:
         """Return the topic that a share is merged into, and any other topic itself."""
-        if not self.is_share(topic):
-            return topic
         return merged_topic(self.prefix, self.destination, topic)
 
     def with_homes(self, topics: Iterable[str]) -> set[str]:
@@ -260,7 +252,7 @@ class Claims:
             stored = self._store.get(name_of(claim["location"]))
         except ClaimGone:
             return "its images are not in the claim store"
-        if (len(stored), hashlib.sha256(stored).hexdigest()) != (claim["size"], claim["sha256"]):
+        if not is_claimed(claim, stored):
             return "its images in the claim store differ from those stored"
         del value["claim_check"]
         value.update(orjson.loads(stored))

@@ -24,6 +24,7 @@ from app.audit.topics.record_check import (
 from app.audit.topics.topics import CursorRecord, Journal
 from app.audit.verdict import FaultKind, Finding
 from tables.rules.routes.routes import Route
+from wire.changes import DDL_ORDINAL, change_id
 
 _OPERATION = {"c": "insert", "u": "update", "d": "delete", "t": "delete"}
 _DONE = {WHOLE, OLD_HALF | NEW_HALF}
@@ -68,12 +69,12 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
         else:
             change = store.change(rank, ordinal)
             transaction = store.ranked(rank)
-            half = {OLD_HALF: "/1", NEW_HALF: "/0"}.get(seen, "")
+            half = {OLD_HALF: 1, NEW_HALF: 0}.get(seen)
             verdict.add(
                 Finding(
                     kind=FaultKind.LOST,
                     what=f"no record has this change of {name}",
-                    change_id=f"{transaction.id}#{ordinal}{half}",
+                    change_id=change_id(transaction.id, ordinal, half),
                     source=f"{transaction.file}:{change.pos if change else transaction.pos}",
                 )
             )
@@ -158,7 +159,7 @@ def lost_statements(
                 Finding(
                     kind=FaultKind.LOST,
                     what="no record has this statement",
-                    change_id=f"{transaction.id}#ddl",
+                    change_id=change_id(transaction.id, DDL_ORDINAL),
                     source=f"{transaction.file}:{pos}",
                 )
             )

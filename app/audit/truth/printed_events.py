@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from app.audit.errors import TruthUnreadable
 from app.audit.table_shape import Shape, line_ends_in_names, shape_of
-from connectors.errors import printed
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.binlog.undone_rows import savepoint_of
+from wire.text import printed
 
 
 class FileBegins(NamedTuple):

@@ -17,21 +17,16 @@ from typing import Any, NamedTuple
 import orjson
 
 from app.worker.pipeline.formats.registry import keeps_tombstones
-from app.worker.pipeline.gather.parked_event import META, is_of_rows
+from app.worker.pipeline.gather.parked_event import is_of_rows
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.rules import Rules
 from connectors.kafka.record_batches import FinishedBatch, Headers, finished_records
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
-from connectors.wire import (
-    HEADER_CHANGE_ID,
-    HEADER_TAGS,
-    change_id,
-    ddl_topic,
-    dead_letters_topic,
-    quarantine_topic,
-)
 from tables.rules.mapping.rules import DEBEZIUM
+from wire.changes import change_id
+from wire.records import HEADER_CHANGE_ID, HEADER_META, HEADER_TAGS
+from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic
 
 STATEMENTS: TableName = ("", "")
 """In place of a table: the records of the DDL topic, each of which may concern several."""
@@ -181,13 +176,13 @@ class _Reader:
         """Note the rows of an event that waits; a statement that waits changes no record."""
         if not is_of_rows(headers):
             return
-        meta = orjson.loads(dict(headers)[META])
+        meta = orjson.loads(dict(headers)[HEADER_META])
         refusal = _refusal(key, meta, QUARANTINED, "")
         for ordinal in range(meta["ordinal"], meta["ordinal"] + meta["rows"]):
             self.found.refused[change_id(meta["id"], ordinal)] = refusal
 
     def _dead_letter(self, key: bytes, headers: Headers) -> None:
-        meta = orjson.loads(dict(headers)[META])
+        meta = orjson.loads(dict(headers)[HEADER_META])
         refusal = _refusal(key, meta, DEAD_LETTER, meta["reason"])
         self.found.refused[dict(headers)[HEADER_CHANGE_ID].decode()] = refusal
 

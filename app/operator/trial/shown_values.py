@@ -13,9 +13,9 @@ import orjson
 from app.operator.trial.published import STATEMENTS, FieldDifference, Missing
 from connectors.errors import AqueductError, MappingError, RowUnreadable, WitnessesDiffer
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import KEY_SHARD
 from tables.rules.masking.rules import MASKS
 from tables.rules.routes.routes import Route, Routes
+from wire.records import KEY_SHARD
 
 MASKED = "(masked)"
 HIDDEN = "(hidden)"

@@ -50,7 +50,7 @@ from app.worker.destination.takeover.initial_state import has_column_names
 from app.worker.mapping_versions.choice import faults_of
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.stage import StageSpec
-from connectors.errors import AqueductError, HistoryTooShort, MappingError, UsageError, printed
+from connectors.errors import AqueductError, HistoryTooShort, MappingError, UsageError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Latest
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset, parse_gtids
@@ -62,6 +62,7 @@ from tables.history.history import SchemaHistory
 from tables.rules.mapping.mapping import Mapping
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
+from wire.text import printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,10 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
-from connectors.wire import schemas_topic
 from tables.history.present_columns import Versions
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
+from wire.topics import schemas_topic
 
 _NO_HISTORY = "Set schema_history.store to journal, or audit the destination by its binlog."
 

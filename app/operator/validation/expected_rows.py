@@ -32,7 +32,7 @@ from connectors.mysql.select.chunk_reader import ReadChunk
 from connectors.mysql.select.described_table import described_table
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.rules.routes.routes import Route
-from tables.rules.table_version import Definition
+from wire.table_version import Definition
 
 _NO_POSITION = Coordinates("", 0)
 

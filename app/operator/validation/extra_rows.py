@@ -14,9 +14,9 @@ import orjson
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import Table
 from connectors.mysql.select.record_keys import RecordKeys
-from connectors.wire import KEY_SHARD
 from tables.rules.routes.routes import Route
 from tables.rules.routes.table_faults import place_columns
+from wire.records import KEY_SHARD
 
 _SHARED = (
     "its keys do not name the real table (shard_in_key: never), so another one may have the row"

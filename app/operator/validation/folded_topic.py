@@ -20,8 +20,8 @@ from app.worker.pipeline.formats.protocol import Image, ReadRecord, RecordForm
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.scratch_file import scratch
-from connectors.wire import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_SEQ
 from tables.rules.mapping.rules import DEBEZIUM
+from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_SEQ
 
 _BATCH = 2000
 _TABLES = """

@@ -19,7 +19,7 @@ from connectors.mysql.ddl.definition import TableName
 from tables.history.present_columns import Described, Followed, PresentColumns, Versions
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.rules.routes.routes import Route
-from tables.rules.table_version import Definition
+from wire.table_version import Definition
 
 
 def stored(image: Image) -> bytes:

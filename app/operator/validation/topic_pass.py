@@ -32,7 +32,7 @@ from app.operator.validation.table_result import Kind, TableResult
 from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode.oversize import claim_store
 from app.worker.pipeline.formats.registry import form_named, incomparable
-from connectors.errors import SnapshotUnsupported, TableUnreadable, printed
+from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.kafka.reading.follower import Follower, Partition, Take, read_some, read_to_ends
 from connectors.kafka.reading.partition_reader import StoredRecord, newest, read_first
 from connectors.mysql.ddl.definition import Table, TableName
@@ -42,6 +42,7 @@ from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.random_key import random_keys
 from connectors.mysql.select.record_keys import RecordKeys
 from tables.rules.routes.routes import Route
+from wire.text import printed
 
 _MOST_ATTEMPTS = 5
 

@@ -40,7 +40,6 @@ from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.described_table import described_table
 from connectors.mysql.select.table_map_body import table_map_body
-from connectors.wire import TRUNCATE, reading_id, schemas_topic
 from tables.history.history import SchemaHistory
 from tables.history.record import Unresolved
 from tables.journal_format import Entry
@@ -48,6 +47,8 @@ from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
 from tables.state.snapshots.table_snapshot import TableSnapshot
+from wire.changes import TRUNCATE, reading_id
+from wire.topics import schemas_topic
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class EmptiedTables:
     ) -> Iterator[RemovedRows]:
         """Yield the deletes for a statement that begins there."""
         for number, (route, table) in enumerate(self._emptied(effect)):
-            name = f"{TRUNCATE}:{transaction.id}:{number}"
+            name = f"{TRUNCATE}{transaction.id}:{number}"
             time_and_server = transaction.committed_ms, transaction.server_id
             yield from self._of_table(start, route, table, name, time_and_server)
 
@@ -100,7 +101,7 @@ class EmptiedTables:
         route, table = self.spec.rules.routes.of(snapshot.name), self.history.find(*snapshot.name)
         if route is None or table is None or not route.deletes_rows or self._waits(route.table):
             return
-        name = f"{TRUNCATE}:{reading_id(snapshot.id, snapshot.name, snapshot.chunks)}"
+        name = f"{TRUNCATE}{reading_id(snapshot.id, snapshot.name, snapshot.chunks)}"
         yield from self._of_table(start, route, table, name, time_and_server)
 
     def _of_table(

@@ -18,7 +18,11 @@ from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.number.table_versions import masked_since
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.scratch_file import scratch
-from connectors.wire import (
+from tables.history.impact.type_change import Relation, charset_relation, kind_of, relation
+from tables.history.present_columns import Described, Followed, PresentColumns
+from tables.rules.routes.routes import Route
+from tables.rules.table_version import TableVersion
+from wire.records import (
     HEADER_CHANGE_ID,
     HEADER_DESTINATION,
     HEADER_EPOCH,
@@ -26,10 +30,7 @@ from connectors.wire import (
     HEADER_SEQ,
     shard_head,
 )
-from tables.history.impact.type_change import Relation, charset_relation, kind_of, relation
-from tables.history.present_columns import Described, Followed, PresentColumns
-from tables.rules.routes.routes import Route
-from tables.rules.table_version import Column, Definition, TableVersion
+from wire.table_version import Column, Definition
 
 _BATCH = 2000
 _TABLES = """

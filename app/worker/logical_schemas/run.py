@@ -30,7 +30,6 @@ from connectors.kafka.reading.follower import Follower, Partition
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import ddl_topic, schemas_topic
 from tables.history.logical_schemas.decisions import (
     DECISION,
     DECISIONS_PART,
@@ -47,6 +46,7 @@ from tables.history.logical_schemas.published import PublishedSchema, key_name, 
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from tables.state.journal.state import DestinationState
+from wire.topics import ddl_topic, schemas_topic
 
 log = logging.getLogger(__name__)
 

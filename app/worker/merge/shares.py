@@ -18,8 +18,9 @@ from app.worker.merge.plan import MergePlan
 from app.worker.merge.starts import Proof, Start, proven, start_of
 from connectors.errors import RecordForeign, RecordsGone, TooFewBrokers, TopicUnfit
 from connectors.kafka.reading.follower import Follower, Partition
-from connectors.wire import HEADER_COMMITTED_MS, merged_topic, progress_topic, shard_topics
 from tables.state.merge_cursor import MergeCursors
+from wire.records import HEADER_COMMITTED_MS
+from wire.topics import merged_topic, progress_topic, shard_topics
 
 _LOOK_SECONDS = 1.0
 """Between two looks for new topics and partitions."""

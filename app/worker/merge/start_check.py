@@ -16,15 +16,8 @@ from app.worker.merge.plan import MergePlan
 from connectors.errors import JournalOutdated, RecordForeign
 from connectors.kafka.reading.follower import Partition
 from connectors.kafka.reading.partition_reader import StoredRecord, newest, read_first
-from connectors.wire import (
-    HEADER_DESTINATION,
-    HEADER_EPOCH,
-    HEADER_SEQ,
-    journal_topic,
-    merged_topic,
-    shard_topic,
-    shard_topics,
-)
+from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_SEQ
+from wire.topics import journal_topic, merged_topic, shard_topic, shard_topics
 
 _REMEDY = (
     "The journal is an older copy, or has lost its newest records; or the merge was removed from the settings "

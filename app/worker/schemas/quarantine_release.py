@@ -27,11 +27,11 @@ from app.worker.schemas.parked_replay import Release
 from connectors.errors import HistoryTooShort, KafkaLost, PositionUnknown, WitnessesDiffer
 from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.mysql.ddl.definition import Database, TableName
-from connectors.wire import quarantine_topic
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
 from tables.state.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
+from wire.topics import quarantine_topic
 
 log = logging.getLogger(__name__)
 

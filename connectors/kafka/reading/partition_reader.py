@@ -31,7 +31,7 @@ from connectors.kafka.client import admin_client
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.reading.open_transactions import refuse_open
-from connectors.wire import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_GTID, HEADER_SEQ
+from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_GTID, HEADER_SEQ
 
 _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which an end is given up."""

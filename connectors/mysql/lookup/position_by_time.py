@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from connectors.errors import (
     BinlogFileMissing,
@@ -28,6 +27,7 @@ from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream import dump_command
+from wire.text import utc
 
 _HAS_COMMIT_TIMES = (8, 0, 1)
 """Since this version a transaction's first event contains its commit time by this server's clock."""
@@ -63,7 +63,7 @@ class _Search:
         if not files:
             raise EndPositionUnknown("it lists no binlog files", source=self.address)
         if self.ts_ms > time.time() * 1000 + _CLOCKS_DIFFER_MS:
-            raise TimeInFuture(f"{utc_text(self.ts_ms)}", source=self.address)
+            raise TimeInFuture(f"{utc(self.ts_ms)}", source=self.address)
         if file is None:
             return self._found(files[self._file_of(files)])
         if file not in files:
@@ -121,8 +121,8 @@ class _Search:
         # A replica may write the time of its source's event there.
         if self._has_replicated or (created + 1) * 1000 > self.ts_ms:
             raise PositionPurged(
-                f"its oldest binlog file, {first}, begins at {utc_text(created * 1000)}, "
-                f"the start is at {utc_text(self.ts_ms)}",
+                f"its oldest binlog file, {first}, begins at {utc(created * 1000)}, "
+                f"the start is at {utc(self.ts_ms)}",
                 source=self.address,
             )
 
@@ -170,9 +170,3 @@ def was_purged(facts: ServerFacts) -> bool:
         return True
     number = facts.binlogs[0][0].rpartition(".")[2]
     return not number.isdigit() or int(number) != 1
-
-
-def utc_text(ts_ms: int) -> str:
-    """A time formatted for messages, in UTC."""
-    at = datetime.fromtimestamp(ts_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

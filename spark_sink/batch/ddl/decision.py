@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from spark_sink.batch.ddl.statement import Statement
+from spark_sink.text.names import argument
 from spark_sink.warehouse.moves import Event, Name, Note, Place
-from spark_sink.wire.names import argument
+from wire.text import utc_seconds
 
 OnDrop = Literal["rename", "keep", "truncate", "drop"]
 OnRename = Literal["move", "keep"]
@@ -38,7 +39,7 @@ class Rules:
 
 def decided(statement: Statement, rules: Rules) -> Event | None:
     """The event that a statement is; None if it concerns nothing that the sink follows."""
-    at = _at(statement.ts_ms)
+    at = utc_seconds(statement.ts_ms)
     moves: dict[Name, Name | None] = {}
     notes: dict[Name, str] = {}
     for name in statement.created:
@@ -156,8 +157,3 @@ def _rename(
     for old, new in renamed.items():
         taken = f"was {argument(old)} until {at}, where its rows from before still are"
         notes[new] = f"{notes[new]}; {taken}" if new in renamed else taken
-
-
-def _at(ms: int) -> str:
-    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -24,6 +24,8 @@ from spark_sink.batch.ddl.topic import DdlTopics
 from spark_sink.errors import TableError, ValuesChanged
 from spark_sink.metrics import Metrics
 from spark_sink.source.offsets import Offsets
+from spark_sink.spark.error_mapping import place
+from spark_sink.text.names import DDL, SETTLED, argument, of_sink
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import (
     BEGINNING,
@@ -41,8 +43,6 @@ from spark_sink.warehouse.moves import (
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.table_faults import twice
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
-from spark_sink.wire.envelope import place
-from spark_sink.wire.names import DDL, SETTLED, argument, of_sink
 
 _log = logging.getLogger(__name__)
 _MANY: Final = 200

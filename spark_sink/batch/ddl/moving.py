@@ -34,8 +34,8 @@ from spark_sink.errors import (
     TypeConflict,
     UnsupportedName,
 )
-from spark_sink.source.mysql_types import widened
 from spark_sink.source.offsets import Offsets
+from spark_sink.text.names import DDL, MOVED, argument, literal, quoted
 from spark_sink.warehouse.moves import (
     BEGINNING,
     Event,
@@ -51,7 +51,7 @@ from spark_sink.warehouse.shape import Entry, Shape
 from spark_sink.warehouse.stays import carried
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.waiting_tables import WaitState
-from spark_sink.wire.names import DDL, MOVED, argument, literal, quoted
+from wire.warehouse import widened
 
 _log = logging.getLogger(__name__)
 _RELOAD: Final = "python -m spark_sink reload"

@@ -14,12 +14,15 @@ from typing import Any, Final
 
 from spark_sink.errors import MalformedRecord, UnsupportedWire
 from spark_sink.warehouse.moves import Name, Place
+from wire.records import (
+    COLUMN_GENERATED,
+    ROWS_CHANGED,
+    TABLE_COMES_IN,
+    TABLE_QUARANTINED,
+    TRUNCATE_OMITTED,
+    WIRE_VERSION,
+)
 
-_ASIDE: Final = "table quarantined"
-_COMES_IN: Final = "table comes in"
-_OMITTED: Final = "truncate omitted"
-_ROWS_CHANGED: Final = "rows changed"
-_COMPUTED: Final = "column generated"
 _COMMENT: Final = re.compile(r"/\*(?!!).*?\*/|(?:--[ \t]|#)[^\n]*", re.DOTALL)
 _OF_TABLES: Final = re.compile(
     r"\s*(?:DROP\s+(?:TABLES?|DATABASE|SCHEMA)|RENAME\s+TABLES?)\b", re.IGNORECASE
@@ -68,7 +71,7 @@ def parse_statement(value: str, where: str) -> Statement:
     try:
         body = json.loads(value)
         source = body["source"]
-        if source["wire"] != 1:
+        if source["wire"] != WIRE_VERSION:
             raise UnsupportedWire(
                 f"{where}: wire {source['wire']}", advice="Use a sink of the worker's version"
             )
@@ -83,7 +86,7 @@ def parse_statement(value: str, where: str) -> Statement:
 def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
     tables: list[dict[str, Any]] = body.get("tables", [])
     kinds = [(one["kind"], (one["database"], one["table"])) for one in body.get("effects", ())]
-    aside = {name for kind, name in kinds if kind == _ASIDE}
+    aside = {name for kind, name in kinds if kind == TABLE_QUARANTINED}
     now = _names_after(tables, aside)
     text = _COMMENT.sub(" ", body["ddl"])
     return Statement(
@@ -94,8 +97,8 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
         renamed={old: new for old, new in now.items() if new is not None and new != old},
         dropped=tuple(old for old, new in now.items() if new is None),
         created=tuple(_named(one) for one in tables if one["change"] == "created"),
-        come_in=tuple(name for kind, name in kinds if kind == _COMES_IN),
-        omitted=tuple(name for kind, name in kinds if kind == _OMITTED),
+        come_in=tuple(name for kind, name in kinds if kind == TABLE_COMES_IN),
+        omitted=tuple(name for kind, name in kinds if kind == TRUNCATE_OMITTED),
         emptied=tuple(
             _changed_rows(body.get("effects", ())) or _emptied(text, body.get("database"))
         ),
@@ -131,9 +134,9 @@ def _changed_rows(effects: Iterable[dict[str, Any]]) -> list[tuple[Name, str]]:
     """The tables of which rows changed that no record names, as the worker knows them, and by what."""
     found = []
     for one in effects:
-        if one["kind"] == _ROWS_CHANGED:
+        if one["kind"] == ROWS_CHANGED:
             found.append((_named(one), str(one["new"])))
-        elif one["kind"] == _COMPUTED:
+        elif one["kind"] == COLUMN_GENERATED:
             found.append((_named(one), f"the column {one['column']} has another expression"))
     return found
 

@@ -18,7 +18,7 @@ from spark_sink.settings.model import Settings
 from spark_sink.source.admin import admin
 from spark_sink.source.kafka import KafkaTopics, pattern
 from spark_sink.source.offsets import Offsets
-from spark_sink.wire.names import ddl_pattern
+from wire.topics import ddl_pattern
 
 _log = logging.getLogger(__name__)
 _PAUSE: Final = 0.1

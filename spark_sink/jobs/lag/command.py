@@ -13,10 +13,10 @@ from spark_sink.jobs.lag.report import lag_lines
 from spark_sink.settings.model import Settings
 from spark_sink.source.installation import installation_in
 from spark_sink.source.kafka import KafkaTopics, read_schemas
+from spark_sink.text.names import TOPICS, of_sink
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.topic_ids import TopicIds
 from spark_sink.warehouse.waiting_tables import Waits
-from spark_sink.wire.names import TOPICS, of_sink
 
 
 def lag(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> Iterator[str]:

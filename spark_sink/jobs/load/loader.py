@@ -35,10 +35,10 @@ from spark_sink.settings.model import Load
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark.error_mapping import refused_record
+from spark_sink.text.names import argument
 from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.wire.envelope import refused_record
-from spark_sink.wire.names import argument
 
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS: Final = 1.0

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_sink.errors import BadSettings, LoadRefused
-from spark_sink.source.schemas import VersionKey
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.protocol import Name
+from wire.table_version import VersionKey
 
 _WHAT: Final = "aqueduct load plan"
 _FORMS: Final = (1, 2)

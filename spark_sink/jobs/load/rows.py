@@ -16,8 +16,8 @@ from spark_sink.jobs.load.mysql_sql import identifier, whole_name
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.jobs.load.select_list import Selected, selected
 from spark_sink.source.schemas import TableVersion
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import literal, quoted
 
 _COLUMN: Final = "__aqueduct_"
 _PROJECTIONS_OF_RECORDS: Final = 3

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from spark_sink.errors import LoadRefused
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.jobs.load.state import LoadState
+from spark_sink.text.names import literal
 from spark_sink.warehouse.identity import source_parts, source_sql
 from spark_sink.warehouse.protocol import Tables
-from spark_sink.wire.names import literal
 
 _NAMED: Final = 10
 """Sources that an error names."""

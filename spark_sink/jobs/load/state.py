@@ -17,8 +17,9 @@ from spark_sink.jobs.load.cursor import SourceCursor
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import Files
+from spark_sink.text.names import LOADED_FROM, LOADS
 from spark_sink.warehouse.protocol import Name, Notes
-from spark_sink.wire.names import LOADED_FROM, LOADS, folder
+from wire.warehouse import folder
 
 READING: Final = "reading"
 READ: Final = "read"

@@ -20,11 +20,12 @@ from pyspark.errors import PySparkException
 
 from spark_sink.errors import MetastoreUnreachable, NameTaken, SinkError
 from spark_sink.spark.error_mapping import named
+from spark_sink.text.names import METASTORE
 from spark_sink.warehouse.metastore_entries import Entry, distinct, in_pattern, plain, view_sql
 from spark_sink.warehouse.protocol import Name, Notes
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import METASTORE, table_path
-from spark_sink.wire.times import utc
+from wire.text import utc_seconds
+from wire.warehouse import table_path
 
 _log = logging.getLogger(__name__)
 _VERSION: Final = 1
@@ -222,7 +223,7 @@ def metastore_status(notes: Notes) -> list[str]:
 
 def metastore_lines(found: Registered) -> list[str]:
     """What `status` and the command print."""
-    last = utc(found.at_ms) if found.at_ms else "never"
+    last = utc_seconds(found.at_ms) if found.at_ms else "never"
     lines = [f"metastore: {len(found.entries)} tables, brought up to date {last}"]
     if found.error:
         lines.append(f"  error: {found.error}")

@@ -6,7 +6,6 @@ meantime is passed by, and only missing evidence, never a guess, ends in an erro
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from spark_sink.warehouse.milestones import (
 )
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
+from wire.text import utc
 
 _GTID: Final = re.compile(r"(.+):(\d+)")
 _SLACK: Final = 3
@@ -157,17 +157,11 @@ class Finder:
                 advice="Start the sink with fresh: true and wait until it has caught up; see Consistent cuts"
                 " in docs/sink.md",
             )
-        since = f"cuts are possible from about {shown(self._oldest)} on" if self._oldest else ""
+        since = f"cuts are possible from about {utc(self._oldest)} on" if self._oldest else ""
         return CutGone(
             "; ".join(filter(None, (described(moment), since))),
             advice="Check the moment, or raise maintenance.retention_hours for the future",
         )
-
-
-def shown(ms: int) -> str:
-    """A time in messages."""
-    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def described(moment: Moment) -> str:
@@ -178,7 +172,7 @@ def described(moment: Moment) -> str:
         case Change():
             return f"destination {moment.destination}, seq {moment.seq}"
         case Time():
-            return f"time {shown(moment.ms)}"
+            return f"time {utc(moment.ms)}"
 
 
 def _after_it(

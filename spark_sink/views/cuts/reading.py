@@ -17,7 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.ddl.following import routed
 from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
-from spark_sink.views.cuts.finding import Finder, Found, shown
+from spark_sink.source.envelope import of_table
+from spark_sink.text.names import literal
+from spark_sink.views.cuts.finding import Finder, Found
 from spark_sink.views.cuts.moment import moment
 from spark_sink.views.cuts.moves import Moves
 from spark_sink.views.recent.reading import Merged, combined
@@ -29,8 +31,7 @@ from spark_sink.warehouse.moves import History, Piece, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
 from spark_sink.warehouse.waiting_tables import LOADED, Waits
-from spark_sink.wire.envelope import of_table
-from spark_sink.wire.names import literal
+from wire.text import utc
 
 
 def as_of(
@@ -174,7 +175,7 @@ class ConsistentCut:
         if state is None or state.since_ms > base.at_ms:
             return ""
         if state.waits:
-            return f"it waits since {shown(state.since_ms)}"
+            return f"it waits since {utc(state.since_ms)}"
         is_late = base.at_ms < state.at_ms or not reaches(base.until, state.offsets)
         return (
             "it is being brought up to date after a reload"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spark_sink.errors import UnknownTable
-from spark_sink.views.cuts.finding import shown
 from spark_sink.views.cuts.reading import ConsistentCut
 from spark_sink.warehouse.protocol import Name
+from wire.text import utc
 
 
 def cut_lines(cut: ConsistentCut, names: Sequence[Name] = ()) -> Iterator[str]:
@@ -26,7 +26,7 @@ def cut_lines(cut: ConsistentCut, names: Sequence[Name] = ()) -> Iterator[str]:
         transaction = one.transaction or "not known by name"
         at = f"epoch {one.epoch}, seq {one.seq}"
         if one.ts_ms:
-            at += f", committed {shown(one.ts_ms)}"
+            at += f", committed {utc(one.ts_ms)}"
         yield f"destination {destination}: transaction {transaction}, {at}"
     added, later = cut.recent_changes(), cut.later_changes()
     for table in tuple(names) or known:

@@ -17,12 +17,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from spark_sink.source.envelope import EXISTED
 from spark_sink.source.offsets import Offsets
+from spark_sink.text.names import literal
 from spark_sink.warehouse.coverage import Marker
 from spark_sink.warehouse.milestones import Existing, Position, joined
 from spark_sink.warehouse.protocol import Name
-from spark_sink.wire.envelope import EXISTED
-from spark_sink.wire.names import literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import TableNotInCut, UnknownTable
+from spark_sink.text.names import quoted
 from spark_sink.views.cuts.reading import ConsistentCut, as_of
 from spark_sink.warehouse.protocol import Name
-from spark_sink.wire.names import quoted
 
 _log = logging.getLogger(__name__)
 

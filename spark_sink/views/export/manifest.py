@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from spark_sink.warehouse.milestones import Positions
 from spark_sink.warehouse.protocol import Name
-from spark_sink.wire.times import utc
+from wire.text import utc_seconds
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -58,7 +58,7 @@ def cut_text(positions: Positions, tables: Collection[Name]) -> str:
             name: {
                 "epoch": one.epoch,
                 "seq": one.seq,
-                "committed": utc(one.ts_ms),
+                "committed": utc_seconds(one.ts_ms),
                 "ts_ms": one.ts_ms,
                 "transaction": one.transaction or None,
             }
@@ -70,7 +70,7 @@ def cut_text(positions: Positions, tables: Collection[Name]) -> str:
 
 def folder_of(positions: Positions, cut: str) -> str:
     """The name of a snapshot's folder: the time of the cut's newest commit, and a hash of `cut.json`."""
-    newest = utc(max((one.ts_ms for one in positions.values()), default=0))
+    newest = utc_seconds(max((one.ts_ms for one in positions.values()), default=0))
     digest = hashlib.sha256(cut.encode()).hexdigest()[:8]
     return f"{re.sub('[-:]', '', newest)}-{digest}"
 

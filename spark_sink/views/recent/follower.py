@@ -34,11 +34,12 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.progress import Place
 from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
+from spark_sink.text.names import literal
 from spark_sink.views.recent.wholeness import Wholeness, reaches
 from spark_sink.warehouse.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
 from spark_sink.warehouse.ledger import lost, spans
 from spark_sink.warehouse.protocol import RecentLog
-from spark_sink.wire.names import ddl_topic, literal, schemas_topic
+from wire.topics import ddl_topic, schemas_topic
 
 _log = logging.getLogger(__name__)
 POOL: Final = "recent"

@@ -35,7 +35,10 @@ from spark_sink.errors import (
     UnknownTable,
 )
 from spark_sink.source.claims import redeemed
+from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import SchemaBook, TableVersion
+from spark_sink.spark.error_mapping import refused_record
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.identity import NEWER, below_sql, once_by, same_key
 from spark_sink.warehouse.images import seen_rows
@@ -46,8 +49,6 @@ from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
-from spark_sink.wire.envelope import of_table, refused_record
-from spark_sink.wire.names import quoted
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS: Final = 3

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.errors import PartitionUnfit
+from spark_sink.text.names import action, literal, quoted
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import action, literal, quoted
 
 _OF_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST: Final = 255

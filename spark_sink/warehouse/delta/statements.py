@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.letters import SEARCHED
@@ -28,7 +28,7 @@ from spark_sink.warehouse.sql.statements import (
     shape_properties,
     table_comment_sql,
 )
-from spark_sink.wire.names import quoted
+from wire.warehouse import SOURCE_COLUMNS
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}
 _LOCAL_TIME: Final = "timestamp_ntz"

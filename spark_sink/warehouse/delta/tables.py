@@ -52,7 +52,7 @@ from spark_sink.warehouse.sql.statements import (
     truncate_sql,
     without_foreign,
 )
-from spark_sink.wire.names import CUT, table_path, unfolder
+from wire.warehouse import CUT, table_path, unfolder
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.statements import old_markers_sql
 from spark_sink.warehouse.sql.time_limit import limited
-from spark_sink.wire.names import table_path
+from wire.warehouse import table_path
 
 _log = logging.getLogger(__name__)
 _STEP: Final = str(64 * 1024 * 1024)

@@ -5,6 +5,18 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
+from spark_sink.text.names import (
+    DDL,
+    DELETED_KEYS,
+    FLOORS,
+    HISTORY,
+    LEDGER,
+    LETTERS,
+    MOVING,
+    RECENT,
+    RELOAD,
+    WAITS,
+)
 from spark_sink.warehouse.delta.commits import DeltaCommits
 from spark_sink.warehouse.delta.conflict import again_on_conflict
 from spark_sink.warehouse.delta.facts import DeltaFacts
@@ -21,18 +33,6 @@ from spark_sink.warehouse.protocol import Space
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
-from spark_sink.wire.names import (
-    DDL,
-    DELETED_KEYS,
-    FLOORS,
-    HISTORY,
-    LEDGER,
-    LETTERS,
-    MOVING,
-    RECENT,
-    RELOAD,
-    WAITS,
-)
 
 
 class DeltaWarehouse:

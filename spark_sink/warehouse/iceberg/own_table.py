@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.iceberg.catalog import RETENTION, Catalog, IcebergTable, Place
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.iceberg.snapshots import at_snapshot
@@ -17,7 +18,6 @@ from spark_sink.warehouse.iceberg.statements import PROPERTIES
 from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.sql.own_table import few_rows
 from spark_sink.warehouse.sql.statements import properties_sql
-from spark_sink.wire.names import quoted
 
 _log = logging.getLogger(__name__)
 

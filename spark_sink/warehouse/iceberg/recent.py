@@ -12,6 +12,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.text.names import literal
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.iceberg.catalog import Catalog, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
@@ -21,7 +22,6 @@ from spark_sink.warehouse.iceberg.statements import PROPERTIES
 from spark_sink.warehouse.protocol import Recent, VersionGone
 from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
 from spark_sink.warehouse.sql.versions import gone_by_name
-from spark_sink.wire.names import literal
 
 _PROPERTIES: Final = {
     **PROPERTIES,

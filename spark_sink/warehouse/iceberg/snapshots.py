@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import quoted
 
 GONE: Final = ("Cannot find snapshot with ID", "Not an iceberg table", "NotFoundException")
 """What Iceberg says if a snapshot was removed meanwhile, or its files."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_sink.errors import ColumnClash
-from spark_sink.source.schemas import SOURCE_COLUMNS
+from spark_sink.text.names import argument, literal, quoted
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.statements import (
     FOLLOWED_PROPERTY,
@@ -28,7 +28,7 @@ from spark_sink.warehouse.sql.statements import (
     shape_properties,
     table_comment_sql,
 )
-from spark_sink.wire.names import argument, literal, quoted
+from wire.warehouse import SOURCE_COLUMNS
 
 PROPERTIES: Final = {
     "format-version": "2",

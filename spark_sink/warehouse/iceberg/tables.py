@@ -61,7 +61,7 @@ from spark_sink.warehouse.sql.statements import (
     without_foreign,
 )
 from spark_sink.warehouse.sql.versions import gone_by_name
-from spark_sink.wire.names import CUT, folder, unfolder
+from wire.warehouse import CUT, folder, unfolder
 
 _log = logging.getLogger(__name__)
 _OF_A_TABLE: Final = frozenset({"metadata", "data"})

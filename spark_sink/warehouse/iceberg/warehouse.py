@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
+from spark_sink.text.names import FORMAT, WAITS
 from spark_sink.warehouse.iceberg.catalog import HADOOP, NAME, Catalog, digest, kind, registered
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
@@ -23,7 +24,6 @@ from spark_sink.warehouse.protocol import Space
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import SEARCHED, TableLetters
-from spark_sink.wire.names import FORMAT, WAITS
 
 _OWN = "__aqueduct"
 

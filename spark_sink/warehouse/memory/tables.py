@@ -12,11 +12,11 @@ from typing import Any
 
 from spark_sink.errors import UnknownTable
 from spark_sink.source.offsets import Offsets
-from spark_sink.source.schemas import OWN_COLUMNS
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.milestones import Position, later
 from spark_sink.warehouse.protocol import LastMerge, Name, VersionGone
 from spark_sink.warehouse.shape import Shape
+from wire.warehouse import OWN_COLUMNS
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

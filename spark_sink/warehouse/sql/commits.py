@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from spark_sink.errors import TableReplaced
+from spark_sink.text.names import argument
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.protocol import Name
-from spark_sink.wire.names import argument
 
 
 def replaced(name: Name, reason: str) -> TableReplaced:

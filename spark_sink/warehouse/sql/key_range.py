@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.shape import Shape
-from spark_sink.wire.names import literal, quoted
 
 _WHOLE_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal")
 _LONGEST_TEXT: Final = 200

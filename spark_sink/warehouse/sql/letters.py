@@ -8,14 +8,14 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from spark_sink.source.envelope import of_table
 from spark_sink.source.offsets import Offsets
 from spark_sink.source.positions import At, within_sql
 from spark_sink.spark.views import temporary_view
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.letters import COLUMNS, Letter
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sql.own_table import OwnTable
-from spark_sink.wire.envelope import of_table
-from spark_sink.wire.names import quoted
 
 _COLUMNS: Final = ", ".join(f"{quoted(name)} {kind}" for name, kind in COLUMNS)
 _SAME: Final = " AND ".join(f"t.{name} = s.{name}" for name in ("topic", "partition", "offset"))

@@ -11,10 +11,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.coverage import Cut, Marker
 from spark_sink.warehouse.protocol import Recent
-from spark_sink.wire.envelope import FIELDS, IMAGE, LONGEST_TEXT
-from spark_sink.wire.names import quoted
 
 _PLACE: Final = ("topic", "partition", "offset")
 _FIRST: Final = ("kind", "database", "table", "text")

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_sink.source.offsets import Offsets
-from spark_sink.source.schemas import HISTORY_COLUMNS, OWN_COLUMNS, SOURCE_COLUMNS
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Entry, Shape
-from spark_sink.wire.names import literal, quoted
+from wire.warehouse import HISTORY_COLUMNS, OWN_COLUMNS, SOURCE_COLUMNS
 
 KEY_PROPERTY: Final = "aqueduct.primary_key"
 NAME_PROPERTY: Final = "aqueduct.table"

@@ -22,7 +22,8 @@ from tables.history.impact.type_change import (
     relation,
     wire_type,
 )
-from tables.history.impact.warehouse_rules import RESERVED, warehouse_type, widened
+from wire.records import COLUMN_GENERATED
+from wire.warehouse import OWN_COLUMNS, warehouse_type, widened
 
 # One consequence of a table change for its subscribers.
 #
@@ -288,7 +289,7 @@ def _in_existing(column: Column) -> str:
 
 
 def _refused(column: Column) -> Finding | None:
-    if column.name.lower() in RESERVED:
+    if column.name.lower() in OWN_COLUMNS:
         error, why = "ReservedName", "it has a column of its own by that name"
     elif warehouse_type(wire_type(column.type)) is None:
         error, why = "UnsupportedType", f"it has no type for {column.type}"
@@ -450,7 +451,7 @@ def _never_null(column: Column) -> Finding:
 
 def _generated(column: Column) -> Finding:
     return Finding(
-        kind="column generated",
+        kind=COLUMN_GENERATED,
         severity=Severity.CAREFUL,
         column=column.name,
         new=_described(column),

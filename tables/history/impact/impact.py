@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.errors import printed
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
 from connectors.mysql.ddl.resolve.options import is_sequence
@@ -23,12 +22,13 @@ from tables.history.impact.findings import (
     known_renames,
 )
 from tables.history.impact.published import published, rule_findings
-from tables.history.impact.warehouse_rules import warehouse_path
 from tables.rules.mapping.rules import DELETES, OMIT, RECORD
 from tables.rules.routes.routes import Route
+from wire.records import ROWS_CHANGED, TABLE_COMES_IN, TABLE_QUARANTINED, TRUNCATE_OMITTED
+from wire.text import printed
+from wire.warehouse import warehouse_path
 
 __all__ = [
-    "TRUNCATE_OMITTED",
     "Impact",
     "RouteOf",
     "Severity",
@@ -38,9 +38,6 @@ __all__ = [
     "severest",
     "truncated",
 ]
-
-TRUNCATE_OMITTED = "truncate omitted"
-"""The kind of a TRUNCATE of which subscribers get nothing."""
 
 Renames = Mapping[TableName, Mapping[str, str]]
 """For each table, its columns' old names with the new ones, as the statement gives them."""
@@ -113,7 +110,7 @@ def rows_changed(name: TableName, what: str, route_of: RouteOf) -> tuple[Impact,
     if route is None:
         return ()
     finding = Finding(
-        kind="rows changed",
+        kind=ROWS_CHANGED,
         severity=Severity.BREAKING,
         new=what,
         consumers="Rows that it removes, or brings in, are in no record. To send the table as it is since: "
@@ -233,7 +230,7 @@ class _Reading:
         origin = self._from.get(change.name, change.renamed_from or change.name)
         if self._route_of(origin) is None or origin in self._skipped:
             yield Finding(
-                kind="table comes in",
+                kind=TABLE_COMES_IN,
                 severity=Severity.CAREFUL,
                 old=".".join(origin),
                 consumers="Its earlier rows are in no topic; changes from now on are. To send them: snapshot "
@@ -278,7 +275,7 @@ _DROPPED = Finding(
 def _moved_away(change: TableMovedAway) -> Finding:
     state = "dropped" if change.to is None else f"now {'.'.join(change.to)}"
     return Finding(
-        kind="table quarantined",
+        kind=TABLE_QUARANTINED,
         severity=Severity.CAREFUL,
         new=None if change.to is None else ".".join(change.to),
         consumers=f"It is {state}, and {change.tool} has another one ready to take its place. "

@@ -25,7 +25,7 @@ from tables.history.impact.type_change import (
 from tables.rules.masking.rules import MASKS, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Route
 from tables.rules.routes.table_faults import table_faults
-from tables.rules.table_version import Column as PublishedColumn
+from wire.table_version import Column as PublishedColumn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import WIRE_VERSION
 from tables.history.impact.type_change import (
     Relation,
     ValueKind,
@@ -25,7 +24,8 @@ from tables.history.impact.type_change import (
 )
 from tables.history.logical_schemas.decisions import Decision, InForce, Verb
 from tables.history.logical_schemas.shard import Form, Shard, ShardName
-from tables.rules.table_version import Column, without_chosen_width
+from wire.records import WIRE_VERSION
+from wire.table_version import Column, without_chosen_width
 
 _NOTHING = InForce()
 _TYPE = re.compile(r"[a-z]+(\(.+\))?( unsigned)?|decimal\(\d+,\d+\)( unsigned)?")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from tables.rules.table_version import Column, Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Column, Definition
 
 
 class ShardName(NamedTuple):

@@ -17,7 +17,7 @@ import orjson
 from connectors.mysql.rows.column_rule import ColumnRule, Value
 from tables.rules.mapping.rules import ColumnAction
 from tables.rules.masking.keys import MaskingKeys
-from tables.rules.table_version import Column
+from wire.table_version import Column
 
 MASKS = frozenset({"hmac", "truncate", "redact", "drop"})
 """The actions that hide values; ``rename`` does not."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 from tables.rules.mapping.forms import written_action
 from tables.rules.mapping.mapping import MappedTable, Mapping, PackedMapping
 from tables.rules.mapping.rules import (
@@ -30,6 +29,7 @@ from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import MaskingRule, column_rules, masks
 from tables.rules.routes.topic_names import TopicRule, stated_topic
 from tables.rules.table_filter import TableFilter
+from wire.topics import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from connectors.wire import KEY_SHARD
 from tables.rules.mapping.row_filter import Family, family_of, predicate
 from tables.rules.mapping.rules import CONNECT, UNNAMED_FORMATS, RouteRules, Tag, unfit_keys
 from tables.rules.routes.routes import Route
+from wire.records import KEY_SHARD
 
 
 def table_faults(route: Route, types: Mapping[str, str], key: tuple[str, ...]) -> list[str]:

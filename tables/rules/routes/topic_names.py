@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import MAX_TOPIC_LENGTH
 from tables.rules.table_filter import TableFilter
+from wire.topics import MAX_TOPIC_LENGTH
 
 _PLACE = re.compile(r"\{(\w*)\}")
 _PLACES = ("prefix", "database", "table", "lower_database", "lower_table")

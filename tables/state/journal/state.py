@@ -14,7 +14,6 @@ from typing import Any
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.kafka.topics.topics import TopicPlan
-from connectors.wire import journal_topic
 from tables.history.codec.fold import HISTORY_PART, HistoryFold
 from tables.history.history import SchemaHistory
 from tables.journal_format import decoded, encoded, quoted, unquoted
@@ -41,6 +40,7 @@ from tables.state.operator_requests import (
 from tables.state.quarantine import QUARANTINE_PART, Quarantine
 from tables.state.snapshots.request import SNAPSHOT_REQUEST_PART, SnapshotRequests
 from tables.state.snapshots.table_snapshot import SNAPSHOT_PART, Snapshots
+from wire.topics import journal_topic
 
 __all__ = [
     "DestinationState",

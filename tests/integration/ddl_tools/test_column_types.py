@@ -14,7 +14,6 @@ from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.types.type_spec import TypeSpec
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes
-from tables.rules.table_version import Column
 from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
 from tests.integration.ddl import type_cases
@@ -22,6 +21,7 @@ from tests.integration.ddl_tools.source import LEVELS, recording_metadata, serve
 from tests.integration.ddl_tools.test_witness import shapes
 from tests.integration.old_mysql.source import charsets_of
 from tests.steps import Rows, Statement
+from wire.table_version import Column
 
 DATABASE = "witness"
 _AT_ONCE = 60

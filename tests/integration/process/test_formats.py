@@ -13,7 +13,6 @@ import pytest
 from aqueduct_client import Earliest, subscribe
 from aqueduct_client.errors import ForeignFormat
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
-from connectors.wire import schemas_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql
@@ -21,6 +20,7 @@ from tests.harness.sql import run
 from tests.harness.topics import statements, values
 from tests.harness.worker import running, settings
 from tests.integration.process.test_records import command
+from wire.topics import schemas_topic
 
 FORMATS = ("canal", "maxwell", "debezium")
 CANARY = "CanaryBird"

@@ -21,7 +21,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.__main__ import main
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.wire import quarantine_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes
@@ -29,6 +28,7 @@ from tests.harness.servers import own_mysql
 from tests.harness.sql import connected
 from tests.harness.worker import Worker, running, settings
 from tests.hostile import NAMES, quoted
+from wire.topics import quarantine_topic
 
 CANARY = "canary-of-the-environment"
 FORGED = "FORGED"

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end, topics
-from connectors.wire import ddl_topic, dead_letters_topic, quarantine_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
 from tests.harness.worker import running, settings
+from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic
 
 CANARY, NUMBER = "CanaryBird", 515_051_501
 LARGE = 300_000

@@ -20,7 +20,6 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from app.__main__ import main
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.topics.plan import TopicPlan
-from connectors.wire import journal_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.state.journal.state import partition_of
@@ -28,6 +27,7 @@ from tables.state.merge_cursor import MergeCursor, note_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.harness.topics import names, on_kafka
+from wire.topics import journal_topic
 
 SHARDS = ("east", "west")
 PARTITIONS = 2

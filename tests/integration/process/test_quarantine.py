@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from app.failpoints import VARIABLE
-from connectors.wire import schemas_topic
 from demo import checks
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -21,6 +20,7 @@ from tests.harness.sql import run
 from tests.harness.topics import Change, keys, rows, statements, values
 from tests.harness.wait import TIMEOUT
 from tests.harness.worker import Worker, running, settings
+from wire.topics import schemas_topic
 
 TABLES = (
     "CREATE DATABASE shop",

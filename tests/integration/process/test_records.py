@@ -13,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from connectors.wire import dead_letters_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
@@ -23,6 +22,7 @@ from tests.harness.topics import has_rows, names, rows
 from tests.harness.worker import running, settings
 from tests.integration.worker.source import end_of
 from tests.s3 import CREDENTIALS, line_to, s3_server
+from wire.topics import dead_letters_topic
 
 LARGE = 300_000
 """Bytes of a value, which the topics below do not take."""

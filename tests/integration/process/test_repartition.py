@@ -14,13 +14,13 @@ import pytest
 from app.__main__ import main
 from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.record_batches import partition_of
-from connectors.wire import schemas_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
 from tests.harness.wait import until
 from tests.integration.process.test_mapping_push import Writer
+from wire.topics import schemas_topic
 
 BEFORE, AFTER = 2, 5
 RULES = "{{tables: {{{}.shop: {{topic: trade, tags: {{'': all}}, tag_topics: [all], partitions: {}{}}}}}}}"

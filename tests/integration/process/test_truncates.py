@@ -18,7 +18,6 @@ import pytest
 from app.failpoints import VARIABLE
 from app.worker.destination.emptied_tables import PART_ROWS
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
-from connectors.wire import transactions_topic
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql, own_server
@@ -27,6 +26,7 @@ from tests.harness.topics import statements, values
 from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_records import command
 from tests.schema_registry import RegistryServer, schema_registry
+from wire.topics import transactions_topic
 
 PARTITIONS = 8
 ROWS = 3 * PART_ROWS

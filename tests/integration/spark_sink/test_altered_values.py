@@ -19,9 +19,9 @@ from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTa
 from devstack.mysql import Mysql
 from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.altered_values import altered
-from spark_sink.source.mysql_types import reading, widened
+from spark_sink.source.mysql_types import reading
 from spark_sink.source.schemas import Column
-from spark_sink.wire.names import literal
+from spark_sink.text.names import literal
 from tables.rules.routes.routes import Routes
 from tests.harness.servers import Servers, on_demand
 from tests.harness.sql import run
@@ -30,6 +30,7 @@ from tests.integration.ddl_tools.source import server_of, steps, table_of
 from tests.integration.old_mysql.source import charsets_of
 from tests.steps import Rows
 from tests.unit.spark_sink.conftest import spark
+from wire.warehouse import widened
 
 __all__ = ["spark"]
 pytestmark = [

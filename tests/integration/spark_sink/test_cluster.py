@@ -61,7 +61,9 @@ def submit_command(
     """The sink's command by `spark-submit`; `more` are settings that name further folders of jars."""
     archive = folder / "spark_sink.zip"
     if not archive.exists():
-        shutil.make_archive(str(archive.with_suffix("")), "zip", PROJECT, "spark_sink")
+        for package in ("spark_sink", "wire"):
+            shutil.copytree(PROJECT / package, folder / "sent" / package)
+        shutil.make_archive(str(archive.with_suffix("")), "zip", folder / "sent")
     fields = ("jars", *more) if FORMAT == "delta" else ("jars", "iceberg_jars", *more)
     jars = [
         one for name in fields for one in sorted(Settings.model_fields[name].default.glob("*.jar"))

@@ -14,10 +14,9 @@ from aqueduct_client.schemas import Schemas
 from aqueduct_client.selection import Selection, Window
 from aqueduct_client.start_positions import Earliest, Start
 from aqueduct_client.subscriber import Subscriber
-from aqueduct_client.topics import table_topic
 
 TABLE = "trade.orders"
-TOPIC = table_topic("aq", "trade", "orders")
+TOPIC = "aq.trade.orders"
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
@@ -89,7 +88,7 @@ class Shop:
             notes=self.notes(group),
             start=start or Earliest(),
             window=Window(window),
-            schemas=Schemas(self.kafka.log, "aq.__schemas"),
+            schemas=Schemas(self.kafka.log, "aq"),
             **more,
         )
 

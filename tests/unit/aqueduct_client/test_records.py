@@ -7,9 +7,9 @@ import pytest
 
 from aqueduct_client import records
 from aqueduct_client.errors import ForeignFormat, ImagesElsewhere, MalformedRecord, WireTooNew
-from aqueduct_client.records import Op
 from aqueduct_client.selection import Selection, Window
 from tests.unit.aqueduct_client.made import SERVER, TOPIC, headers, record, value
+from wire.records import Op
 
 
 def test_each_field_of_the_envelope_has_a_name_and_a_type() -> None:

@@ -28,6 +28,7 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
+from spark_sink.text import secrets
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.coverage import Cut, Step
@@ -35,7 +36,6 @@ from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.table_rules import NO_RULES
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
-from spark_sink.wire import secrets
 from tests.harness.logs import keep_formats, logging_restored
 from tests.unit.spark_sink.history import Change
 

@@ -33,7 +33,7 @@ from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.scan import Scan, scan
 from connectors.mysql.lookup.landmark_search import find_landmark
 from connectors.mysql.lookup.position_after_gtids import position_after
-from connectors.mysql.lookup.position_by_time import offset_at_time, utc_text
+from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.lookup.start import Earliest, check, first_offset, gtids_before
 from connectors.mysql.lookup.transaction_copies import Copies
 from connectors.mysql.lookup.transaction_spans import Spans
@@ -45,6 +45,7 @@ from connectors.mysql.server.replication import Channel, channels, clock_ms, fol
 from connectors.mysql.server.replication_filters import replication_filters
 from tables.state.cursor import Cursor
 from tables.state.fingerprints import Fingerprints
+from wire.text import utc
 
 log = logging.getLogger(__name__)
 
@@ -287,8 +288,8 @@ class Relocation:
             return 0
         if before == len(prints) or (purged is not None and purged <= before):
             raise PositionPurged(
-                f"its oldest binlog file, {oldest}, begins at {utc_text(spans.created * 1000)}, and the last "
-                f"published transaction is of {utc_text(prints[-1].ts_ms)}",
+                f"its oldest binlog file, {oldest}, begins at {utc(spans.created * 1000)}, and the last "
+                f"published transaction is of {utc(prints[-1].ts_ms)}",
                 source=self.address,
             )
         return 0
@@ -369,7 +370,5 @@ def _apart(clock_skew_ms: int) -> str:
 
 
 def _listed(prints: tuple[Fingerprint, ...]) -> str:
-    utc_text = ", ".join(map(str, prints[:_MOST_LISTED]))
-    return utc_text + (
-        f" and {len(prints) - _MOST_LISTED} more" if len(prints) > _MOST_LISTED else ""
-    )
+    text = ", ".join(map(str, prints[:_MOST_LISTED]))
+    return text + (f" and {len(prints) - _MOST_LISTED} more" if len(prints) > _MOST_LISTED else "")

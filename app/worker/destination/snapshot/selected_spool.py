@@ -19,8 +19,8 @@ from app.worker.pipeline.portions.selected_rows import SelectedRows
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.chunk_reader import ReadChunk
 from connectors.mysql.select.spool import Spool
-from connectors.wire import reading_id
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
+from wire.changes import reading_id
 
 
 class SelectedSpool:

@@ -39,9 +39,9 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.mysql.select.read_views import Seen, seen_at
 from connectors.mysql.select.spool import Spool
-from connectors.wire import reading_id
 from tables.state.snapshots.resume_key import ResumeKeys
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
+from wire.changes import reading_id
 
 log = logging.getLogger(__name__)
 

@@ -24,13 +24,13 @@ from connectors.errors import (
     JournalDamaged,
     PositionUnknown,
     StateUnknown,
-    printed,
 )
 from connectors.mysql.lookup.start import Latest, Start
 from tables.journal_format import Entry as Note
 from tables.journal_format import tombstone
 from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import HistoryRecovery, recovery_note
+from wire.text import printed
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ import orjson
 from app.worker.destination.takeover.published_check import Published
 from connectors.errors import ForeignInstallation, JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord, end_of, read_first
-from connectors.wire import ddl_topic, schemas_topic, transactions_topic
 from tables.state.cursor import Cursor
 from tables.state.journal.checkpoint import Checkpoint
 from tables.state.journal.records import installation_key
 from tables.state.journal.state import DestinationState, JournalPartition
+from wire.topics import ddl_topic, schemas_topic, transactions_topic
 
 _BEGIN_AGAIN = (
     "Restore the journal from a backup of the topic; or set snapshot.mode to recovery and restart the worker, "

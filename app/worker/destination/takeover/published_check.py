@@ -25,18 +25,12 @@ from connectors.kafka.reading.partition_reader import (
     source_of,
 )
 from connectors.kafka.topics.topics import Topics
-from connectors.wire import (
-    HEADER_CHANGE_ID,
-    ddl_topic,
-    journal_topic,
-    merged_topic,
-    schemas_topic,
-    shard_topics,
-)
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
 from tables.state.merge_cursor import MERGE, MergeCursors
+from wire.records import HEADER_CHANGE_ID
+from wire.topics import ddl_topic, journal_topic, merged_topic, schemas_topic, shard_topics
 
 _SKEW_MS = 3_600_000
 """The maximum difference of workers' clocks; partitions without newer records are not read."""

@@ -11,18 +11,12 @@ from typing import Any
 
 import orjson
 
-from app.worker.pipeline.gather.parked_event import (
-    META,
-    SEALED,
-    TABLE_MAP,
-    Record,
-    key_of,
-    position_fields,
-)
+from app.worker.pipeline.gather.parked_event import Record, key_of, position_fields
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
 from app.worker.pipeline.piece_parts import DeadLetter
 from connectors.errors import JournalTooNew
-from connectors.wire import HEADER_CHANGE_ID, change_id
+from wire.changes import change_id
+from wire.records import HEADER_CHANGE_ID, HEADER_META, HEADER_SEALED, HEADER_TABLE_MAP
 
 FORMAT = 1
 
@@ -41,8 +35,8 @@ def dead_letter_record(item: DeadRows, ordinal: int) -> Record:
     name = change_id(item.transaction.id, ordinal)
     headers = [
         (HEADER_CHANGE_ID, name.encode()),
-        (META, orjson.dumps(meta)),
-        (TABLE_MAP, item.table_map.raw),
+        (HEADER_META, orjson.dumps(meta)),
+        (HEADER_TABLE_MAP, item.table_map.raw),
     ]
     return key_of(item.name), item.body, headers
 
@@ -58,7 +52,7 @@ def dead_letter_fields(
     key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int
 ) -> dict[str, Any]:
     """Return the content of a record of ``dead_letter_record``, for operators and programs."""
-    name, meta = orjson.loads(key), orjson.loads(headers[META])
+    name, meta = orjson.loads(key), orjson.loads(headers[HEADER_META])
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a dead letter of format {meta['format']}", offset=offset)
     return {
@@ -75,6 +69,6 @@ def dead_letter_fields(
         "event_type": meta["event_type"],
         "reason": meta["reason"],
         "bytes": value.hex(),
-        "sealed": headers[SEALED].decode() if SEALED in headers else None,
-        "table_map": headers[TABLE_MAP].hex(),
+        "sealed": headers[HEADER_SEALED].decode() if HEADER_SEALED in headers else None,
+        "table_map": headers[HEADER_TABLE_MAP].hex(),
     }

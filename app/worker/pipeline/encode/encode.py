@@ -43,15 +43,10 @@ from connectors.kafka.record_batches import (
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
-from connectors.wire import (
-    ddl_topic,
-    dead_letters_topic,
-    quarantine_topic,
-    transactions_topic,
-)
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
+from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic, transactions_topic
 
 Headers = list[tuple[str, bytes]]
 

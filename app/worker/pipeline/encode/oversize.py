@@ -19,7 +19,7 @@ from app.worker.pipeline.rules import Rules
 from connectors.kafka.record_batches import Record, Shrink
 from connectors.store.claims import ClaimStore, FolderStore
 from connectors.store.s3 import SCHEME, S3Store
-from connectors.wire import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
+from wire.records import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
 
 CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from app.worker.pipeline.formats.protocol import Emitted
 from connectors.kafka.record_batches import Headers, RecordWriter
-from connectors.wire import HEADER_TAGS
+from wire.records import HEADER_TAGS
 
 
 class TaggedWriter:

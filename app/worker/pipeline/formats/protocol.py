@@ -17,7 +17,8 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 from tables.rules.routes.routes import Route
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Definition
 
 WriteRows = Callable[[Rows, int, int], int]
 """Writes the rows of one event. Takes the ordinal of the first row and the ``order`` of the last record before

@@ -18,7 +18,7 @@ from app.worker.pipeline.rules import Rules
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.store.registry import ConfluentRegistry
 from tables.rules.mapping.rules import DEBEZIUM
-from tables.rules.table_version import Definition
+from wire.table_version import Definition
 
 _SHAPES = (CANAL, MAXWELL)
 FORMATS: Mapping[str, FormatFactory] = {

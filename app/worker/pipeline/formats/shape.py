@@ -39,12 +39,6 @@ class Shape:
     """Returns the time of the commit that a value states."""
 
 
-def subscribers_name(source: Envelope) -> TableName:
-    """Return the database and table by which subscribers know a record's table."""
-    database, table = ("logical_db", "logical_table") if "logical_db" in source else ("db", "table")
-    return str(source[database]), str(source[table])
-
-
 def truncate_statement(table: TableName) -> str:
     """Return a statement that truncates a table; the envelope has only that it was truncated."""
     return f"TRUNCATE TABLE `{table[1].replace('`', '``')}`"

@@ -19,8 +19,9 @@ from app.worker.pipeline.formats.shape import Envelope, Shape
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.types.registry import kind_of
-from connectors.wire import HEADER_SCHEMA, KEY_SHARD
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.records import HEADER_SCHEMA, KEY_SHARD, WIRE_VERSION
+from wire.table_version import Definition
 
 _TRUNCATES = {"TRUNCATE", "table-truncate"}
 _DELETES = {"DELETE", "delete"}
@@ -95,7 +96,7 @@ def envelope_of(table: TableName, image: Image) -> Envelope:
     source = {
         "version": "", "connector": "mysql", "name": "", "server_id": 0, "gtid": None, "file": "", "pos": 0,
         "row": 0, "thread": None, "db": table[0], "table": table[1], "ts_ms": 0, "snapshot": "incremental",
-        "seq": 0, "epoch": 0, "schema": 0, "wire": 1,
+        "seq": 0, "epoch": 0, "schema": 0, "wire": WIRE_VERSION,
     }  # fmt: skip
     return {
         "before": None, "after": image, "source": source, "op": "r", "ts_ms": 0,

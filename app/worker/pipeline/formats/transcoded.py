@@ -18,7 +18,9 @@ from app.worker.pipeline.gather.items import Ddl
 from connectors.errors import AqueductError, RecordNotEncodable
 from connectors.kafka.record_batches import PLACE, Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
-from connectors.wire import (
+from tables.rules.routes.routes import Route
+from tables.rules.table_version import TableVersion
+from wire.records import (
     HEADER_COMMITTED_MS,
     HEADER_DESTINATION,
     HEADER_EPOCH,
@@ -29,8 +31,6 @@ from connectors.wire import (
     HEADER_SCHEMA,
     HEADER_SEQ,
 )
-from tables.rules.routes.routes import Route
-from tables.rules.table_version import TableVersion
 
 Encode = Callable[[Envelope], bytes]
 """Returns a record's value for its envelope."""

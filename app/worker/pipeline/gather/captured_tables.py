@@ -39,11 +39,11 @@ from connectors.mysql.schema.definition_check import completed_map, differences,
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import has_full_metadata
 from connectors.mysql.types.registry import MappedColumn, column_charset, column_type
-from connectors.wire import shard_head
 from tables.history.record import SchemaRecord, remakes
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.routes.table_faults import table_faults
-from tables.rules.table_version import Column, Definition
+from wire.records import shard_head
+from wire.table_version import Column, Definition
 
 Name = tuple[str, str]
 """Database and table."""

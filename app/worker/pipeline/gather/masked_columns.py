@@ -17,7 +17,7 @@ from connectors.mysql.rows.compiled.generate import Row
 from tables.rules.mapping.row_filter import row_filter
 from tables.rules.masking.rules import Hmac, MaskingRule
 from tables.rules.routes.routes import Route
-from tables.rules.table_version import Column, Definition
+from wire.table_version import Column, Definition
 
 Decode = Callable[[int, bytes], list[Row]]
 """From the type and body of a rows event to its rows."""

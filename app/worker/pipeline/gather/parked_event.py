@@ -18,10 +18,9 @@ from connectors.errors import JournalTooNew
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from tables.rules.masking.keys import NO_KEYS, MaskingKeys, opened, sealed
+from wire.records import HEADER_META, HEADER_SEALED, HEADER_TABLE_MAP
 
 FORMAT = 1
-META, TABLE_MAP, SEALED = "meta", "table_map", "sealed"
-"""Headers."""
 
 Headers = list[tuple[str, bytes]]
 Record = tuple[bytes, bytes, Headers]
@@ -42,7 +41,7 @@ def record_of_rows(item: ParkedRows, first_ordinal: int) -> Record:
         "query": item.query,
         **position_fields(item.transaction, item.pos, first_ordinal + item.ordinal),
     }
-    headers = [(META, orjson.dumps(meta)), (TABLE_MAP, item.table_map.raw)]
+    headers = [(HEADER_META, orjson.dumps(meta)), (HEADER_TABLE_MAP, item.table_map.raw)]
     return key_of(item.name), item.body, headers
 
 
@@ -58,7 +57,7 @@ def record_of_statement(item: Ddl, name: tuple[str, str], first_ordinal: int) ->
         "status": query.status.hex(),
         **position_fields(item.transaction, item.pos, first_ordinal + item.ordinal),
     }
-    return key_of(name), query.sql.encode(), [(META, orjson.dumps(meta))]
+    return key_of(name), query.sql.encode(), [(HEADER_META, orjson.dumps(meta))]
 
 
 def position_fields(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
@@ -107,14 +106,14 @@ class ParkedEvent:
 
 def is_of_rows(headers: Iterable[tuple[str, bytes]]) -> bool:
     """Return whether a parked event has rows; one of a statement has no table map."""
-    return any(name == TABLE_MAP for name, _ in headers)
+    return any(name == HEADER_TABLE_MAP for name, _ in headers)
 
 
 def sealed_record(record: Record, keys: MaskingKeys) -> Record:
     """Return a record with its value sealed: it has raw values of masked columns."""
     key, value, headers = record
     name, raw = sealed(keys, value, key)
-    return key, raw, [*headers, (SEALED, name.encode())]
+    return key, raw, [*headers, (HEADER_SEALED, name.encode())]
 
 
 def parked_of(
@@ -126,9 +125,9 @@ def parked_of(
     keys: MaskingKeys = NO_KEYS,
 ) -> ParkedEvent:
     """Read what ``record_of_rows`` and ``record_of_statement`` wrote; raise MappingError without its key."""
-    name, meta = orjson.loads(key), orjson.loads(headers[META])
-    if SEALED in headers:
-        value = opened(keys, headers[SEALED].decode(), value, key)
+    name, meta = orjson.loads(key), orjson.loads(headers[HEADER_META])
+    if HEADER_SEALED in headers:
+        value = opened(keys, headers[HEADER_SEALED].decode(), value, key)
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a parked event of format {meta['format']}", offset=offset)
     transaction = Transaction(
@@ -149,7 +148,7 @@ def parked_of(
         pos=meta["pos"],
         ordinal=meta["ordinal"],
         event_type=meta["event_type"] if is_rows else 0,
-        table_map=headers[TABLE_MAP] if is_rows else b"",
+        table_map=headers[HEADER_TABLE_MAP] if is_rows else b"",
         body=value if is_rows else b"",
         text=meta["query"] if is_rows else None,
         query=None if is_rows else _query(meta, value),

@@ -22,7 +22,7 @@ from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from tables.rules.mapping.row_filter import Predicate, predicate
 from tables.rules.mapping.rules import RouteRules
-from tables.rules.table_version import Definition
+from wire.table_version import Definition
 
 _INSERT, _DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
 _LEFT_OUT = 0

@@ -15,7 +15,8 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
 from tables.rules.routes.repartitions import Spread
 from tables.rules.routes.routes import Route
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Definition
 
 Name = tuple[str, str]
 """Database and table."""

@@ -40,7 +40,12 @@ from connectors.kafka.topics.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.prepared_xa import PreparedPosition
-from connectors.wire import (
+from tables.history.codec.journal_records import history_records
+from tables.journal_format import Entry as Note
+from tables.rules.table_version import TableVersion
+from tables.state.cursor import Cursor
+from tables.state.journal import state as journal
+from wire.topics import (
     ddl_topic,
     dead_letters_topic,
     journal_topic,
@@ -50,11 +55,6 @@ from connectors.wire import (
     schemas_topic,
     transactions_topic,
 )
-from tables.history.codec.journal_records import history_records
-from tables.journal_format import Entry as Note
-from tables.rules.table_version import TableVersion
-from tables.state.cursor import Cursor
-from tables.state.journal import state as journal
 
 _COMPACTION = Compaction(
     segment_bytes=16 * 1024 * 1024,

@@ -10,10 +10,10 @@ import pytest
 
 from spark_sink.batch import apply, merging
 from spark_sink.errors import UnusableLimitReached
+from spark_sink.spark.error_mapping import place
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.sql.letters import TableLetters
 from spark_sink.warehouse.table_status import letter_lines, status_lines
-from spark_sink.wire.envelope import place
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
 

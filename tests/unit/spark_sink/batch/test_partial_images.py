@@ -20,9 +20,9 @@ from spark_sink.settings.model import TableRule
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.opening import Format
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
-from spark_sink.wire.envelope import NEW_KEY, OLD_KEY
 from tests.unit.spark_sink.conftest import FORMATS, FORMATS_LONG, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
+from wire.records import HEADER_NEW_KEY, HEADER_OLD_KEY
 
 pytestmark = [
     pytest.mark.spark,
@@ -59,8 +59,8 @@ class Source:
             self._write("u", key, before={"id": key}, after={"id": key} | new)
             return
         self.rows[to] = row | {"id": to}
-        self._write("d", key, before={"id": key}, lacks=[*new], headers=(NEW_KEY,))
-        self._write("c", to, after={"id": to} | new, headers=(OLD_KEY,))
+        self._write("d", key, before={"id": key}, lacks=[*new], headers=(HEADER_NEW_KEY,))
+        self._write("c", to, after={"id": to} | new, headers=(HEADER_OLD_KEY,))
 
     def delete(self, key: int) -> None:
         del self.rows[key]

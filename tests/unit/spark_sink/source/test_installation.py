@@ -13,7 +13,6 @@ from spark_sink.source.admin import parsed_ids
 from spark_sink.source.installation import (
     Installation,
     installation_in,
-    installations,
     named,
     tables_of,
 )
@@ -101,7 +100,6 @@ def test_versions_that_name_a_topic_state_the_tables_that_it_has_rows_of() -> No
         ("shop", "earlier"): {None},
     }
     assert tables_of(values, "aq.gone", "aq") == {}
-    assert installations(NAMES) == {"aq", "aq.eu", "a", "b"}
 
 
 def test_the_ids_of_topics_are_read_from_java_s_text_of_them_where_the_brokers_have_some() -> None:

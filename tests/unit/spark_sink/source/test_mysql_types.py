@@ -3,7 +3,7 @@
 import pytest
 
 from spark_sink.errors import UnsupportedType
-from spark_sink.source.mysql_types import reading, widened
+from spark_sink.source.mysql_types import reading
 
 
 @pytest.mark.parametrize(
@@ -52,38 +52,3 @@ def test_every_mysql_type_has_one_exact_warehouse_type(mysql: str, spark: str) -
 def test_an_unknown_type_is_a_named_error(mysql: str) -> None:
     with pytest.raises(UnsupportedType):
         reading(mysql)
-
-
-@pytest.mark.parametrize(
-    ("held", "wanted", "result"),
-    [
-        ("int", "int", "int"),
-        ("int", "bigint", "bigint"),
-        ("bigint", "int", "bigint"),
-        ("int", "decimal(20,0)", "decimal(20,0)"),
-        ("bigint", "decimal(20,0)", "decimal(20,0)"),
-        ("decimal(20,0)", "bigint", "decimal(20,0)"),
-        ("int", "decimal(5,2)", "decimal(12,2)"),
-        ("int", "decimal(5,0)", "int"),
-        ("decimal(5,0)", "int", "decimal(10,0)"),
-        ("bigint", "decimal(19,0)", "decimal(20,0)"),
-        ("decimal(10,2)", "decimal(12,4)", "decimal(12,4)"),
-        ("decimal(10,2)", "decimal(10,4)", "decimal(12,4)"),
-        ("decimal(12,4)", "decimal(10,2)", "decimal(12,4)"),
-        ("decimal(38,0)", "decimal(38,10)", None),
-        ("float", "double", "double"),
-        ("double", "float", "double"),
-        ("int", "double", "double"),
-        ("bigint", "double", None),
-        ("double", "decimal(10,2)", None),
-        ("date", "timestamp_ntz", "timestamp_ntz"),
-        ("timestamp_ntz", "timestamp", None),
-        ("int", "string", None),
-        ("string", "int", None),
-        ("binary", "string", None),
-    ],
-)
-def test_a_type_is_widened_only_where_every_old_and_new_value_stays_exact(
-    held: str, wanted: str, result: str | None
-) -> None:
-    assert widened(held, wanted) == result

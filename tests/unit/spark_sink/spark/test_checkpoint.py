@@ -11,8 +11,7 @@ from spark_sink.errors import (
     WarehouseUnusable,
 )
 from spark_sink.spark.checkpoint import is_whole, parse_offsets
-from spark_sink.spark.error_mapping import named
-from spark_sink.wire.envelope import refused_record
+from spark_sink.spark.error_mapping import named, refused_record
 
 
 @pytest.mark.parametrize(

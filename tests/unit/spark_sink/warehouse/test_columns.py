@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from spark_sink.errors import KeyChanged, TypeConflict
-from spark_sink.source.schemas import SchemaBook, VersionKey
+from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.columns import NO_ROWS, Asked, Move, Traced, row_sql, traced
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.history import Image, schema
+from wire.table_version import VersionKey
 
 NAME = ("shop", "t")
 SHOP = Source("shop", *NAME)

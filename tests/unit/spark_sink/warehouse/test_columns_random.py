@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from spark_sink.source.schemas import Column, Constant, SchemaBook, VersionKey
+from spark_sink.source.schemas import Column, Constant, SchemaBook
 from spark_sink.warehouse.columns import Asked, Move, traced
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.batch.test_new_columns import Source, random_source
 from tests.unit.spark_sink.history import Change
+from wire.table_version import VersionKey
 
 NAME = ("shop", "t")
 Row = dict[str, Any]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from spark_sink.text.names import ORIGIN
 from spark_sink.warehouse.dump import dump, written
-from spark_sink.wire.names import ORIGIN
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema
 

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.batch.merging import local
+from spark_sink.text.names import quoted
 from spark_sink.warehouse.delta import newest_keys
 from spark_sink.warehouse.iceberg import tables as iceberg_tables
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.key_range import _FEW, key_bounds, range_sql
-from spark_sink.wire.names import quoted
 from tests.unit.spark_sink.conftest import FORMAT, FORMATS_LONG, spark
 
 __all__ = ["spark"]

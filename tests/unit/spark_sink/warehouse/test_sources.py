@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from spark_sink.text.names import SOURCES
 from spark_sink.warehouse.memory import MemoryNotes
 from spark_sink.warehouse.sources import Sources
-from spark_sink.wire.names import SOURCES
 
 TABLE = ("shop", "t")
 TIMED_OUT = 901.0

@@ -12,13 +12,14 @@ import pytest
 
 from spark_sink.batch.ddl.decision import Rules, decided
 from spark_sink.batch.ddl.statement import parse_statement
-from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion, VersionKey
+from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Asked, traced
 from spark_sink.warehouse.moves import BEGINNING, History, Name, Place, belongs, pieces
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.stays import Stay, carried, known_stays
 from tests.unit.spark_sink.batch.ddl.altering import Source, late, rounded
 from tests.unit.spark_sink.history import Change, Image
+from wire.table_version import VersionKey
 
 SHOP = "shop"
 

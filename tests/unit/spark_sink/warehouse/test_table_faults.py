@@ -10,12 +10,12 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.errors import MalformedRecord, TableFailed
+from spark_sink.spark.error_mapping import _MARK
 from spark_sink.warehouse import table_faults
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_faults import is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES
-from spark_sink.wire.envelope import _MARK
 
 NAME = ("shop", "t")
 OF_ALL = [

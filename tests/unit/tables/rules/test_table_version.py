@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from connectors.mysql.position import Coordinates
-from tables.rules.table_version import Column, Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Column, Definition
 
 
 def defined(column_type: str | None, kind: str = "int") -> Definition:

@@ -20,7 +20,7 @@ from app.worker.pipeline.formats.shaped_form import absent_images, envelope_of, 
 from app.worker.pipeline.rules import Rules
 from connectors.mysql.ddl.definition import TableName
 from connectors.store.registry import MemoryRegistry, SchemaRegistry
-from tables.rules.table_version import Definition
+from wire.table_version import Definition
 
 
 class AvroForm:

@@ -30,9 +30,9 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.types.registry import Schema, ValueOf, kind_of, sql_type
 from connectors.store.registry import ConfluentRegistry, RegistryAccess, SchemaRegistry
-from connectors.wire import merged_topic, shard_topics
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
+from wire.topics import merged_topic, shard_topics
 
 _IMAGES = ("before", "after")
 _OF_RUN = {"seq": 0, "epoch": 0}

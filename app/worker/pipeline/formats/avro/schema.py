@@ -9,22 +9,17 @@ Source: https://avro.apache.org/docs/1.12.0/specification/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.types.registry import Schema, kind_of, sql_type
-from tables.rules.table_version import Column
+from wire.records import SOURCE, TRANSACTION, Field
+from wire.table_version import Column
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]")
 _TEXTS: Schema = {"type": "array", "items": "string"}
-_SOURCE = {
-    "version": "string", "connector": "string", "name": "string", "server_id": "long", "gtid": ["string"],
-    "file": "string", "pos": "long", "row": ["int"], "thread": ["long"], "db": "string", "table": "string",
-    "logical_db": ["string"], "logical_table": ["string"], "tags": [_TEXTS], "ts_ms": "long",
-    "snapshot": "string", "query": ["string"], "seq": "long", "epoch": "long", "schema": ["int"], "wire": "int",
-}  # fmt: skip
-"""The members of ``source``; a list: or null."""
+_KINDS: Mapping[str, Any] = {"text": "string", "texts": _TEXTS, "int": "int", "long": "long"}
 
 
 def namespace_of(table: TableName) -> str:
@@ -86,19 +81,26 @@ def _record(name: str, table: TableName, fields: list[Schema]) -> Schema:
 
 
 def _common() -> list[Schema]:
-    source = [
-        _optional(name, kind[0]) if isinstance(kind, list) else {"name": name, "type": kind}
-        for name, kind in _SOURCE.items()
-    ]
-    transaction = [{"name": "id", "type": "string"}, {"name": "total_order", "type": "long"}]
     return [
-        {"name": "source", "type": {"type": "record", "name": "Source", "fields": source}},
+        {
+            "name": "source",
+            "type": {"type": "record", "name": "Source", "fields": _members(SOURCE)},
+        },
         {"name": "op", "type": "string"},
         {"name": "ts_ms", "type": "long"},
         {
             "name": "transaction",
-            "type": {"type": "record", "name": "Transaction", "fields": transaction},
+            "type": {"type": "record", "name": "Transaction", "fields": _members(TRANSACTION)},
         },
+    ]
+
+
+def _members(fields: Mapping[str, Field]) -> list[Schema]:
+    return [
+        _optional(name, _KINDS[one.kind])
+        if one.optional
+        else {"name": name, "type": _KINDS[one.kind]}
+        for name, one in fields.items()
     ]
 
 

@@ -18,8 +18,8 @@ from app.worker.pipeline.formats.protocol import Image, ReadRecord, WrittenImage
 from app.worker.pipeline.formats.shaped_form import absent_images, envelope_of, version_of
 from app.worker.pipeline.rules import Rules
 from connectors.mysql.ddl.definition import TableName
-from connectors.wire import HEADER_SCHEMA
-from tables.rules.table_version import Definition
+from wire.records import HEADER_SCHEMA
+from wire.table_version import Definition
 
 
 class ConnectRecords:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from connectors.mysql.types.registry import Form, Modes, Schema, kind_of, sql_type
-from tables.rules.table_version import Column
+from wire.table_version import Column
 
 _SNAPSHOTS = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 _SOURCE = {

@@ -27,7 +27,10 @@ from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
-from connectors.wire import (
+from tables.rules.routes.routes import Route
+from tables.rules.table_version import TableVersion
+from wire.changes import DDL_ORDINAL, END_ORDINAL, change_id
+from wire.records import (
     HEADER_CHANGE_ID,
     HEADER_NEW_KEY,
     HEADER_OLD_KEY,
@@ -35,8 +38,6 @@ from connectors.wire import (
     REPLACEMENT_BEGINS,
     WIRE_VERSION,
 )
-from tables.rules.routes.routes import Route
-from tables.rules.table_version import TableVersion
 
 
 class Envelope:
@@ -177,7 +178,7 @@ class Envelope:
             **effect_fields(item.applied, self._rules),
         }
         key = orjson.dumps({"destination": self._destination})
-        headers = [(HEADER_CHANGE_ID, f"{transaction.id}#ddl".encode())]
+        headers = [(HEADER_CHANGE_ID, change_id(transaction.id, DDL_ORDINAL).encode())]
         self._append(writer.append, key, orjson.dumps(value), headers)
 
     def truncate(
@@ -203,7 +204,7 @@ class Envelope:
             "transaction": {"id": item.transaction.id, "total_order": order},
         }
         headers = [
-            (HEADER_CHANGE_ID, f"{item.transaction.id}#{ordinal}".encode()),
+            (HEADER_CHANGE_ID, change_id(item.transaction.id, ordinal).encode()),
             *tag_headers(tags),
         ]
         if item.replacement is Replacement.BEGINS:
@@ -215,7 +216,7 @@ class Envelope:
         source = {**self._source(item, *route.table), **mapped_fields(route, ())}
         value = {"source": source, "op": "t", "transaction": {"id": item.transaction.id}}
         headers = [
-            (HEADER_CHANGE_ID, f"{item.transaction.id}#end".encode()),
+            (HEADER_CHANGE_ID, change_id(item.transaction.id, END_ORDINAL).encode()),
             (HEADER_REPLACEMENT, orjson.dumps(value)),
         ]
         self._append(writer.append, None, None, headers)

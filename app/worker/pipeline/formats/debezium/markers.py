@@ -8,7 +8,7 @@ import orjson
 
 from app.worker.pipeline.formats.protocol import Marker
 from connectors.mysql.binlog.changes import Transaction
-from connectors.wire import WIRE_VERSION
+from wire.records import WIRE_VERSION
 
 
 def begin_marker(transaction: Transaction, epoch: int) -> Marker:

@@ -9,9 +9,9 @@ import orjson
 from app.version import __version__
 from app.worker.pipeline.formats.debezium.tags import RowTags
 from connectors.kafka.record_batches import Headers
-from connectors.wire import HEADER_TAGS, WIRE_VERSION
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
+from wire.records import HEADER_TAGS, WIRE_VERSION
 
 
 class TableText:

@@ -10,17 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.worker.pipeline.formats.shape import (
-    Envelope,
-    Shape,
-    Shaped,
-    ShapeRow,
-    subscribers_name,
-    truncate_statement,
-)
+from app.worker.pipeline.formats.shape import Envelope, Shape, Shaped, ShapeRow, truncate_statement
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.types.registry import ValueOf, kind_of, sql_type
 from tables.rules.table_version import TableVersion
+from wire.records import subscribers_name
 
 _TYPES = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
 

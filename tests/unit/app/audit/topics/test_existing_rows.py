@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from app.audit.routes_in_force import RoutesInForce
-from app.audit.topics.existing_rows import ExistingRows, incomplete_tables, reading_of
+from app.audit.topics.existing_rows import ExistingRows, incomplete_tables
 from app.audit.topics.record_check import Subject
 from app.audit.truth.window import End
 from app.audit.verdict import Verdict
@@ -266,11 +266,6 @@ def test_where_a_mapping_hides_what_happened_to_a_row_it_is_not_judged(rule: str
     verdict = topics.judged()
     assert "untrue" not in verdict.faults
     assert verdict.unjudged == {NO_KEY: 1}
-
-
-def test_the_reading_and_the_chunk_are_in_a_rows_id() -> None:
-    assert reading_of("snapshot:one:shop.a:b:12#7") == ("snapshot:one:shop.a:b", 12)
-    assert reading_of("3e11fa47-71ca-11e1-9e33-c80aa9429562:5#7") is None
 
 
 def test_replaced_rows_are_judged_by_what_the_source_had_before_too(topics: Topics) -> None:

@@ -11,11 +11,12 @@ from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarke
 from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.position import HistoryPosition
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
 from tables.state.quarantine import Outcome, Quarantine, Resolution
 from tests import made
 from tests.unit.app.operator.trial.recorded import cursor, history, routes
 from tests.unit.app.worker.pipeline.runs import RULES
+from wire.table_version import Definition
 
 ORDERS, USERS = ("shop", "orders"), ("shop", "users")
 STATED = "tables: {{orders: {{from: [shop.orders], topic: t, partitions: {}{}}}}}"

@@ -10,7 +10,7 @@ from app.operator.validation.folded_topic import SelectedRow
 from app.operator.validation.present_images import PresentImages, stored
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.history.present_columns import Described, Versions
-from tables.rules.table_version import Column, Definition
+from wire.table_version import Column, Definition
 
 NAME = ("shop", "t")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from app.operator.validation.present_images import PresentImages
 from tables.history.present_columns import Versions
-from tables.rules.table_version import Column, Definition
 from tests.unit.app.operator.validation.records import (
     NAME,
     PLAIN,
@@ -15,6 +14,7 @@ from tests.unit.app.operator.validation.records import (
     images,
     version,
 )
+from wire.table_version import Column, Definition
 
 
 def versions(*definitions: Definition) -> Versions:

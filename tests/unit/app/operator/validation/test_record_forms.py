@@ -38,7 +38,6 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.store.registry import MemoryRegistry
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
-from tables.rules.table_version import Definition
 from tests.unit.app.operator.validation.records import (
     NAME,
     column,
@@ -48,6 +47,7 @@ from tests.unit.app.operator.validation.records import (
     version,
 )
 from tests.unit.app.worker.pipeline.runs import RULES
+from wire.table_version import Definition
 
 LOGICAL, REAL = ("trade", "orders"), NAME
 COLUMNS = definition(

@@ -18,10 +18,11 @@ from app.worker.pipeline.gather.removed_rows import RemovedRow
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
 from tests.unit.app.operator.validation.records import column, definition
 from tests.unit.app.worker.pipeline.formats.envelopes import envelope_of, version_of
 from tests.unit.app.worker.pipeline.runs import RULES
+from wire.table_version import Definition
 
 TABLE = ("shop", "t")
 SHARDS = "tables: {all.t: {from: ['shop.t[0-9]*'], topic: t}}"

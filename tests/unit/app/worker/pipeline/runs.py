@@ -28,6 +28,7 @@ from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
 from tests.made import SERVER as UUID
 from tests.unit.app.worker.pipeline.history import CHARSETS, Source
+from wire.records import SOURCE
 
 MARKERS = "aq.__transactions.shop"
 WHOLE = 1_000_000
@@ -212,6 +213,8 @@ def read_batches(topic: str, partition: int, raw: bytes) -> Iterable[Record]:
             value: Any = record.value
             if value is not None and "__quarantine" not in topic:
                 value = orjson.loads(value)
+                # A field that the wire contract does not name would be lost in other formats.
+                assert value.get("source", {}).keys() <= SOURCE.keys()
             yield Record(topic, partition, record.key, value, tuple(record.headers))
 
 

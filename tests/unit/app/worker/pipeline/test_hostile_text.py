@@ -20,7 +20,6 @@ from app.worker.pipeline.portions.selected_rows import SelectedRows
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import MemoryRegistry
-from connectors.wire import reading_id
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests import made
@@ -31,6 +30,7 @@ from tests.unit.app.worker.pipeline.history import Source
 from tests.unit.app.worker.pipeline.portions.test_inserted_rows import cursor
 from tests.unit.app.worker.pipeline.portions.test_selected_rows import packets, selected, watch
 from tests.unit.app.worker.pipeline.runs import RULES, pieces_of, run_stage, spec_of
+from wire.changes import reading_id
 
 FORMAT_NAMES = ("debezium", "canal", "maxwell", "avro")
 SIGNS = (

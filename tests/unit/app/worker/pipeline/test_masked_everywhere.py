@@ -34,7 +34,6 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import RegistryAccess
-from connectors.wire import ddl_topic, dead_letters_topic, quarantine_topic
 from tables.history.codec.journal_records import checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
@@ -49,6 +48,7 @@ from tests.schema_registry import schema_registry
 from tests.unit.app.worker.pipeline.gather.parked import SERVER, UTF8MB4
 from tests.unit.app.worker.pipeline.history import CHARSETS
 from tests.unit.app.worker.pipeline.runs import RULES, read_batches, run_stage, spec_of
+from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic
 
 CANARY, NUMBER = "canary bird", 51_505_150
 KEYS = MaskingKeys((("k", bytes(range(32))),))

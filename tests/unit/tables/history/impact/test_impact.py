@@ -30,8 +30,8 @@ from tables.history.impact.impact import (
     severest,
     truncated,
 )
-from tables.history.impact.warehouse_rules import warehouse_path
 from tables.rules.routes.routes import Route, Routes
+from wire.warehouse import warehouse_path
 
 SERVER = Server(version=(9, 7, 4))
 SHOP = Session(database="shop")

@@ -13,7 +13,8 @@ from tables.history.logical_schemas.logical_schema import (
     types_of,
 )
 from tables.history.logical_schemas.shard import RealTable, Shard, ShardName
-from tables.rules.table_version import Column, Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Column, Definition
 
 NAME = ("trade", "orders")
 _TEXT = re.compile(r"char|text|enum|set")

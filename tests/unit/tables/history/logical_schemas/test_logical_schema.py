@@ -8,8 +8,8 @@ import pytest
 
 from tables.history.logical_schemas.decisions import Verb
 from tables.history.logical_schemas.logical_schema import State, logical_schema
-from tables.rules.table_version import Column
 from tests.unit.tables.history.logical_schemas.made import NAME, Shards, lacking, text_of
+from wire.table_version import Column
 
 ID = "id int not null"
 

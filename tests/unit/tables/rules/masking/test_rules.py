@@ -12,7 +12,7 @@ import pytest
 from tables.rules.mapping.rules import ColumnAction
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate, column_rules, masks
-from tables.rules.table_version import Column
+from wire.table_version import Column
 
 KEY = bytes(32)
 KEYS = MaskingKeys((("k1", KEY),))

@@ -12,8 +12,9 @@ from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.routes.key_changes import changed_keys, changes_refused, returning
 from tables.rules.routes.routes import Routes
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
 from tables.state.journal.state import DestinationState, encoded, version_key
+from wire.table_version import Definition
 
 NAME = ("shop", "orders")
 KEYS = MaskingKeys((("k1", bytes(32)), ("k2", bytes(range(32)))))

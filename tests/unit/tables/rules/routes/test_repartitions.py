@@ -23,7 +23,8 @@ from tables.rules.routes.repartitions import (
     tag_counts,
 )
 from tables.rules.routes.routes import Routes
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Definition
 
 MERGED = {"merged": True, "destination": "m1"}
 

@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from connectors.wire import merged_topic
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
+from wire.topics import merged_topic
 
 SHOP = Routes(prefix="aq", include=r"shop\..*", black=r"shop\.secret", partitions=3)
 

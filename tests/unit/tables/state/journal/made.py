@@ -5,9 +5,10 @@ from __future__ import annotations
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
-from tables.rules.table_version import Column, Definition, TableVersion
+from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, Resume
 from tables.state.journal.checkpoint import MemoryCheckpoint, newer, row_of
+from wire.table_version import Column, Definition
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

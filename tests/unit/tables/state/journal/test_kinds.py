@@ -14,7 +14,7 @@ from tables.history.codec.fold import OLDEST
 from tables.history.codec.journal_records import checkpoint_key
 from tables.history.position import HistoryPosition
 from tables.journal_kind import Audience, Kind
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
 from tables.state import operator_requests as requests
 from tables.state.fingerprints import FINGERPRINTS
 from tables.state.journal.checkpoint import MemoryCheckpoint, records_of_kind
@@ -24,6 +24,7 @@ from tables.state.journal.records import note_of as leader_note
 from tables.state.journal.state import DestinationState, cursor_key, fold, version_key
 from tables.state.quarantine import GIVE_UP, Entry, Resolution
 from tables.state.quarantine import note_of as quarantine_note
+from wire.table_version import Definition
 
 NAME = "a/ü%"
 """A destination whose name is not written into a key as it is."""

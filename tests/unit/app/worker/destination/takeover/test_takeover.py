@@ -39,7 +39,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.journal_format import Entry
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
-from tables.rules.table_version import Definition, TableVersion
+from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, next_epoch
 from tables.state.journal import state as journal
 from tables.state.journal.checkpoint import MemoryCheckpoint
@@ -49,6 +49,7 @@ from tables.state.known_topics import KnownTopic
 from tables.state.known_topics import note_of as topic_note
 from tables.state.operator_requests import Current, source_note
 from tests.properties.app.interleaved.worker import PLANS
+from wire.table_version import Definition
 
 SERVER = "aaaaaaaa-0000-0000-0000-000000000001"
 SLOW = 3.0

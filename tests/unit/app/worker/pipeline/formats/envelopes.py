@@ -9,7 +9,8 @@ import orjson
 from app.worker.pipeline.formats.shape import Shape
 from app.worker.pipeline.formats.shaped_form import ShapedForm
 from connectors.mysql.position import Coordinates
-from tables.rules.table_version import Column, Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Column, Definition
 
 Image = dict[str, Any] | None
 OPS = {(False, True): "c", (True, True): "u", (True, False): "d", (False, False): "t"}

@@ -17,7 +17,6 @@ from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.stream.chunk import Chunk
-from connectors.wire import quarantine_topic
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.rules.routes.routes import Routes
@@ -33,6 +32,7 @@ from tests.unit.app.worker.pipeline.runs import (
     run_stage,
     spec_of,
 )
+from wire.topics import quarantine_topic
 
 ORDERS, LOG, OTHER = TABLES
 UTF8MB4 = Database(charset="utf8mb4", collation="utf8mb4_0900_ai_ci")

@@ -9,7 +9,7 @@ from connectors.errors import RuleImpossible
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from tables.rules.mapping.rules import RouteRules
-from tables.rules.table_version import Column, Definition
+from wire.table_version import Column, Definition
 
 WRITE, UPDATE, DELETE = 30, 31, 32
 IN, OUT = '{"id":1,"n":5}', '{"id":1,"n":-5}'

@@ -15,7 +15,8 @@ from tables.rules.masking.keys import MaskingKeys
 from tables.rules.routes.repartitions import Spread
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.routes.topic_names import TopicRule
-from tables.rules.table_version import Column, Definition, TableVersion
+from tables.rules.table_version import TableVersion
+from wire.table_version import Column, Definition
 
 ORDERS, ITEMS = ("shop", "orders"), ("shop", "items")
 CHANGE: Any = SimpleNamespace(gtid="u:1", file="b.000001", committed_ms=1)

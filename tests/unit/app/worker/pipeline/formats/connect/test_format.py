@@ -13,9 +13,9 @@ from app.worker.pipeline.formats.protocol import Emitted
 from app.worker.pipeline.formats.transcoded import TranscodedRecords, TranscodingWriter
 from app.worker.pipeline.rules import Rules
 from connectors.mysql.types.registry import Modes
-from connectors.wire import HEADER_FORMAT, HEADER_NEW_KEY
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.formats.envelopes import envelope_of, version_of
+from wire.records import HEADER_FORMAT, HEADER_NEW_KEY
 
 VERSION = version_of(("id", "decimal(6,2)"), ("d", "date"), ("x", "int"), key=("id", "d"))
 ROW = {"id": "5.25", "d": "2026-11-21", "x": 7}

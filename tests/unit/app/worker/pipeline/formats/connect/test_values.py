@@ -9,7 +9,7 @@ import pytest
 
 from app.worker.pipeline.formats.connect.schemas import form_of
 from connectors.mysql.types.registry import Modes
-from tables.rules.table_version import Column
+from wire.table_version import Column
 
 _WKB_POINT = "AQEAAAAAAAAAAADwPwAAAAAAAABA"
 _WKB_LINE = "AQIAAAACAAAAAAAAAAAAAEAAAAAAAADwPwAAAAAAABBAAAAAAAAACEA="

@@ -5,14 +5,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connectors.wire import (
-    change_id,
-    ddl_topic,
-    journal_topic,
-    row_topic,
-    schemas_topic,
-    transactions_topic,
-)
+from wire.changes import change_id
+from wire.topics import ddl_topic, journal_topic, row_topic, schemas_topic, transactions_topic
 
 # Letters that the encoding gives a meaning to come often.
 names = st.one_of(

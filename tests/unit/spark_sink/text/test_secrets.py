@@ -11,7 +11,7 @@ from spark_sink.errors import BadSettings, WarehouseUnusable
 from spark_sink.settings import model as settings
 from spark_sink.settings.model import Log
 from spark_sink.spark import log
-from spark_sink.wire.secrets import hidden, is_secret
+from spark_sink.text.secrets import hidden, is_secret
 
 GOOD = "prefix: aq\nbootstrap_servers: x:1\nwarehouse: /w\n"
 

@@ -8,27 +8,43 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_sink.wire.names import literal
-
-NUMBER: Final = 1
+from spark_sink.text.names import literal
+from wire.changes import SNAPSHOT
+from wire.records import (
+    HEADER_FORMAT,
+    HEADER_NEW_KEY,
+    HEADER_OLD_KEY,
+    HEADER_REPLACEMENT,
+    SOURCE,
+    TRANSACTION,
+    WIRE_VERSION,
+    Field,
+    Op,
+)
 
 _CORRUPT: Final = "__not_json"
 CLAIM: Final = "STRUCT<location STRING, size BIGINT, sha256 STRING>"
 IMAGE: Final = "MAP<STRING, STRING>"
 """The Spark type of a row image: its columns' texts by name, parsed together with the envelope."""
 MISFIT: Final = "before and after do not fit op"
+_TYPES: Final = {"text": "STRING", "texts": "ARRAY<STRING>", "int": "INT", "long": "BIGINT"}
+_READ: Final = (
+    *("name", "db", "table", "logical_db", "logical_table"),
+    *("ts_ms", "seq", "epoch", "schema", "wire"),
+)
+"""The members of `source` that the sink reads."""
+
+
+def _struct(fields: dict[str, Field]) -> str:
+    return f"STRUCT<{', '.join(f'`{name}` {_TYPES[one.kind]}' for name, one in fields.items())}>"
+
+
 ENVELOPE: Final = (
     f"before {IMAGE}, after {IMAGE}, absent ARRAY<STRING>, op STRING, "
-    "source STRUCT<name STRING, db STRING, `table` STRING, logical_db STRING, "
-    "logical_table STRING, ts_ms BIGINT, seq BIGINT, epoch BIGINT, `schema` INT, wire INT>, "
-    "transaction STRUCT<id STRING, total_order BIGINT>, "
+    f"source {_struct({name: SOURCE[name] for name in _READ})}, "
+    f"transaction {_struct(dict(TRANSACTION))}, "
     f"claim_check {CLAIM}, left_out STRING, {_CORRUPT} STRING"
 )
-OLD_KEY: Final = "__debezium.oldkey"
-FORMAT: Final = "format"
-REPLACEMENT: Final = "replacement"
-"""Of a truncate that existing rows of its table follow, and of the record without a value that ends them."""
-NEW_KEY: Final = "__debezium.newkey"
 LONGEST_TEXT: Final = str(2**31 - 1)
 """Characters of a text in JSON; a reader's own limit is 20 million."""
 JSON_OPTIONS: Final = {
@@ -50,7 +66,10 @@ _FAULTS: Final = (
         "source.schema is missing",
         "e.source.`schema` IS NULL AND NOT coalesce(e.op = 't', false)",
     ),
-    ("op is none of c, u, d, r, t", "e.op IS NULL OR e.op NOT IN ('c', 'u', 'd', 'r', 't')"),
+    (
+        f"op is none of {', '.join(op.value for op in Op)}",
+        f"e.op IS NULL OR e.op NOT IN ({', '.join(literal(op.value) for op in Op)})",
+    ),
     (
         MISFIT,
         (
@@ -74,9 +93,9 @@ def _header(name: str) -> str:
     return f"if({_has_header(name)}, CAST({value} AS STRING), NULL)"
 
 
-IS_READ: Final = f"(value IS NOT NULL OR {_has_header(REPLACEMENT)})"
+IS_READ: Final = f"(value IS NOT NULL OR {_has_header(HEADER_REPLACEMENT)})"
 """Whether a record of Kafka has an envelope: tombstones have none."""
-TEXT: Final = f"coalesce(CAST(value AS STRING), {_header(REPLACEMENT)})"
+TEXT: Final = f"coalesce(CAST(value AS STRING), {_header(HEADER_REPLACEMENT)})"
 """The text of that envelope."""
 
 
@@ -88,18 +107,18 @@ FIELDS: Final = {
     "reason": "CASE "
     # A record of another wire number is judged by that alone: the rest may mean something else.
     + "".join(
-        f"WHEN {'e.source.wire = 1 AND ' if place > 2 else ''}({condition}) THEN '{reason}' "
+        f"WHEN {f'e.source.wire = {WIRE_VERSION} AND ' if place > 2 else ''}({condition}) THEN '{reason}' "
         for place, (reason, condition) in enumerate(_FAULTS)
     )
     + "END",
     # Of a record that is not an envelope, as the mapping's rule `format` has it.
-    "format": _header(FORMAT),
+    "format": _header(HEADER_FORMAT),
     "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
     "absent": "e.absent",
     # One half of a change of the key: a delete, or the create that follows it. Of a truncate: existing rows
     # follow, which replace those before.
-    "moved": f"{_has_header(OLD_KEY)} OR {_has_header(NEW_KEY)} OR {_has_header(REPLACEMENT)}",
+    "moved": " OR ".join(map(_has_header, (HEADER_OLD_KEY, HEADER_NEW_KEY, HEADER_REPLACEMENT))),
     "claim": "e.claim_check",
     "left_out": "e.left_out",
     # `e`: all rows that replace those before have come.
@@ -124,33 +143,13 @@ FIELDS: Final = {
     "ordinal": "e.transaction.total_order",
 }
 
-EXISTED: Final = "coalesce(op IN ('r', 'e') OR (op = 'd' AND transaction LIKE 'snapshot:%'), false)"
+EXISTED: Final = (
+    f"coalesce(op IN ('r', 'e') OR (op = 'd' AND transaction LIKE '{SNAPSHOT}%'), false)"
+)
 """Whether a record, of these fields, is of a SELECT and of no commit: a row that it has read, the delete of
 one that only the topic had, or the end of all. Its time is that of the SELECT."""
-
-_MARK: Final = "aqueduct-poison"
 
 
 def of_table(name: tuple[str, str]) -> str:
     """The condition that a record is of a table."""
     return f"(database = {literal(name[0])} AND `table` = {literal(name[1])})"
-
-
-def poison_sql(reason: str) -> str:
-    """A Spark expression that stops the job and names the record it is evaluated on."""
-    return f"raise_error(concat_ws('|', '{_MARK}', topic, partition, offset, {reason}, '{_MARK}'))"
-
-
-def refused_record(message: str) -> str | None:
-    """Which record stopped a job, from the job's error message."""
-    parts = message.split(_MARK + "|", 1)
-    if len(parts) == 1:
-        return None
-    topic, partition, offset, reason = parts[1].split("|" + _MARK, 1)[0].split("|", 3)
-    return place(topic, partition, offset, reason)
-
-
-def place(topic: str, partition: int | str, offset: int | str, reason: str = "") -> str:
-    """The position of a record, as errors print it."""
-    where = f"topic {topic}, partition {partition}, offset {offset}"
-    return f"{where}: {reason}" if reason else where

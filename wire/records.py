@@ -1,0 +1,134 @@
+"""Records: the contract's number, headers, members of keys, and the fields of the envelope.
+
+Invariant: within a version of the contract, fields and headers may be added but never change their meaning. The
+encoder of rows has the text of the envelope inlined; tests compare it, and ``docs/wire.md``, with these fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+WIRE_VERSION = 1
+
+# --- headers ---
+
+HEADER_CHANGE_ID = "change_id"
+HEADER_OLD_KEY = "__debezium.oldkey"
+HEADER_NEW_KEY = "__debezium.newkey"
+HEADER_CLAIM_CHECK = "claim_check"
+HEADER_LEFT_OUT = "left_out"
+HEADER_REPLACEMENT = "replacement"
+"""Of the record that all rows of a table are gone, if its existing rows follow: ``begin``. Of a record without
+a value, after the last of them: what it is of, as JSON."""
+REPLACEMENT_BEGINS = b"begin"
+HEADER_TAGS = "tags"
+"""A mapped record's tags, UTF-8 text joined by commas."""
+HEADER_FORMAT = "format"
+"""The format of a row record whose value is not the envelope; it has the following headers too."""
+HEADER_DESTINATION = "destination"
+HEADER_SEQ = "seq"
+HEADER_EPOCH = "epoch"
+HEADER_GTID = "gtid"
+"""Of records of transactions with a GTID."""
+HEADER_COMMITTED_MS = "ts_ms"
+"""The time of the commit, as in the envelope's ``source``."""
+HEADER_SCHEMA = "schema"
+"""The version of the table's columns, as in the envelope's ``source``; records of earlier versions lack it."""
+HEADER_META = "meta"
+"""Of a quarantined event and of a dead letter: their type, transaction, position and ordinal, as JSON."""
+HEADER_TABLE_MAP = "table_map"
+"""The body of their TABLE_MAP event."""
+HEADER_SEALED = "sealed"
+"""The id of the key that seals their value, if the table has masked columns."""
+
+# --- keys ---
+
+KEY_SHARD = "__shard"
+"""The first member of a key that names the real table: a list of destination, database and table."""
+
+
+def shard_head(shard: tuple[str, str, str] | None) -> str:
+    """The text before a key's first column; ``shard``: destination, database and table, if it names them."""
+    if shard is None:
+        return "{"
+    return f'{{"{KEY_SHARD}":{json.dumps(shard, ensure_ascii=False, separators=(",", ":"))},'
+
+
+# --- the envelope ---
+
+
+class Op(Enum):
+    """The kind of a change."""
+
+    CREATE = "c"
+    UPDATE = "u"
+    DELETE = "d"
+    READ = "r"
+    """By a snapshot."""
+    TRUNCATE = "t"
+    """It applies to every row of the table with a smaller ``seq``."""
+
+
+class Field(NamedTuple):
+    """A field of the envelope: the kind of its values, and whether it may be null or missing."""
+
+    kind: str
+    """``text``, ``texts``, ``int`` for 32 bits or ``long`` for 64."""
+    optional: bool = False
+
+
+SOURCE: Mapping[str, Field] = {
+    "version": Field("text"),
+    "connector": Field("text"),
+    "name": Field("text"),
+    "server_id": Field("long"),
+    "gtid": Field("text", optional=True),
+    "file": Field("text"),
+    "pos": Field("long"),
+    "row": Field("int", optional=True),
+    "thread": Field("long", optional=True),
+    "db": Field("text"),
+    "table": Field("text"),
+    "logical_db": Field("text", optional=True),
+    "logical_table": Field("text", optional=True),
+    "tags": Field("texts", optional=True),
+    "ts_ms": Field("long"),
+    "snapshot": Field("text"),
+    "query": Field("text", optional=True),
+    "seq": Field("long"),
+    "epoch": Field("long"),
+    "schema": Field("int", optional=True),
+    "wire": Field("int"),
+}
+"""The members of ``source``."""
+TRANSACTION: Mapping[str, Field] = {"id": Field("text"), "total_order": Field("long")}
+"""The members of ``transaction``."""
+
+
+def subscribers_name(source: Mapping[str, Any]) -> tuple[str, str]:
+    """The database and the table by which subscribers know a record's table."""
+    database, table = ("logical_db", "logical_table") if "logical_db" in source else ("db", "table")
+    return str(source[database]), str(source[table])
+
+
+def is_claimed(claim: Mapping[str, Any], stored: bytes) -> bool:
+    """Whether these are the images that a claim check names."""
+    found = {"size": len(stored), "sha256": hashlib.sha256(stored).hexdigest()}
+    return found == {name: claim.get(name) for name in found}
+
+
+# --- effects of a statement, in the records of the DDL topic ---
+
+TABLE_QUARANTINED = "table quarantined"
+TABLE_COMES_IN = "table comes in"
+"""Its rows from before are in no row record."""
+TRUNCATE_OMITTED = "truncate omitted"
+"""A TRUNCATE of which subscribers get nothing."""
+ROWS_CHANGED = "rows changed"
+"""By the statement itself; no row record has the change."""
+COLUMN_GENERATED = "column generated"
+"""The values of a column are computed since; no row record has those of existing rows."""
