@@ -1,4 +1,4 @@
-# Everything a person or a CI runs. `make` alone lists it.
+# Everything an operator, a developer or a CI runs. `make` alone lists it.
 
 SHELL := /bin/sh
 VENV_PYTHON := .venv/bin/python
@@ -8,148 +8,117 @@ MINIMUM := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c '$(MINIMUM)' 2>/dev/null && echo $$python && break; done)
 
-FUZZ_SECONDS ?= 300
 # Each runs one file of tests at a time, with servers of its own.
 JOBS ?= 4
-DDL_STATEMENTS ?= 5000
 # In the order that tests/conftest.py gives: what waits for servers first, so that all jobs end together.
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(VENV_PYTHON) -m pytest
 
 # Else each worker and each command compiles all modules again, which takes a second.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-platform demo-stop test test-long test-servers test-sink test-iceberg check crash crash-requests crash-brokers crash-existing audit-wide crash-sink soak day switch fuzz ddl-random bench bench-flat bench-large bench-new-tables bench-replay bench-routes bench-sink bench-takeover bench-sink-age bench-sink-aged bench-sink-fresh lock stack-up stack-down stack-status clean bench-snapshot
+.PHONY: help setup demo demo-stop test check crash bench fuzz docs lock stack clean
 
-help: ## list what can be done
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-14s %s\n", $$1, $$2}'
+help: ## list the targets, with the suites of each
+	@sed -n -e 's/^\([a-z-]*\):.*## /make \1|/p' -e 's/^[a-z]*_\([a-z-]*\) = .*## /    SUITE=\1|/p' $(MAKEFILE_LIST) | \
+		awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 setup: ## make .venv and fetch MySQL, Kafka, ZooKeeper and Spark's jars into .cache
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer was found; install one, \
 	or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -m devstack setup
 
-demo: setup ## run the whole of it on real servers; KEEP=1 leaves them running
-	@KEEP=$(KEEP) $(VENV_PYTHON) -m demo
-
-demo-platform: setup ## two masters with four shards each as one logical database, under kills, for three groups of subscribers and the sink
-	@$(VENV_PYTHON) -m demo.platform
+demo: setup ## run all of it on real servers; KEEP=1 leaves them running; PLATFORM=1: eight shards on two masters as one logical database
+	@KEEP=$(KEEP) $(VENV_PYTHON) -m demo$(if $(PLATFORM),.platform)
 
 demo-stop: ## end a demo that was left running
 	@$(VENV_PYTHON) -m demo stop
 
-test: setup ## run every test, JOBS=4 files at a time; it starts the servers it needs
-	@$(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
+test: setup ## run every test but the slow ones, JOBS=4 files at a time, with the servers that they need; ARGS='…' goes to pytest
+	@$(call run,test,all)
 
-test-long: setup ## the tests that take too long for make test, each of which names what make test has of it
-	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) -m long $(ARGS)
-	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/properties $(ARGS)
+test_all = $(PYTEST) $(SIDE_BY_SIDE) $(ARGS)
+test_long = LONG=all $(PYTEST) $(SIDE_BY_SIDE) -m long $(ARGS) && LONG=all $(PYTEST) $(SIDE_BY_SIDE) tests/properties $(ARGS) ## the slow ones; each names what make test has of it
+test_servers = SERVERS=all $(PYTEST) $(ASKING_SERVERS) $(ARGS) ## those that ask MySQL and MariaDB, on every version from 5.5 on
+test_sink = LONG=all $(PYTEST) $(SIDE_BY_SIDE) $(OF_THE_SINK) $(ARGS) ## those of the sink, the slow ones too
+test_iceberg = SINK_FORMAT=iceberg LONG=all $(PYTEST) $(SIDE_BY_SIDE) $(IN_ICEBERG) $(ARGS) ## those of the sink, on a warehouse in Iceberg
+test_audit = AUDIT=all SERVERS=all $(PYTEST) $(AUDITED) -s $(ARGS) ## every type, image, character set and transaction on every MySQL is audited; EVERY=40 is shorter
 
-test-servers: setup ## the tests that ask MySQL and MariaDB themselves, on every version from 5.5 on
-	@SERVERS=all $(VENV_PYTHON) -m pytest tests/integration/baseline tests/integration/central_store \
-		tests/integration/ddl tests/integration/ddl_tools tests/integration/mariadb tests/integration/old_mysql \
-		tests/integration/process/test_snapshot_without_gtids.py tests/integration/process/test_server_defaults.py \
-		tests/integration/snapshot/test_read_views.py $(ARGS)
+ASKING_SERVERS = tests/integration/baseline tests/integration/central_store \
+	tests/integration/ddl tests/integration/ddl_tools tests/integration/mariadb tests/integration/old_mysql \
+	tests/integration/process/test_snapshot_without_gtids.py tests/integration/process/test_server_defaults.py \
+	tests/integration/snapshot/test_read_views.py
+OF_THE_SINK = tests/unit/spark_sink tests/integration/spark_sink tests/integration/process/test_hostile_names.py
+IN_ICEBERG = tests/unit/spark_sink tests/contract/test_columns.py \
+	tests/contract/test_dead_letters.py tests/contract/test_recent_changes.py tests/contract/test_warehouses.py \
+	tests/crash/test_sink_quick.py tests/integration/spark_sink
+AUDITED = tests/integration/auditing/test_innocent.py tests/crash/innocent.py
 
-test-sink: setup ## every test of the sink, those too that take too long for make test
-	@LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/integration/spark_sink \
-		tests/integration/process/test_hostile_names.py $(ARGS)
-
-test-iceberg: setup ## every test of the sink on a warehouse in Iceberg
-	@SINK_FORMAT=iceberg LONG=all $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) tests/unit/spark_sink tests/contract/test_columns.py \
-		tests/contract/test_dead_letters.py tests/contract/test_recent_changes.py tests/contract/test_warehouses.py \
-		tests/crash/test_sink_quick.py tests/integration/spark_sink $(ARGS)
-
-check: setup ## lint, formatting, types, and every test
+check: setup ## lint, formatting, types, and make test
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
-	@$(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
+	@$(call run,test,all)
 
-crash: setup ## kill, cut, freeze and forge on real servers, then say what was lost; ONLY=kill, SEED=7, PART=1/3; PEERS=1 hurts Debezium
-	@$(VENV_PYTHON) -m tests.crash$(if $(PEERS),.peers) $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(PART),--part $(PART))
+crash: setup ## break it on real servers, and verify everything that was published; SEED=7 repeats a run
+	@$(call run,crash,worker)
 
-crash-requests: setup ## several workers: each command to each destination while workers come and go; strangers in the journal
-	@$(VENV_PYTHON) -m pytest tests/crash/requests.py tests/crash/shared_journal.py
+crash_worker = $(VENV_PYTHON) -m tests.crash $(if $(ONLY),--only $(ONLY)) $(SEEDED) $(if $(PART),--part $(PART)) ## the default: the worker, MySQL and Kafka killed, cut off, frozen, forged; ONLY=kill, PART=1/3
+crash_debezium = $(VENV_PYTHON) -m tests.crash.peers $(if $(ONLY),--only $(ONLY)) $(SEEDED) $(if $(PART),--part $(PART)) ## the same faults for Debezium
+crash_requests = $(PYTEST) tests/crash/requests.py tests/crash/shared_journal.py ## several workers: each command to each destination while workers come and go
+crash_brokers = $(PYTEST) tests/crash/brokers_lost.py ## three brokers: two are stopped and a disk is lost
+crash_existing = $(PYTEST) tests/crash/existing/kills.py tests/crash/existing/mutants.py -s $(ARGS) ## existing rows read during DML and DDL, killed at each step, and with broken guards; ROUNDS=3
+crash_sink = $(PYTEST) tests/crash/sink_batches.py tests/crash/sink_upkeep.py -s ## the sink, killed before and after each of its writes; ONLY=table, ROUNDS=3; SINK_FORMAT=iceberg
+crash_soak = $(VENV_PYTHON) -m tests.crash.soak $(if $(SECONDS),--seconds $(SECONDS)) $(SEEDED) ## the worst server defaults, DDL, mappings, masks and kills at once for SECONDS=3600, then audited
+crash_day = $(VENV_PYTHON) -m tests.crash.day $(if $(TROUBLES),--troubles $(TROUBLES)) $(SEEDED) ## TROUBLES=20 of single tables among thirty, each ended by the commands that are printed for it
+crash_switch = $(PYTEST) $(SWITCHED) -s $(ARGS) ## a Debezium connector and a Canal server, each replaced by Aqueduct under load
 
-crash-brokers: setup ## three brokers: two are stopped and a disk is lost; nothing committed is
-	@$(VENV_PYTHON) -m pytest tests/crash/brokers_lost.py
+SEEDED = $(if $(SEED),--seed $(SEED))
+SWITCHED = tests/crash/peers/switch_debezium.py tests/crash/peers/switch_canal.py tests/crash/peers/switch_modes.py
 
-crash-existing: setup ## existing rows, read in a storm of DML and DDL: killed at each step, taken over, and with broken guards; ROUNDS=3, SEED=7
-	@ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/existing/kills.py tests/crash/existing/mutants.py -s $(ARGS)
+bench: setup ## measure, beside other programs on the same data; RUNS=1 is shorter
+	@$(call run,bench,worker)
 
-crash-sink: setup ## the sink, killed before and after each of its writes, and worse: nothing is lost or repeated; ONLY=table, ROUNDS=3, SEED=7
-	@ONLY=$(ONLY) ROUNDS=$(ROUNDS) SEED=$(SEED) $(VENV_PYTHON) -m pytest tests/crash/sink_batches.py tests/crash/sink_upkeep.py -s
+bench_worker = $(VENV_PYTHON) -m bench ## the default: the worker and Debezium, side by side on two workloads; PEERS=all adds others
+bench_flat = $(VENV_PYTHON) -m bench.flat ## a row's cost from 10,000 to ROWS=10000000 rows, with 1 and 500 tables, or skipped
+bench_large = $(VENV_PYTHON) -m bench.large ## one transaction of ROWS=10000000 rows, the worker killed within it
+bench_new-tables = $(VENV_PYTHON) -m bench.new_tables ## TABLES=1,1000,3000 new tables with a row each: how long they wait
+bench_replay = $(VENV_PYTHON) -m bench.replay ## DDL statements that the model of all tables applies in a second, beside sqlglot's parser
+bench_routes = $(VENV_PYTHON) -m bench.routes ## what a mapping of 5,000 tables costs, by its rules; and 512 tables in eight topics
+bench_snapshot = $(VENV_PYTHON) -m bench.snapshot ## existing rows, ours and Debezium's: ROWS=2000000 of one table, TABLES=200 of 10,000
+bench_takeover = $(VENV_PYTHON) -m bench.takeover_age ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
+bench_sink = $(VENV_PYTHON) -m bench.sink ## a backlog brought into the warehouse, beside a simple job; ONLY=W2, SINK='{…}' settings
+bench_sink-fresh = $(VENV_PYTHON) -m bench.sink_fresh ## seconds from a commit to a reader: TABLES=20, PER_SECOND=60 changes, for SECONDS=60
+bench_sink-age = $(VENV_PYTHON) -m bench.sink_run ## a sink from Kafka through BATCHES=20000 batches: hours; ended, it continues
+bench_sink-aged = FOLDER=.run/bench/sink_aged RETENTION_MINUTES=1 $(VENV_PYTHON) -m bench.sink_aged ## the same with most batches added as Delta commits: half an hour
 
-soak: setup ## the worst server defaults, other installations, DDL, mappings, masks and kills at once for SECONDS=3600, then audited; SEED=7
-	@$(VENV_PYTHON) -m tests.crash.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+fuzz: setup ## generate input that nobody wrote, and compare with the server; each prints how to run a case again
+	@$(call run,fuzz,binlog)
 
-audit-wide: setup ## every type, image, character set and kind of transaction on every MySQL: an audit finds no fault; EVERY=40 is shorter
-	@AUDIT=all SERVERS=all EVERY=$(EVERY) $(VENV_PYTHON) -m pytest tests/integration/auditing/test_innocent.py tests/crash/innocent.py -s $(ARGS)
+fuzz_binlog = $(VENV_PYTHON) -m tests.fuzz --seconds $(or $(SECONDS),300) ## the default: binlogs broken and decoded for SECONDS=300
+fuzz_ddl = STATEMENTS=$(or $(STATEMENTS),5000) $(PYTEST) $(RANDOM_DDL) -s $(ARGS) ## STATEMENTS=5000 random DDL statements on each server and on the model; SEED=7
 
-day: setup ## TROUBLES=20 of single tables among thirty, each ended by the commands that are printed for it, while all others go on; SEED=7
-	@$(VENV_PYTHON) -m tests.crash.day $(if $(TROUBLES),--troubles $(TROUBLES)) $(if $(SEED),--seed $(SEED))
+RANDOM_DDL = tests/integration/ddl/test_random.py tests/integration/ddl/test_random_of_one_table.py
 
-switch: setup ## a Debezium connector and a Canal server, each switched to Aqueduct under load for a consumer that is never informed
-	@$(VENV_PYTHON) -m pytest tests/crash/peers/switch_debezium.py tests/crash/peers/switch_canal.py tests/crash/peers/switch_modes.py -s $(ARGS)
+docs: setup ## write the generated pages: docs/remedies.md and docs/folders.md
+	@$(VENV_PYTHON) -m tests.architecture.remedies
+	@$(VENV_PYTHON) -m tests.architecture.folders
 
-fuzz: setup ## break binlogs and decode them for FUZZ_SECONDS=300; prints how to run a case again
-	@$(VENV_PYTHON) -m tests.fuzz --seconds $(FUZZ_SECONDS)
-
-ddl-random: setup ## DDL_STATEMENTS=5000 random statements on each server and on the model; DDL_SEED=n runs them again
-	@DDL_STATEMENTS=$(DDL_STATEMENTS) DDL_SEED=$(DDL_SEED) \
-		$(VENV_PYTHON) -m pytest tests/integration/ddl/test_random.py tests/integration/ddl/test_random_of_one_table.py -s $(ARGS)
-
-bench: setup ## ours and Debezium, side by side on two workloads; PEERS=all adds others, RUNS=1 is shorter
-	@PEERS=$(PEERS) RUNS=$(RUNS) $(VENV_PYTHON) -m bench
-
-bench-flat: setup ## what a row costs from 10,000 to ROWS=10000000 rows, with 1 and 500 tables, or skipped
-	@ROWS=$(ROWS) KEEP=$(KEEP) $(VENV_PYTHON) -m bench.flat
-
-bench-large: setup ## one transaction of ROWS=10000000 rows, the worker killed in its midst, another source beside
-	@ROWS=$(ROWS) $(VENV_PYTHON) -m bench.large
-
-bench-new-tables: setup ## TABLES=1,1000,3000 new tables with a row each: how long they wait, and what waits with them
-	@TABLES=$(TABLES) $(VENV_PYTHON) -m bench.new_tables
-
-bench-replay: setup ## how many statements of DDL the model of all tables takes in a second, beside sqlglot's parser
-	@$(VENV_PYTHON) -m bench.replay
-
-bench-routes: setup ## what a mapping of 5,000 tables costs, by its rules; and 512 tables in eight topics; RUNS=1 is shorter
-	@RUNS=$(RUNS) $(VENV_PYTHON) -m bench.routes
-
-bench-snapshot: setup ## rows that exist already, ours and Debezium's: ROWS=2000000 of one table, TABLES=200 of 10,000; RUNS=1 is shorter
-	@RUNS=$(RUNS) ROWS=$(ROWS) TABLES=$(TABLES) $(VENV_PYTHON) -m bench.snapshot
-
-bench-takeover: setup ## takeovers from a journal of one day and of 30; BEFORE=1 adds Kafka's own settings
-	@BEFORE=$(BEFORE) $(VENV_PYTHON) -m bench.takeover_age
-
-bench-sink: setup ## a backlog brought into the warehouse, beside a simple job on the same topics; RUNS=1 and ONLY=W2 are shorter
-	@RUNS=$(RUNS) ONLY='$(ONLY)' SINK='$(SINK)' $(VENV_PYTHON) -m bench.sink
-
-bench-sink-age: setup ## a real sink from a real Kafka through BATCHES=20000 batches: hours; ended, it continues where it was
-	@BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_run
-
-bench-sink-fresh: setup ## seconds from a commit to a reader of the warehouse: TABLES=20, PER_SECOND=60 changes, for SECONDS=60
-	@TABLES=$(TABLES) PER_SECOND=$(PER_SECOND) SECONDS=$(SECONDS) SINK='$(SINK)' $(VENV_PYTHON) -m bench.sink_fresh
-
-bench-sink-aged: setup ## the same with most batches added as Delta commits: half an hour; BATCHES=20000
-	@FOLDER=.run/bench/sink_aged RETENTION_MINUTES=1 BATCHES=$(BATCHES) $(VENV_PYTHON) -m bench.sink_aged
-
-lock: ## pin anew in requirements.lock what pyproject.toml asks for, with all hashes
+lock: ## pin in the lock files what pyproject.toml asks for, with all hashes
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv==0.13.8; }
-	@.cache/uv/bin/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 \
-		--generate-hashes --no-header --no-annotate --no-build-isolation --output-file requirements.lock
+	@$(PIN) --all-extras --output-file requirements.lock
+	@$(PIN) --output-file requirements.worker.lock
 
-stack-up: setup ## start MySQL, Kafka and ZooKeeper, and leave them running
-	@$(VENV_PYTHON) -m devstack up
+PIN = .cache/uv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate --no-build-isolation
 
-stack-down: ## end them; their data stay in .run
-	@$(VENV_PYTHON) -m devstack down
-
-stack-status: ## say which of them run, and where
-	@$(VENV_PYTHON) -m devstack status
+stack: setup ## start MySQL, Kafka and ZooKeeper, and leave them running; DO=status shows them, DO=down ends them
+	@$(VENV_PYTHON) -m devstack $(or $(DO),up)
 
 clean: ## end the servers; remove their data, and all that was downloaded or installed
 	@test ! -x $(VENV_PYTHON) || $(VENV_PYTHON) -m devstack down
 	@rm -rf .run .cache .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The command of a target's suite: of $(SUITE), or of its default. Variables of the command line are in its environment.
+run = $(or $($(1)_$(or $(SUITE),$(2))),echo "make: $(1) has no SUITE=$(SUITE); see make help" >&2; exit 2)

@@ -192,7 +192,7 @@ class Record:
         try:
             return ".".join(subscribers_name(self.source))
         except KeyError as missing:
-            raise MalformedRecord(f"source has no {missing}", **self._where()) from None
+            raise MalformedRecord(f"source has no {missing.args[0]}", **self._where()) from None
 
     @property
     def transaction_id(self) -> str:

@@ -263,7 +263,7 @@ def _of_plan(
 def _register(spark: SparkSession, settings: Settings) -> None:
     """Brings the metastore up to date now; beside a running sink this does no harm."""
     if not settings.metastore.uri:
-        raise BadSettings("metastore.uri is not set", advice="Set it, see docs/sink.md")
+        raise BadSettings("metastore.uri is not set", advice="Set it, see docs/sink/settings.md")
     warehouse = _warehouse(spark, settings)
     found = registrar(spark, settings, warehouse).bring_up()
     _print(*metastore_lines(found))
@@ -355,7 +355,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="spark_sink", description="Keep warehouse tables equal to the MySQL source."
     )
     parser.add_argument("--version", action="version", version=f"Aqueduct sink {__version__}")
-    parser.add_argument("--config", type=Path, help="YAML file; docs/sink.md has its keys")
+    parser.add_argument("--config", type=Path, help="YAML file; docs/sink/settings.md has its keys")
     parser.add_argument("--mode", choices=["continuous", "available-now"])
     commands = parser.add_subparsers(dest="command")
     show = commands.add_parser("show", help="print a table's current rows")

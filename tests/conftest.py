@@ -81,7 +81,7 @@ def pytest_report_header() -> str:
     """Which servers are asked, and whether long tests run."""
     rare = f"all but MySQL and MariaDB {', '.join(sorted(_RARE))} (SERVERS=all asks every one)"
     servers = "every one" if _every_server() else rare
-    return f"servers: {servers}; long tests: {'run' if _runs_long() else 'left to make test-long'}"
+    return f"servers: {servers}; long tests: {'run' if _runs_long() else 'left to make test SUITE=long'}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -147,7 +147,7 @@ _SPARK = {
 """Files that share a Spark session, by its name; the first that matches a node id decides."""
 _OWN_FILES = "tests/architecture/"
 _RARE = {"5.5", "8.0", "10.11"}
-"""Of these there is another on either side; `make test-servers` asks them too."""
+"""Of these there is another on either side; `make test SUITE=servers` asks them too."""
 _REAL = {"stack", "servers", "children"}
 """Fixtures that start servers of devstack."""
 _SERVERS = {

@@ -45,6 +45,26 @@ HEADER_TABLE_MAP = "table_map"
 HEADER_SEALED = "sealed"
 """The id of the key that seals their value, if the table has masked columns."""
 
+
+class Origin(NamedTuple):
+    """The destination of a record, and its number there."""
+
+    destination: str
+    epoch: int
+    seq: int
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What records of a destination are compared by."""
+        return self.epoch, self.seq
+
+
+def origin_in(headers: Mapping[str, bytes]) -> Origin:
+    """That of a record in another format than the envelope; raise KeyError or ValueError if it has none."""
+    destination = headers[HEADER_DESTINATION].decode()
+    return Origin(destination, int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ]))
+
+
 # --- keys ---
 
 KEY_SHARD = "__shard"

@@ -532,7 +532,7 @@ class LoadPlan:
     """Logical tables of which a SELECT does not return what their topic has: why, and what to do."""
 
     def to_json(self) -> dict[str, Any]:
-        """What the sink reads: see docs/bulk-load.md."""
+        """What the sink reads: see docs/sink/bulk-load.md."""
         refused = [{"logical": list(name), "why": why} for name, why in self.refused.items()]
         return {
             "what": "aqueduct load plan",

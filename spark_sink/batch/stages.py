@@ -1,7 +1,8 @@
 """The time that a batch spends in each of its stages.
 
 Spark computes lazily, so a stage is a job or a statement that is waited for, and it holds whatever that
-computes: `read` fetches from Kafka and parses the envelopes, in one job. docs/sink.md lists what each holds.
+computes: `read` fetches from Kafka and parses the envelopes, in one job. docs/sink/metrics.md lists the
+contents of each.
 
 Invariant: measuring starts no Spark job.
 """

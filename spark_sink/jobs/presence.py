@@ -231,7 +231,7 @@ class Presence:
             f"{self.own.title} and {other.title}: on this store, each would replace commits of the "
             "other, unnoticed",
             advice="Let one sink fill the warehouse, or set a log store for several writers (with Iceberg, a "
-            f"catalog; docs/sink.md); if {other.title} no longer exists, delete "
+            f"catalog; docs/sink/storage.md); if {other.title} no longer exists, delete "
             f"{_path(other.name)} in the warehouse",
         )
 

@@ -204,7 +204,7 @@ class Reloader:
         if self._has_loaded_rows(request.name):
             raise ReloadRefused(
                 f"rows of {'.'.join(request.name)} were loaded from the source, and are not in its topics",
-                advice="Load the table again: see docs/bulk-load.md",
+                advice="Load the table again: see docs/sink/bulk-load.md",
             )
         earliest, _ = self._ranges(self._names(request))
         if not earliest:
@@ -212,7 +212,7 @@ class Reloader:
         held = self._waits.waiting(request.name)
         advice = "Reload without --from-beginning, which keeps the rows that were applied"
         if held is not None and held.waits_for in (*_OF_ITS_ROWS, LedgerLost.__name__):
-            advice = "Load the table (docs/bulk-load.md)"
+            advice = "Load the table (docs/sink/bulk-load.md)"
         elif held is not None and held.waits_for in (
             RenamedWhileWaiting.__name__,
             RenameFailed.__name__,

@@ -232,7 +232,7 @@ def limit_for(mebibytes: int) -> int:
 
 
 class Settings(BaseSettings):
-    """All settings; docs/sink.md explains each."""
+    """All settings; docs/sink/settings.md explains each."""
 
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", env_prefix=_ENV_PREFIX, env_nested_delimiter="__"

@@ -38,13 +38,13 @@ _THROWN: Final = re.compile(r"An error occurred while calling .*\n: (.+)")
 _CAUSES: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _S3A: Final = (
     "Start the sink with hadoop-aws of Spark's own Hadoop among its jars, and with "
-    "spark.hadoop.fs.s3a.endpoint where the bucket is not at AWS (docs/sink.md); or set claim_checks "
+    "spark.hadoop.fs.s3a.endpoint where the bucket is not at AWS (docs/sink/storage.md); or set claim_checks "
     "to a copy that it can read"
 )
 _ACCESS: Final = "Give the sink access to the claim store, or set claim_checks to its path"
 _BUCKET_ACCESS: Final = (
     "Check spark.hadoop.fs.s3a.endpoint and the credentials, which the sink does not read from everywhere that "
-    "the worker does (docs/sink.md)"
+    "the worker does (docs/sink/storage.md#credentials)"
 )
 
 

@@ -142,7 +142,7 @@ class Tail:
             if "OffsetOutOfRange" in str(fault.java_exception.getClass().getName()):
                 raise DataLost(
                     str(fault.java_exception.getMessage()),
-                    advice="Reload the tables of that topic (docs/sink.md)",
+                    advice="Reload the tables of that topic (docs/sink/lost-data.md)",
                 ) from fault
             raise unreachable(self._settings, fault) from fault
 

@@ -20,7 +20,7 @@ _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
     (
         r"KAFKA_DATA_LOSS|data may have been (lost|missed)|failOnDataLoss",
         DataLost,
-        "Reload the tables of that topic (docs/sink.md)",
+        "Reload the tables of that topic (docs/sink/lost-data.md)",
     ),
     (
         r"Incomplete log file|CHECKPOINT_FILE_CHECKSUM|[Mm]alformed log|Unexpected end-of-input",

@@ -23,7 +23,7 @@ NO_S3A: Final = re.compile(
 _FAULTS: Final = (
     (
         NO_S3A,
-        "Run python -m devstack jars --s3, or put hadoop-aws of Spark's Hadoop among the jars (docs/sink.md)",
+        "Run python -m devstack jars --s3, or put hadoop-aws of Spark's Hadoop into jars: docs/sink/storage.md",
     ),
     (
         re.compile(r"UnknownStoreException|NoSuchBucket|[Bb]ucket [^:]*does not exist"),
@@ -34,7 +34,7 @@ _FAULTS: Final = (
             r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Status Code: 40[13]"
             r"|NoAuthWithAWSException|NoAwsCredentialsException|[Cc]redentials"
         ),
-        "Check the credentials (docs/sink.md), and that they may list, read, write and delete in the bucket",
+        "Check the credentials, and that they may list, read, write and delete there (docs/sink/storage.md)",
     ),
     (
         re.compile(

@@ -1,1 +1,1 @@
-"""The warehouse: Delta tables, their shapes, MERGE, the ledger, waiting tables, maintenance."""
+"""The warehouse: its Protocol, shapes and identity of rows, the ledger, waiting tables, maintenance."""

@@ -347,7 +347,7 @@ def ledger_lost(name: Name) -> LedgerLost:
     own = argument(name)
     return LedgerLost(
         ".".join(name),
-        advice=f"Load it (docs/bulk-load.md); or run: python -m spark_sink reload {own} --from-beginning "
+        advice=f"Load it (docs/sink/bulk-load.md); or run: python -m spark_sink reload {own} --from-beginning "
         "--topic TOPIC, if Kafka has its own topic from the beginning",
     )
 

@@ -73,7 +73,7 @@ def table_failed(name: Name, failure: Exception, warehouse: Warehouse[Any]) -> T
         f"{'.'.join(name)}: {reason(failure)}",
         advice=f"Remove what prevents it, then run: python -m spark_sink reload {own}; or, if files of it are "
         f"missing or damaged, run: python -m spark_sink reload {own} --from-beginning; or load it "
-        "(docs/bulk-load.md)",
+        "(docs/sink/bulk-load.md)",
     )
 
 

@@ -24,7 +24,7 @@ _THREADS: Final = 4
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 Listed = dict[str, Any]
-"""A table as JSON has it; docs/sink.md lists the members."""
+"""A table as JSON has it; docs/sink/metrics.md lists the members."""
 
 
 def listed_tables(warehouse: Warehouse[Any], *, count: bool = False) -> list[Listed]:

@@ -15,8 +15,9 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _DOTTED = re.compile(r"`([a-z][a-z_]*(?:\.[a-z][a-z_]*)+)(?<!\.py)`")
+_PAGE = re.compile(r"\bdocs/[\w/-]+\.md(?:#[a-z-]+)?")
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.*-]*)`")
-_MAKE = re.compile(r"(?:^|`|\s)make ([a-z][a-z-]*)(?=[\s`]|$)", re.MULTILINE)
+_MAKE = re.compile(r"(?:^|`|\s)make ([a-z][a-z-]*)(?: SUITE=([a-z-]+))?(?=[\s`]|$)", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```|`[^`]+`", re.MULTILINE | re.DOTALL)
 
 ROOTS = ("", "app/", "connectors/")
@@ -52,6 +53,13 @@ def _headings(text: str) -> Iterator[str]:
         yield re.sub(r"[^\w -]", "", shown.strip().lower()).replace(" ", "-")
 
 
+def pages_in_code(code: Iterable[File]) -> Iterator[File]:
+    """The pages that code names as `docs/x.md#heading`, as links from the project's folder."""
+    for file in code:
+        if found := _PAGE.findall(file.text):
+            yield File(file.path.replace("/", "."), "\n".join(f"[x]({page})" for page in found))
+
+
 def unknown_settings(
     documents: Iterable[File], groups: set[str], known: set[str], fields: set[str]
 ) -> Iterator[str]:
@@ -70,11 +78,12 @@ def missing_paths(documents: Iterable[File], exists: Exists, tops: set[str]) -> 
                 yield f"{document.path} names {path}"
 
 
-def changes(architecture: str) -> list[tuple[str, str]]:
-    """The table "To change X, begin at Y": each change, and the cell with its paths."""
-    section = architecture.partition("\n## To change X, begin at Y\n")[2].partition("\n## ")[0]
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    return [(row[0].removeprefix("| "), row[1]) for row in rows[1:]]
+def changes(text: str) -> list[tuple[str, str]]:
+    """The tables "to change X, begin at Y" of a page: each change, and the cell with its paths."""
+    tables = text.split("\n| to change | begin at | and then |\n|---|---|---|\n")[1:]
+    lines = [line for table in tables for line in table.partition("\n\n")[0].splitlines()]
+    rows = [line.split(" | ") for line in lines]
+    return [(row[0].removeprefix("| "), row[1]) for row in rows]
 
 
 def named_paths(text: str) -> list[str]:
@@ -83,13 +92,16 @@ def named_paths(text: str) -> list[str]:
 
 
 def unknown_targets(documents: Iterable[File], makefile: str) -> Iterator[str]:
-    """`make` with a target that the Makefile does not have."""
+    """`make` with a target that the Makefile does not have, or with a suite that its target does not have."""
     targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+    suites = set(re.findall(r"^([a-z]+)_([a-z-]+) =", makefile, re.MULTILINE))
     for document in documents:
         for code in _CODE.findall(document.text):
-            for target in _MAKE.findall(code):
+            for target, suite in _MAKE.findall(code):
                 if target not in targets:
                     yield f"{document.path} says make {target}"
+                elif suite and (target, suite) not in suites:
+                    yield f"{document.path} says make {target} SUITE={suite}"
 
 
 def unnamed(files: Iterable[File], document: str) -> Iterator[str]:

@@ -33,7 +33,8 @@ _HEAD = """# Remedies
 This page lists every error with what to do about it, and the test that does it: from the state that raises the
 error, by the command, statement or setting that its message names, to the end of that state. It is generated
 (`python -m tests.architecture.remedies`), and a test compares it with the code. [errors.md](errors.md) explains
-the worker's errors, [sink.md](sink.md#errors) the sink's, [subscriber.md](subscriber.md#errors) the client's.
+the worker's errors, [sink/errors.md](sink/errors.md) the sink's, [subscriber.md](subscriber.md#errors) the
+client's.
 Where the message itself says what to do in each case, the column says "as the message says".
 """
 
@@ -153,9 +154,9 @@ def page(
 
 
 def of_the_sink(text: str) -> dict[str, str]:
-    """What the sink's page says is to be done, by the error's name."""
+    """What the sink's page says is to be done, by the error's name; its links lead from `docs/`."""
     return {
-        f"sink.{name}": text.replace("](#", "](sink.md#")
+        f"sink.{name}": text.replace("](", "](sink/").replace("](sink/../", "](")
         for names, text in _SINKS_ROW.findall(text)
         for name in re.findall(r"\w+", names)
     }
@@ -166,7 +167,7 @@ def current_page() -> str:
     return page(
         errors_of(sources()),
         marks_of(sources()),
-        of_the_sink((PROJECT / "docs/sink.md").read_text()),
+        of_the_sink((PROJECT / "docs/sink/errors.md").read_text()),
     )
 
 

@@ -75,19 +75,6 @@ def test_every_alert_says_what_is_wrong_and_how_urgent_it_is() -> None:
             assert rule["expr"].count("(") == rule["expr"].count(")")
 
 
-def test_every_run_book_that_an_alert_names_is_there() -> None:
-    (group,) = yaml.safe_load(text_of("deploy/prometheus/alerts.yml"))["groups"]
-    named = {rule["annotations"].get("runbook") for rule in group["rules"]} - {None}
-    assert named
-    for link in named:
-        page, _, anchor = link.partition("#")
-        assert anchor in {
-            re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
-            for line in text_of(page).splitlines()
-            if line.startswith("#")
-        }
-
-
 def test_the_worker_takes_the_settings_of_compose(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in compose()["worker"]["environment"].items():
         monkeypatch.setenv(name, value)

@@ -8,23 +8,37 @@ from pydantic import BaseModel
 from app.settings.model import load
 from spark_sink.settings import model as sink_settings
 from spark_sink.settings.model import Settings
+from tests.architecture import folders
 from tests.architecture.documents import (
     broken_anchors,
     broken_links,
     changes,
     missing_paths,
     named_paths,
+    pages_in_code,
     unknown_settings,
     unknown_targets,
     unnamed,
 )
-from tests.architecture.tree import PROJECT, File, files
+from tests.architecture.tree import PROJECT, File, files, module_from, modules
 
 NAMES_OF_FAULTS = {"docs/reliability.md"}
 """Its faults are called kafka.kill, source.read-only and the like."""
 NO_SETTINGS = {"mapping.yaml", "mysql.heartbeat"}
 """A file and a table whose names begin as a setting's."""
 _FIELD = re.compile(r"`(?:source\.)?([a-z_]+)`")
+PAGES_OF_OTHERS = {"docs/dataformat.md"}
+"""A page of Maxwell's."""
+NAMING_PAGES = (
+    "app/",
+    "tables/",
+    "connectors/",
+    "spark_sink/",
+    "aqueduct_client/",
+    "wire/",
+    "deploy/",
+    "sink.example.yaml",
+)
 PACKAGES = ("app/", "tables/", "connectors/", "spark_sink/", "aqueduct_client/", "wire/")
 
 
@@ -88,11 +102,12 @@ def test_every_anchor_leads_to_a_heading() -> None:
     assert list(broken_anchors(documents())) == []
 
 
-def test_every_runbook_of_an_alert_leads_to_a_heading() -> None:
-    rules = (PROJECT / "deploy/prometheus/alerts.yml").read_text()
-    links = "\n".join(f"[x]({one})" for one in re.findall(r'runbook: "([^"]+)"', rules))
-    assert links
-    assert list(broken_anchors([*documents(), File("alerts", links)])) == []
+def test_every_page_that_an_error_or_an_alert_names_is_there_with_its_heading() -> None:
+    named = list(pages_in_code(file for file in files() if file.path.startswith(NAMING_PAGES)))
+    assert {"deploy.prometheus.alerts.yml", "spark_sink.jobs.reload.py"} <= {f.path for f in named}
+    found = broken_links(named, lambda page: page in PAGES_OF_OTHERS or exists(page))
+    assert list(found) == []
+    assert list(broken_anchors([*documents(), *named])) == []
 
 
 def test_every_setting_that_is_named_is_there() -> None:
@@ -107,18 +122,24 @@ def test_every_path_that_is_named_is_there() -> None:
     assert list(missing_paths(documents(), exists, tops)) == []
 
 
-def test_every_target_of_make_is_in_the_makefile() -> None:
+def test_every_target_and_suite_of_make_is_in_the_makefile() -> None:
     assert list(unknown_targets(documents(), (PROJECT / "Makefile").read_text())) == []
 
 
-def test_the_architecture_names_every_folder_of_the_product() -> None:
+def test_the_list_of_folders_is_current() -> None:
+    assert folders.PAGE.read_text() == folders.page(modules()), "run: make docs"
     product = [file for file in files() if file.path.startswith(PACKAGES)]
-    assert list(unnamed(product, (PROJECT / "ARCHITECTURE.md").read_text())) == []
+    assert list(unnamed(product, folders.PAGE.read_text())) == []
 
 
-def test_every_change_of_the_architecture_begins_at_a_path_that_is_there() -> None:
-    rows = changes((PROJECT / "ARCHITECTURE.md").read_text())
-    assert len(rows) >= 30
+def test_the_architecture_is_read_at_one_sitting() -> None:
+    assert (PROJECT / "ARCHITECTURE.md").stat().st_size <= 16 * 1024
+
+
+@pytest.mark.parametrize(("page", "least"), [("ARCHITECTURE.md", 10), ("docs/changes.md", 60)])
+def test_every_listed_change_begins_at_a_path_that_is_there(page: str, least: int) -> None:
+    rows = changes((PROJECT / page).read_text())
+    assert len(rows) >= least
     for change, begin in rows:
         paths = named_paths(begin)
         assert paths, f"no path: {change}"
@@ -160,6 +181,16 @@ def test_an_anchor_without_a_heading_is_found() -> None:
     ]
 
 
+def test_a_page_that_is_not_there_is_found_in_code() -> None:
+    planted = [File("app/x.py", '"see docs/gone.md, docs/y.md#gone and docs/y.md#here"')]
+    named = list(pages_in_code(planted))
+    assert list(broken_links(named, {"docs/y.md"}.__contains__)) == [
+        "app.x.py links to docs/gone.md"
+    ]
+    pages = [File("docs/y.md", "# Here"), *named]
+    assert list(broken_anchors(pages)) == ["app.x.py links to docs/y.md#gone"]
+
+
 def test_a_setting_that_is_not_there_is_found() -> None:
     planted = File(
         "x.md",
@@ -185,9 +216,27 @@ def test_a_path_that_is_not_there_is_found() -> None:
     assert list(missing_paths([planted], exists, {"app", "devstack"})) == ["x.md names app/gone.py"]
 
 
-def test_an_unknown_target_of_make_is_found_in_code_only() -> None:
-    planted = File("x.md", "```sh\nmake fly\n```\n`make test`; this will make sense")
-    assert list(unknown_targets([planted], "test: ## run\n")) == ["x.md says make fly"]
+def test_an_unknown_target_or_suite_of_make_is_found_in_code_only() -> None:
+    planted = File(
+        "x.md",
+        "```sh\nmake fly\nmake test SUITE=gone\n```\n`make test SUITE=a-b ONLY=c`; this will make sense",
+    )
+    makefile = "test: ## run\n\ntest_a-b = run\n"
+    assert list(unknown_targets([planted], makefile)) == [
+        "x.md says make fly",
+        "x.md says make test SUITE=gone",
+    ]
+
+
+def test_the_list_of_folders_has_the_first_line_of_each() -> None:
+    planted = [
+        module_from("spark_sink/__init__.py", '"""The ``sink``,\nwhole.\n\nInvariant: none."""'),
+        module_from("app/x/__init__.py", '"""X."""'),
+        module_from("app/x/y.py", '"""Y."""'),
+        module_from("tests/__init__.py", '"""Tests."""'),
+    ]
+    rows = [line for line in folders.page(planted).splitlines() if line.startswith("| `")]
+    assert rows == ["| `app/x/` | X |", "| `spark_sink/` | The `sink`, whole |"]
 
 
 def test_a_folder_without_a_line_is_found() -> None:

@@ -28,7 +28,7 @@ def test_every_error_of_the_worker_has_an_entry() -> None:
 
 
 def test_every_error_of_the_sink_is_on_its_page() -> None:
-    text = (PROJECT / "docs/sink.md").read_text()
+    text = (PROJECT / "docs/sink/errors.md").read_text()
     names = names_below(sink_errors, sink_errors.SinkError) - NOT_OF_A_RUN
     assert [name for name in sorted(names) if name not in text] == []
 

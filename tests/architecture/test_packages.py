@@ -71,7 +71,7 @@ def lacking(packages: Collection[str], found: Iterable[Module]) -> Iterator[str]
 
 def zipped() -> list[str]:
     """What the page of the sink has `zip` put into the archive for `spark-submit`."""
-    (line,) = re.findall(r"^zip -r spark_sink.zip (.+)$", page("docs/sink.md"), re.MULTILINE)
+    (line,) = re.findall(r"^zip -r spark_sink.zip (.+)$", page("docs/sink/deploy.md"), re.MULTILINE)
     return str(line).split()
 
 

@@ -1,4 +1,4 @@
-"""The page of settings has every setting of the model, with its default and its variable."""
+"""The pages of settings have every setting of the models, the worker's with its default and its variable."""
 
 import re
 from types import UnionType
@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from app.settings.model import DestinationSettings, MergeSettings, Settings
+from spark_sink.settings import model as sink_settings
 from tests.architecture.tree import PROJECT
 
 COMPUTED = {"worker.id": "the host's name"}
@@ -34,6 +35,14 @@ def test_a_setting_that_is_missing_on_the_page_is_found() -> None:
     shortened = page().replace("| `publish.interval_ms` |", "| publish.interval_ms |")
     missing = in_model(Settings).keys() - {name for name, _, _ in rows(shortened)}
     assert missing == {"publish.interval_ms"}
+
+
+def test_every_setting_of_the_sink_is_on_its_page_and_no_other_is() -> None:
+    text = (PROJECT / "docs/sink/settings.md").read_text()
+    cells = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"\w+", cell)}
+    of_tables = set(sink_settings.TableRule.model_fields) - {"match"}
+    assert named == set(sink_settings.Settings.model_fields) | of_tables
 
 
 def page() -> str:

@@ -1,8 +1,8 @@
 """A worker publishes all that a wide corpus has, and an audit by each witness finds no fault, on every MySQL;
 what is planted there it finds.
 
-`make audit-wide` runs it; it takes about a quarter of an hour. EVERY=40 takes one of forty byte sequences and
-code points.
+`make test SUITE=audit` runs it; it takes about a quarter of an hour. EVERY=40 takes one of forty byte
+sequences and code points.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Three workers, eight destinations over all journal partitions, each command given to each, while workers come
-and go: `make crash-requests`."""
+and go: `make crash SUITE=requests`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Two workers whose destinations share a partition of the journal, and what others do to their topics:
-`make crash-requests`."""
+`make crash SUITE=requests`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink, killed before and after each write, and more: nothing is lost or repeated: `make crash-sink`."""
+"""The sink, killed before and after each write: nothing is lost or repeated (`make crash SUITE=sink`)."""
 
 from __future__ import annotations
 

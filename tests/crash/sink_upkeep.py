@@ -1,4 +1,4 @@
-"""The sink's maintenance, killed in each of its steps: nothing is lost or repeated: `make crash-sink`."""
+"""The sink's maintenance, killed in each of its steps: nothing is lost or repeated: `make crash SUITE=sink`."""
 
 from __future__ import annotations
 

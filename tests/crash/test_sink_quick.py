@@ -1,4 +1,4 @@
-"""The sink on a real Kafka, ended at some of its writes, in one process; `make crash-sink` kills it at each."""
+"""The sink on a real Kafka, ended at some of its writes, in one process; `make crash SUITE=sink` kills it."""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@ _SHARE = 3
 
 
 def examples(whole: int) -> int:
-    """All of them in ``make test-long``; a third in ``make test``, where each run draws others."""
+    """All of them in ``make test SUITE=long``; a third in ``make test``, where each run draws others."""
     return whole if os.environ.get("LONG") == "all" else max(1, whole // _SHARE)

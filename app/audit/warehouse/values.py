@@ -1,7 +1,7 @@
 """A row's key, and its values, of the wire and of the warehouse in one form.
 
 Invariant: values are equal by value, not by text: ``12.5`` is ``12.50``, and a column that was
-widened since holds its older values in its newer type. Source: docs/wire.md and docs/sink.md, and
+widened since holds its older values in its newer type. Source: docs/wire.md and docs/sink/ddl.md, and
 nothing of the sink's code.
 """
 

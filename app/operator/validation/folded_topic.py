@@ -21,7 +21,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.scratch_file import scratch
 from tables.rules.mapping.rules import DEBEZIUM
-from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_SEQ
+from wire.records import HEADER_FORMAT, origin_in
 
 _BATCH = 2000
 _TABLES = """
@@ -48,7 +48,6 @@ SELECT s.key, s.digest, s.image, s.literals, f.live, f.digest, f.doubt, f.part, 
   WHERE f.live IS NOT 1 OR f.digest IS NOT s.digest ORDER BY s.key"""
 _UNSEEN = "SELECT key, part, at FROM folded WHERE owner = ? AND live = 1 AND seen <> ? ORDER BY key"
 
-_NUMBERED = {HEADER_DESTINATION, HEADER_EPOCH, HEADER_SEQ}
 
 PARTIAL = "rows whose last record is a partial image"
 VERSIONLESS = "rows whose last record does not state the version of its columns"
@@ -207,11 +206,14 @@ class FoldedTopic:
     def _in_form(self, record: StoredRecord, headers: Mapping[str, bytes], part: int) -> None:
         """Fold a record in another format than the envelope."""
         name = headers[HEADER_FORMAT].decode()
-        if not headers.keys() >= _NUMBERED:
-            raise NotComparable(f"a record in the format {name} does not name its destination")
-        if headers[HEADER_DESTINATION].decode() != self.destination:
+        try:
+            origin = origin_in(headers)
+        except KeyError:
+            why = f"a record in the format {name} does not name its destination"
+            raise NotComparable(why) from None
+        if origin.destination != self.destination:
             return
-        order = int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ])
+        order = origin.order
         self._reach(part, order)
         found = self._read(name, record, headers)
         owner = self._owner(found)

@@ -22,14 +22,7 @@ from tables.history.impact.type_change import Relation, charset_relation, kind_o
 from tables.history.present_columns import Described, Followed, PresentColumns
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
-from wire.records import (
-    HEADER_CHANGE_ID,
-    HEADER_DESTINATION,
-    HEADER_EPOCH,
-    HEADER_FORMAT,
-    HEADER_SEQ,
-    shard_head,
-)
+from wire.records import HEADER_CHANGE_ID, HEADER_FORMAT, origin_in, shard_head
 from wire.table_version import Column, Definition
 
 _BATCH = 2000
@@ -210,14 +203,14 @@ class LiveRows:
         if found.op == "t":
             # Where keys name the real table, its TRUNCATE does too.
             named = {self._route.table} if self._route.shard else {*named, self._route.table}
-        is_own = headers[HEADER_DESTINATION].decode() == self._destination and found.table in named
-        order = int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ])
+        origin = origin_in(headers)
+        is_own = origin.destination == self._destination and found.table in named
         image = None
         if is_own and name == self._route.format:
             # Of one format another cannot always be made: Canal's geometries have an SRID, Maxwell's none.
             image = self._images.of(found.schema, found.image, form)
         is_partial = self._images.is_partial(found.schema, found.image)
-        return _Record(order, found.op, is_own, image, is_partial)
+        return _Record(origin.order, found.op, is_own, image, is_partial)
 
     def _fold(self, key: bytes, found: _Record, at: tuple[int, int]) -> None:
         if found.op == "t":

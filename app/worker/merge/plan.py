@@ -119,6 +119,9 @@ class MergeStatus:
             level = logging.ERROR if error else logging.INFO
             log.log(level, "%s: %s%s", self.plan.unit, state.value, f": {error}" if error else "")
         self.state, self.error = state, error
+        if state is State.STANDBY:
+            # What waits now is known to the worker that merges.
+            self.waiting = {}
         metrics.show_merge(self.plan.name, self.plan.destinations, is_led=state is State.RUNNING)
 
     def stall(self, shard: str, *, is_stalled: bool) -> None:

@@ -119,7 +119,7 @@ class MergeRun:
             check, have = partial(check_starts, plan), partial(self._unfit, publisher)
             self.status.begin()
             async with (
-                Follower.opened(plan.kafka_options) as follower,
+                Follower.opened(plan.kafka_options, omits_leaderless=True) as follower,
                 beside(ids.watch()) as watched,
             ):
                 shares = Shares(

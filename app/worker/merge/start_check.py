@@ -8,7 +8,7 @@ that the merged topic has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -16,21 +16,13 @@ from app.worker.merge.plan import MergePlan
 from connectors.errors import JournalOutdated, RecordForeign
 from connectors.kafka.reading.follower import Partition
 from connectors.kafka.reading.partition_reader import StoredRecord, newest, read_first
-from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_SEQ
+from wire.records import HEADER_SEQ, Origin, origin_in
 from wire.topics import journal_topic, merged_topic, shard_topic, shard_topics
 
 _REMEDY = (
     "The journal is an older copy, or has lost its newest records; or the merge was removed from the settings "
     "before it had merged all. Restore a newer copy of the journal; or name new topics in the mapping."
 )
-
-
-class Origin(NamedTuple):
-    """The destination of a record, and its number."""
-
-    destination: str
-    epoch: int
-    seq: int
 
 
 def origin_of(value: bytes, headers: Iterable[tuple[str, bytes]]) -> Origin:
@@ -40,8 +32,7 @@ def origin_of(value: bytes, headers: Iterable[tuple[str, bytes]]) -> Origin:
     """
     found = dict(headers)
     if HEADER_SEQ in found:
-        name = found[HEADER_DESTINATION].decode()
-        return Origin(name, int(found[HEADER_EPOCH]), int(found[HEADER_SEQ]))
+        return origin_in(found)
     source: dict[str, Any] = orjson.loads(value)["source"]
     return Origin(str(source["name"]), int(source["epoch"]), int(source["seq"]))
 

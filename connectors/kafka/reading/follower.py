@@ -3,7 +3,7 @@ their present ends.
 
 Invariant: committed records only, those of a partition in order, each once; no group is joined and no offset is
 stored. The caller decides where each partition begins. A transaction that stays open is an error, once the
-caller asks for what is unread. A partition without a leader holds up no other one.
+caller asks for what is unread. A partition without a leader holds up no other one, if the caller wants that.
 """
 
 from __future__ import annotations
@@ -37,11 +37,19 @@ class Follower:
     """The committed records of many partitions. Made by ``opened``."""
 
     def __init__(
-        self, options: Mapping[str, Any], committed: AIOKafkaConsumer, ends: AIOKafkaConsumer
+        self,
+        options: Mapping[str, Any],
+        committed: AIOKafkaConsumer,
+        ends: AIOKafkaConsumer,
+        *,
+        omits_leaderless: bool = False,
     ) -> None:
+        """``omits_leaderless``: see ``opened``."""
+        self._omits_leaderless = omits_leaderless
         self._options, self._committed, self._ends = options, committed, ends
         self.leaderless: frozenset[Partition] = frozenset()
-        """The partitions without a leader, when topics were last looked for; none of them can be asked for."""
+        """The partitions without a leader, when topics were last looked for: none of them can be asked for.
+        Empty unless these are omitted."""
         self._followed: set[TopicPartition] = set()
         self._away: dict[TopicPartition, int] = {}
         """The followed ones among those, each with its position."""
@@ -52,12 +60,19 @@ class Follower:
     @classmethod
     @contextlib.asynccontextmanager
     async def opened(
-        cls, options: Mapping[str, Any], *, wait_seconds: float = 0.05
+        cls,
+        options: Mapping[str, Any],
+        *,
+        wait_seconds: float = 0.05,
+        omits_leaderless: bool = False,
     ) -> AsyncIterator[Follower]:
         """Connect; raises as all of its methods do: KafkaLost, KafkaDenied or RecordsGone.
 
         ``wait_seconds``: how long a broker holds a fetch for which it has nothing. A partition that is added
         meanwhile waits for it; an idle follower asks again each time, which costs both sides a millisecond.
+
+        ``omits_leaderless``: whether what is followed and has no leader is not read until a later look for
+        topics finds that it has one; such looks must then be made at intervals.
         """
         consumers = [
             AIOKafkaConsumer(
@@ -76,7 +91,7 @@ class Follower:
                     await one.start()
             except KafkaError as error:
                 raise await explained(error, options) from error
-            yield cls(options, *consumers)
+            yield cls(options, *consumers, omits_leaderless=omits_leaderless)
         finally:
             for one in consumers:
                 with contextlib.suppress(KafkaError, OSError, TimeoutError):
@@ -84,23 +99,21 @@ class Follower:
                         await one.stop()
 
     async def partitions(self, prefixes: Iterable[str]) -> dict[str, int]:
-        """The topics whose names begin so, each with its number of partitions.
-
-        What is followed and has no leader is not read until a later look finds that it has one.
-        """
+        """The topics whose names begin so, each with its number of partitions."""
         wanted = tuple(prefixes)
         async with self._explained():
             cluster = await self._ends._client.fetch_all_metadata()
             found = {name: cluster.partitions_for_topic(name) or () for name in cluster.topics()}
-            self.leaderless = frozenset(
-                (name, number)
-                for name, numbers in found.items()
-                for number in numbers
-                if cluster.leader_for_partition(TopicPartition(name, number)) == _NO_LEADER
-            )
-            if self._away.keys() != {tp for tp in self._followed if tp in self.leaderless}:
-                # aiokafka would ask for the leader of one that is assigned all the time, without a pause.
-                await self._assign({})
+            if self._omits_leaderless:
+                self.leaderless = frozenset(
+                    (name, number)
+                    for name, numbers in found.items()
+                    for number in numbers
+                    if cluster.leader_for_partition(TopicPartition(name, number)) == _NO_LEADER
+                )
+                if self._away.keys() != {tp for tp in self._followed if tp in self.leaderless}:
+                    # aiokafka would ask for the leader of one that is assigned without a pause.
+                    await self._assign({})
         return {name: len(numbers) for name, numbers in found.items() if name.startswith(wanted)}
 
     async def follow(self, starts: Mapping[Partition, int]) -> None:

@@ -31,7 +31,11 @@ from connectors.kafka.client import admin_client
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.reading.open_transactions import refuse_open
-from wire.records import HEADER_DESTINATION, HEADER_EPOCH, HEADER_FORMAT, HEADER_GTID, HEADER_SEQ
+from wire.records import (
+    HEADER_FORMAT,
+    HEADER_GTID,
+    origin_in,
+)
 
 _SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which an end is given up."""
@@ -407,9 +411,6 @@ def source_of(record: StoredRecord) -> dict[str, Any]:
         source = orjson.loads(record.value).get("source")
         return source if isinstance(source, dict) else {}
     headers = dict(record.headers)
-    return {
-        "name": headers[HEADER_DESTINATION].decode(),
-        "seq": int(headers[HEADER_SEQ]),
-        "epoch": int(headers[HEADER_EPOCH]),
-        "gtid": headers[HEADER_GTID].decode() if HEADER_GTID in headers else None,
-    }
+    name, epoch, seq = origin_in(headers)
+    gtid = headers[HEADER_GTID].decode() if HEADER_GTID in headers else None
+    return {"name": name, "seq": seq, "epoch": epoch, "gtid": gtid}

@@ -326,14 +326,6 @@ def precision_and_scale(kind: Kind) -> tuple[int, int]:
     return precision, scale
 
 
-_MOST_DIGITS_OF_SPARK = 38
-
-
-def _warehouse(kind: Kind) -> str:
-    precision, scale = precision_and_scale(kind)
-    return f"decimal({precision},{scale})" if precision <= _MOST_DIGITS_OF_SPARK else "string"
-
-
 def avro_decimal(precision: int, scale: int) -> Schema:
     """The schema of a decimal in Avro."""
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
@@ -409,7 +401,6 @@ register(
             printed=_printed,
             layout=_layout,
             comparable=Comparable.EXACT,
-            warehouse=_warehouse,
             avro=_avro,
             avro_value=lambda _: Decimal,
             connect=_connect,

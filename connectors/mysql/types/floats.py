@@ -193,7 +193,6 @@ def _named(
         layout=lambda _kind, _mariadb: layout,
         form="number",
         comparable=Comparable.DOUBLE,
-        warehouse=lambda _: name,
         avro=lambda _: name,
         avro_value=lambda _: float,
         connect=lambda _kind, _nullable, _modes: Form({"type": name}),

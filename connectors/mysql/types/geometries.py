@@ -288,7 +288,6 @@ register(
             printed=_printed_collection if name.endswith("collection") else printed_as(name),
             layout=lambda _kind, _mariadb: (FieldType.GEOMETRY, 4),
             form="geometry",
-            warehouse=lambda _: "struct<srid:bigint,wkb:binary>",
             avro=_avro,
             avro_value=lambda _: _avro_value,
             connect=_connect,

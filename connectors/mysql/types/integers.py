@@ -261,7 +261,6 @@ def _named(
     bits: int,
     jdbc: int,
     jdbc_of_large: int,
-    warehouse: tuple[str, str],
     avro: Callable[[Kind], Any] = lambda _: "int",
     avro_value: Callable[[Kind], ValueOf | None] = lambda _: None,
 ) -> SqlType:
@@ -272,7 +271,6 @@ def _named(
         layout=lambda _kind, _mariadb: (code, 0),
         form="number",
         comparable=Comparable.EXACT,
-        warehouse=lambda kind: warehouse[kind.is_unsigned],
         avro=avro,
         avro_value=avro_value,
         connect=connect,
@@ -392,7 +390,6 @@ register(
             bits=8,
             jdbc=-6,
             jdbc_of_large=5,
-            warehouse=("int", "int"),
         ),
         _named(
             _T.SHORT,
@@ -401,7 +398,6 @@ register(
             bits=16,
             jdbc=5,
             jdbc_of_large=4,
-            warehouse=("int", "int"),
         ),
         _named(
             _T.INT24,
@@ -410,7 +406,6 @@ register(
             bits=24,
             jdbc=4,
             jdbc_of_large=4,
-            warehouse=("int", "int"),
         ),
         _named(
             _T.LONG,
@@ -419,7 +414,6 @@ register(
             bits=32,
             jdbc=4,
             jdbc_of_large=-5,
-            warehouse=("int", "bigint"),
             avro=_avro_of_int,
         ),
         _named(
@@ -429,7 +423,6 @@ register(
             bits=64,
             jdbc=-5,
             jdbc_of_large=3,
-            warehouse=("bigint", "decimal(20,0)"),
             avro=_avro_of_bigint,
             avro_value=lambda kind: Decimal if kind.is_unsigned else None,
         ),
@@ -440,7 +433,6 @@ register(
             layout=_layout_of_year,
             form="number",
             comparable=Comparable.EXACT,
-            warehouse=lambda _: "int",
             avro=lambda _: "int",
             connect=_connect_year,
             jdbc=12,
@@ -451,7 +443,6 @@ register(
             name="bit",
             printed=_printed_bit,
             layout=_layout_of_bit,
-            warehouse=lambda _: "binary",
             avro=lambda _: "bytes",
             avro_value=lambda _: base64.b64decode,
             connect=_connect_bit,

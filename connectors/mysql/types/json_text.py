@@ -340,7 +340,6 @@ register(
             since=((5, 7, 8), (10, 2, 7)),
             layout=_layout,
             form="text",
-            warehouse=lambda _: "string",
             connect=_connect,
             jdbc=12,
             maxwell=lambda _: _maxwell,

@@ -265,8 +265,6 @@ class SqlType:
     """What its values are in a record: types of one form are written alike. Empty: its own name."""
     comparable: Comparable = Comparable.NOT
     """How a filter compares its values."""
-    warehouse: Callable[[Kind], str | None] = lambda _: None
-    """The type of the warehouse, as Spark names it; None if the sink supports none."""
     avro: Callable[[Kind], Any] = lambda _: "string"
     """The type of an Avro schema."""
     avro_value: Values = _as_they_are

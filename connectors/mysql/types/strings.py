@@ -228,7 +228,6 @@ def _text_of(name: str, jdbc: int, layout: Callable[[Kind, bool], Layout | None]
         counts_characters=name in _SIZED,
         form="text",
         comparable=Comparable.TEXT,
-        warehouse=lambda _: "string",
         jdbc=jdbc,
     )
 
@@ -264,7 +263,6 @@ def _bytes_of(name: str, layout: Callable[[Kind, bool], Layout | None]) -> SqlTy
         layout=layout,
         counts_characters=name in _SIZED,
         form="bytes",
-        warehouse=lambda _: "binary",
         avro=lambda _: "bytes",
         avro_value=lambda _: base64.b64decode,
         connect=_connect_bytes,

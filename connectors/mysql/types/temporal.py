@@ -789,11 +789,6 @@ def _of_mariadb(code: FieldType, name: str) -> BinlogType:
     return BinlogType(code=code, reader=refuse, extent=_unknown_extent, text=refuse)
 
 
-_OF_WAREHOUSE = {
-    "date": "date", "time": "string", "datetime": "timestamp_ntz", "timestamp": "timestamp",
-}  # fmt: skip
-
-
 def _named(name: str, code: FieldType, jdbc: int) -> SqlType:
     has_day = name in ("datetime", "timestamp")
     return SqlType(
@@ -803,7 +798,6 @@ def _named(name: str, code: FieldType, jdbc: int) -> SqlType:
         else lambda spec, server: _printed(name, spec, server),
         layout=lambda kind, _mariadb: (code, kind.size),
         comparable=Comparable.NOT if name == "time" else Comparable.TIME,
-        warehouse=lambda _: _OF_WAREHOUSE[name],
         connect=_connect,
         jdbc=jdbc,
         canal_text=lambda _: _of_canal if has_day else None,

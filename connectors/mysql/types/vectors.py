@@ -96,7 +96,6 @@ register(
             since=((9, 0, 0), (11, 7, 1)),
             printed=_printed,
             layout=_layout,
-            warehouse=lambda _: "array<float>",
             avro=lambda _: {"type": "array", "items": "float"},
             avro_value=lambda _: _floats,
             connect=_connect,

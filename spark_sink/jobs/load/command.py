@@ -110,7 +110,7 @@ def check_equal(found: Validation) -> None:
         raise TablesDiffer(
             f"{found.differences} rows",
             advice="Replace the rows of these tables: python -m spark_sink load, with the plan; or python -m "
-            "app snapshot start, with --replace. See docs/bulk-load.md#validation",
+            "app snapshot start, with --replace. See docs/sink/bulk-load.md#validation",
         )
     if found.is_complete:
         return
@@ -153,7 +153,7 @@ def loader(
     if lacking := [one for one, own in servers.items() if not own.server]:
         raise BadSettings(
             f"load.server is not set, nor load.destinations.{lacking[0]}.server",
-            advice="Set it, see docs/bulk-load.md",
+            advice="Set it, see docs/sink/bulk-load.md",
         )
     topics = KafkaTopics(spark, settings)
     origins = {

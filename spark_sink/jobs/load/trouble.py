@@ -37,7 +37,7 @@ from spark_sink.warehouse.shape import Shape
 _log = logging.getLogger(__name__)
 _OF_TABLE: Final = (NotComparable, RowsRefused, TableError, TableUnreadable, UnknownTable)
 _PLAN: Final = "Make a new plan: python -m app snapshot plan"
-_ERRORS: Final = "docs/sink.md has the errors"
+_ERRORS: Final = "docs/sink/errors.md has the errors"
 
 
 @contextmanager

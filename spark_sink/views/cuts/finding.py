@@ -154,8 +154,8 @@ class Finder:
         if moment is None:
             return CutUnknown(
                 "nothing proves yet which transactions are complete",
-                advice="Start the sink with fresh: true and wait until it has caught up; see Consistent cuts"
-                " in docs/sink.md",
+                advice="Start the sink with fresh: true and wait until it has caught up; see"
+                " docs/sink/reading.md#consistent-cuts",
             )
         since = f"cuts are possible from about {utc(self._oldest)} on" if self._oldest else ""
         return CutGone(

@@ -67,9 +67,9 @@ def fresh(
 ) -> DataFrame:
     """The current rows of a table with its recent changes, without deleted rows.
 
-    `spark` needs the settings and jars of the warehouse's format (docs/sink.md); `claim_checks` and `catalog`
-    are the sink's settings of those names. `table_format` is the expected format; without it, that of the
-    warehouse. `bookkeeping` adds the bookkeeping columns. Raises UnknownTable and ForeignWarehouse.
+    `spark` needs the settings and jars of the warehouse's format (docs/sink/tables.md); `claim_checks` and
+    `catalog` are the sink's settings of those names. `table_format` is the expected format; without it, that
+    of the warehouse. `bookkeeping` adds the bookkeeping columns. Raises UnknownTable and ForeignWarehouse.
     """
     held = open_warehouse(spark, warehouse, table_format=table_format, catalog=catalog)
     names = [(database, table)]

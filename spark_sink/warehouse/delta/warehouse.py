@@ -94,7 +94,7 @@ def current(
 ) -> DataFrame:
     """The current rows of a table, without deleted ones; `bookkeeping` adds the bookkeeping columns.
 
-    `spark` needs Delta's two session settings (docs/sink.md). For a table without a primary key,
+    `spark` needs Delta's two session settings (docs/sink/tables.md). For a table without a primary key,
     each row is repeated as often as the source has it, and its only bookkeeping column is
     `__unrepresentable`. Raises UnknownTable.
     """

@@ -17,8 +17,8 @@ def again(name: Name) -> str:
     """The advice for a table whose rows cannot be relied on."""
     own = argument(name)
     return (
-        f"Run: python -m spark_sink reload {own} --from-beginning; or load it (docs/bulk-load.md), if Kafka no "
-        f"longer has all its changes. If you put back what was there, reload {own} is enough"
+        f"Run: python -m spark_sink reload {own} --from-beginning; or load it (docs/sink/bulk-load.md), if "
+        f"Kafka no longer has all its changes. If you put back what was there, reload {own} is enough"
     )
 
 

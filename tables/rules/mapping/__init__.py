@@ -1,1 +1,1 @@
-"""Mappings of real tables to the logical tables, topics and tags that subscribers know."""
+"""Mappings of real tables to the logical tables, topics and tags of subscribers: read, checked, resolved."""

@@ -1,1 +1,1 @@
-"""Existing rows, read while they are changed and while workers are killed: `make crash-existing`."""
+"""Existing rows, read while they are changed and while workers are killed: `make crash SUITE=existing`."""

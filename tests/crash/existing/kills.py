@@ -1,4 +1,4 @@
-"""Workers killed at each step of reading existing rows, in a storm on those rows: `make crash-existing`."""
+"""Workers killed at each step of reading existing rows, in a storm (`make crash SUITE=existing`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each broken guard of reading existing rows is caught, by the storm or by a test: `make crash-existing`.
+"""Each broken guard of reading existing rows is caught, by the storm or by a test: `make crash SUITE=existing`.
 
 Invariant: a mutant that nothing catches is a fault of the tests. Only findings in the topics count, and tests
 that fail; not an error of the worker itself.

@@ -1,6 +1,6 @@
 """A Canal server switched to Aqueduct under load, for a consumer of its flat messages that is never informed.
 
-``make switch`` runs it: it needs Canal's jars, which are fetched at first use, and a Java compiler.
+``make crash SUITE=switch`` runs it: it needs Canal's jars, which are fetched at first use, and a Java compiler.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Debezium connector switched to Aqueduct under load, for a consumer of its topics that is never informed.
 
-``make switch`` runs it: it needs Debezium's jars, which are fetched at first use.
+``make crash SUITE=switch`` runs it: it needs Debezium's jars, which are fetched at first use.
 """
 
 from __future__ import annotations

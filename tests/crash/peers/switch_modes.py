@@ -1,7 +1,7 @@
 """Records of a real Debezium connector in each mode and with each transform, beside ours after its import.
 
-``make switch`` runs it. Both read the same binlog, each to topics of its own; the records are compared whole,
-but for times, versions, the ordinal of a row, and headers.
+``make crash SUITE=switch`` runs it. Both read the same binlog, each to topics of its own; the records are
+compared whole, but for times, versions, the ordinal of a row, and headers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Everything at once, for an hour: `make soak`."""
+"""Everything at once, for an hour: `make crash SUITE=soak`."""

@@ -1,7 +1,7 @@
 """Correctly published rows of every type, image and character set: the audit has no findings.
 
 What the worker publishes is held against what each witness reads of the same binlog, without Kafka between. An
-ordinary run takes some character sets and some of their characters, `make audit-wide` all.
+ordinary run takes some character sets and some of their characters, `make test SUITE=audit` all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random statements on a real server and on the model, which must agree on each one that the server accepts.
 
-An ordinary run makes the same ones each time. ``DDL_STATEMENTS`` says how many others to make, and ``DDL_SEED``
-makes those again; ``make ddl-random`` is a long run.
+An ordinary run makes the same ones each time. ``STATEMENTS`` says how many others to make, and ``SEED``
+makes those again; ``make fuzz SUITE=ddl`` is a long run.
 """
 
 import os
@@ -27,16 +27,16 @@ MOST_FAULTS = 20
 def test_the_model_takes_any_statement_as_the_server_does(
     servers: Servers, server: str, record_property: Callable[[str, object], None]
 ) -> None:
-    wanted = os.environ.get("DDL_STATEMENTS")
+    wanted = os.environ.get("STATEMENTS")
     fresh = str(SystemRandom().randrange(10**9)) if wanted else _USUAL_SEED
-    seed = os.environ.get("DDL_SEED") or fresh
+    seed = os.environ.get("SEED") or fresh
     count = int(wanted or STATEMENTS[server])
-    sys.stdout.write(f"DDL_SEED={seed} on {server}\n")
+    sys.stdout.write(f"SEED={seed} on {server}\n")
     record_property("seed", seed)
     with Player(servers(server)) as player:
         statements = Statements(seed, tame=server != "9.7")
         faults, accepted = _run(player, statements, count)
-    assert not faults, "\n\n".join([f"DDL_SEED={seed}", *faults])
+    assert not faults, "\n\n".join([f"SEED={seed}", *faults])
     assert accepted > count / 5, "most statements are refused: they test nothing"
 
 

@@ -1,6 +1,6 @@
 """Statements at random about one table: comments, quotes, version gates, and names that move between columns.
 
-An ordinary run makes the same ones each time; ``DDL_STATEMENTS`` and ``DDL_SEED`` are as for ``test_random``.
+An ordinary run makes the same ones each time; ``STATEMENTS`` and ``SEED`` are as for ``test_random``.
 """
 
 import os
@@ -51,14 +51,14 @@ def test_the_model_takes_keys_along_with_names_as_the_server_does(
 
 
 def _hold(servers: Servers, server: str, make: Callable[[str], Statements], usual: int) -> None:
-    wanted = os.environ.get("DDL_STATEMENTS")
+    wanted = os.environ.get("STATEMENTS")
     fresh = str(SystemRandom().randrange(10**9)) if wanted else _USUAL_SEED
-    seed = os.environ.get("DDL_SEED") or fresh
+    seed = os.environ.get("SEED") or fresh
     count = int(wanted or usual)
-    sys.stdout.write(f"DDL_SEED={seed} on {server}\n")
+    sys.stdout.write(f"SEED={seed} on {server}\n")
     with Player(servers(server)) as player:
         faults, accepted = run(player, make(seed), count)
-    assert not faults, "\n\n".join([f"DDL_SEED={seed}", *faults])
+    assert not faults, "\n\n".join([f"SEED={seed}", *faults])
     assert accepted > count / 5, "most statements are refused: they test nothing"
 
 

@@ -33,10 +33,28 @@ class Pair:
         self.master.kill()
         self.standby.kill()
 
+    def create(self) -> None:
+        """Create the empty table ``shop.t`` on the master, and wait until the standby has it too."""
+        ask(
+            self.master,
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
+        )
+        until(lambda: is_there(self.standby, "shop.t"))
+
     def caught_up(self) -> None:
         """Wait until the standby's table is the master's."""
         query = "SELECT COUNT(*), COALESCE(SUM(x), 0), MAX(id) FROM shop.t"
         until(lambda: ask(self.master, query) == ask(self.standby, query))
+
+
+def is_there(server: Mysql, table: str) -> bool:
+    """Whether a replica has applied the statement that creates a table, given with its database."""
+    database, _, name = table.partition(".")
+    tables = "SELECT 1 FROM information_schema.tables"
+    return bool(
+        ask(server, f"{tables} WHERE table_schema = '{database}' AND table_name = '{name}'")
+    )
 
 
 @contextlib.contextmanager
@@ -59,12 +77,7 @@ def pair(stack: Stack, name: str, *, gtids: bool = True, **standby: str) -> Iter
             begun = ask(both.standby, "SELECT UNIX_TIMESTAMP()")
             until(lambda: ask(both.standby, "SELECT UNIX_TIMESTAMP()") != begun)
         follow(both.standby, both.master, gtids=gtids)
-        ask(
-            both.master,
-            "CREATE DATABASE shop",
-            "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
-        )
-        until(lambda: bool(ask(both.standby, "SHOW DATABASES LIKE 'shop'")))
+        both.create()
         yield both
     finally:
         both.kill()

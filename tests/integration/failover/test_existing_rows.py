@@ -43,18 +43,13 @@ def both(
             ]
             found = Pair(*servers)
             follow_mariadb(found.standby, found.master)
-            ask(
-                found.master,
-                "CREATE DATABASE shop",
-                "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
-            )
             # The account may ask whether it is a replica.
             run(
                 found.standby,
                 "SET SESSION sql_log_bin = 0",
                 "GRANT SLAVE MONITOR ON *.* TO 'aqueduct'@'%'",
             )
-            until(lambda: bool(ask(found.standby, "SHOW DATABASES LIKE 'shop'")))
+            found.create()
             yield found, True
         finally:
             owner.kill()

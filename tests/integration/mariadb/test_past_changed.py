@@ -12,7 +12,7 @@ from devstack.processes import Children
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.integration.failover.prove import at_home, moved, published, refused
-from tests.integration.failover.servers import Pair, insert
+from tests.integration.failover.servers import Pair, insert, is_there
 from tests.integration.mariadb.conftest import SERIES, started
 from tests.integration.mariadb.test_standby import follow
 from tests.integration.worker.source import facts_of
@@ -31,12 +31,7 @@ def both(
         follow(found.standby, found.master)
         for server in servers:
             ask(server, "GRANT SLAVE MONITOR ON *.* TO 'aqueduct'@'%'")
-        ask(
-            found.master,
-            "CREATE DATABASE shop",
-            "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
-        )
-        until(lambda: bool(ask(found.standby, "SHOW DATABASES LIKE 'shop'")))
+        found.create()
         yield found
     finally:
         found.kill()
@@ -75,7 +70,7 @@ def test_a_domain_that_was_deleted_is_missed_and_a_purge_leaves_the_rest_to_comp
     ask(both.master, "CREATE DATABASE other", "CREATE TABLE other.t (id int PRIMARY KEY)")
     both.caught_up()
     # The rows of captured tables are purged on the standby; what came after them is not.
-    until(lambda: bool(ask(both.standby, "SHOW DATABASES LIKE 'other'")))
+    until(lambda: is_there(both.standby, "other.t"))
     _rotated(both.standby)
     ask(both.master, "INSERT INTO other.t VALUES (1)")
     cursor = published(both.master)

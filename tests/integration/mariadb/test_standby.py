@@ -38,12 +38,7 @@ def both(
     pair = Pair(*servers)
     try:
         follow(pair.standby, pair.master)
-        ask(
-            pair.master,
-            "CREATE DATABASE shop",
-            "CREATE TABLE shop.t (id int PRIMARY KEY AUTO_INCREMENT, x int, note varchar(40))",
-        )
-        until(lambda: bool(ask(pair.standby, "SHOW DATABASES LIKE 'shop'")))
+        pair.create()
         yield pair
     finally:
         pair.kill()

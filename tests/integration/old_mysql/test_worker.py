@@ -22,7 +22,7 @@ SERIES = ("5.6", "5.7", "8.0")
 
 
 def _of_series(kept: str) -> pytest.MarkDecorator:
-    """This series, and the others in ``make test-long``."""
+    """This series, and the others in ``make test SUITE=long``."""
     others = pytest.mark.long("the other test has it")
     return pytest.mark.parametrize(
         "mysql",

@@ -16,7 +16,7 @@ from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.beside import beside
 from tests.harness.servers import own_mysql
-from tests.harness.sql import ask, run
+from tests.harness.sql import ask, connected, run
 from tests.harness.topics import Change, rows
 from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
@@ -378,17 +378,22 @@ def test_the_sources_load_is_waited_for_and_shown(
     stack: Stack, filled: Mysql, tmp_path: Path
 ) -> None:
     wanted = wanted_settings(stack, filled, tmp_path, mode="initial", max_threads_running=2)
-    busy = [threading.Thread(target=ask, args=(filled, "SELECT SLEEP(6)")) for _ in range(4)]
-    for one in busy:
-        one.start()
-    with running(wanted, tmp_path) as worker:
-        worker.wait(lambda status: any("threads are running" in one for one in status["warnings"]))
-        run(filled, "UPDATE shop.t SET v = 5 WHERE id = 1")
-        until(lambda: bool(published(stack, wanted)), late=lambda: worker.log[-3000:])
-        assert read_ids(published(stack, wanted)) == [], "changes are published meanwhile"
-        # The worker's own connections may make it wait once more, until the look that follows.
-        worker.wait(lambda status: state_of(status) == "done" and not status["warnings"])
-        assert worker.stop() == 0
+    waiting = "SELECT GET_LOCK('load', 600)"
+    busy = [threading.Thread(target=ask, args=(filled, waiting)) for _ in range(4)]
+    with connected(filled) as holder:
+        # For as long as the worker takes to see it.
+        holder.execute(waiting)
+        for one in busy:
+            one.start()
+        with running(wanted, tmp_path) as worker:
+            worker.wait(lambda status: any("threads are running" in w for w in status["warnings"]))
+            run(filled, "UPDATE shop.t SET v = 5 WHERE id = 1")
+            until(lambda: bool(published(stack, wanted)), late=lambda: worker.log[-3000:])
+            assert read_ids(published(stack, wanted)) == [], "changes are published meanwhile"
+            holder.execute("DO RELEASE_LOCK('load')")
+            # The worker's own connections may make it wait once more, until the look that follows.
+            worker.wait(lambda status: state_of(status) == "done" and not status["warnings"])
+            assert worker.stop() == 0
     for one in busy:
         one.join()
     assert len(read_ids(published(stack, wanted))) == ROWS - 1, "one row had changed"

@@ -1,4 +1,4 @@
-"""The sink on a real Spark cluster, started by `spark-submit` as docs/sink.md has it."""
+"""The sink on a real Spark cluster, started by `spark-submit` as docs/sink/deploy.md has it."""
 
 from __future__ import annotations
 

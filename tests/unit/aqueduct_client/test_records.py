@@ -44,6 +44,8 @@ def test_an_unknown_operation_and_a_missing_field_are_named() -> None:
         _ = record(value(1, op="z")).op
     with pytest.raises(MalformedRecord, match="source has no seq"):
         _ = record(b'{"op":"c","source":{}}').seq
+    with pytest.raises(MalformedRecord, match="source has no table"):
+        _ = record(b'{"op":"c","source":{"db":"trade"}}').logical_table
     with pytest.raises(MalformedRecord, match="no header change_id"):
         _ = record(value(1)).change_id
 

@@ -53,7 +53,7 @@ FORMATS_LONG = [
 ]
 """Those of a test of which `make test` has one."""
 FORMAT: Format = "iceberg" if os.environ.get("SINK_FORMAT") == "iceberg" else "delta"
-"""The format of a warehouse in tests that have one: `make test-iceberg` runs them in Iceberg."""
+"""The format of a warehouse in tests that have one: `make test SUITE=iceberg` runs them in Iceberg."""
 of_delta = pytest.mark.skipif(FORMAT != "delta", reason="is about Delta's own files")
 
 

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from tests.architecture.tree import PROJECT
-from wire.records import SOURCE, Op, is_claimed, shard_head, subscribers_name
+from wire.records import SOURCE, Op, Origin, is_claimed, origin_in, shard_head, subscribers_name
 
 PAGE = (PROJECT / "docs/wire.md").read_text()
 
@@ -27,6 +27,14 @@ def test_a_key_that_names_the_real_table_begins_with_it() -> None:
     head = shard_head(("shop", "trade_07", 'o"3'))
     assert orjson.loads(head + '"id":1}') == {"__shard": ["shop", "trade_07", 'o"3'], "id": 1}
     assert shard_head(None) == "{"
+
+
+def test_a_record_in_another_format_has_its_number_in_headers() -> None:
+    headers = {"destination": b"shop", "epoch": b"3", "seq": b"4711", "format": b"avro"}
+    assert origin_in(headers) == Origin("shop", 3, 4711)
+    assert origin_in(headers).order == (3, 4711)
+    with pytest.raises(KeyError):
+        origin_in({"destination": b"shop"})
 
 
 def test_subscribers_know_a_table_by_its_logical_name_if_it_has_one() -> None:

@@ -142,6 +142,12 @@ async def test_a_run_is_shown_as_running_once_it_has_read_something(run: MergeRu
             asyncio.get_running_loop().create_future(),
         )
     assert run.status.state is State.FAILED
+    run.status.wait_only_for({"aq.trade": "TooFewBrokers"})
+    run.status.show(State.RETRYING, "KafkaLost")
+    assert run.status.to_json()["waiting"] == {"aq.trade": "TooFewBrokers"}
+    run.status.show(State.STANDBY)
+    assert run.status.to_json()["waiting"] == {}
+    run.status.show(State.FAILED, "TopicUnfit")
     assert run.status.to_json()["shards"]["a"]["unread"] is None
 
 

@@ -9,10 +9,11 @@ import orjson
 import pytest
 
 from app.worker.merge import start_check as module
-from app.worker.merge.start_check import Origin, check_starts, origin_of
+from app.worker.merge.start_check import check_starts, origin_of
 from connectors.errors import JournalOutdated, RecordForeign
 from connectors.kafka.reading.partition_reader import Newest, StoredRecord
 from tests.unit.app.worker.merge.test_shares import PLAN
+from wire.records import Origin
 
 SHARE = ("aq.__shard.a.trade", 1)
 

@@ -73,9 +73,7 @@ class Scene:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.committed, self.all = FakeConsumer(), FakeConsumer()
-        self.follower = Follower(
-            {}, cast(AIOKafkaConsumer, self.committed), cast(AIOKafkaConsumer, self.all)
-        )
+        self.follower = self.made(omits_leaderless=True)
         self.asked: list[tuple[str, int, int]] = []
         self.leaders: dict[Partition, int] = {}
 
@@ -92,6 +90,10 @@ class Scene:
 
         monkeypatch.setattr(module, "refuse_open", refuse)
         monkeypatch.setattr(module, "HELD", 0.0)
+
+    def made(self, *, omits_leaderless: bool) -> Follower:
+        consumers = cast(AIOKafkaConsumer, self.committed), cast(AIOKafkaConsumer, self.all)
+        return Follower({}, *consumers, omits_leaderless=omits_leaderless)
 
     async def begin(self) -> None:
         await self.follower.follow({A: 3, B: 5, C: 7})
@@ -168,6 +170,17 @@ async def test_a_partition_without_a_leader_is_not_asked_for_and_is_read_on_once
     scene.leaders[B] = 2
     await scene.follower.partitions([])
     assert scene.committed.positions == {A: 3, B: 6, C: 7, ("d", 0): 2}
+
+
+async def test_one_that_looks_for_topics_once_reads_a_partition_that_had_no_leader_then(
+    scene: Scene,
+) -> None:
+    scene.follower = scene.made(omits_leaderless=False)
+    await scene.begin()
+    scene.leaders = {A: 1, B: -1, C: 1}
+    await scene.follower.partitions(["a"])
+    await scene.follower.follow({("d", 0): 2})
+    assert scene.committed.positions == {A: 3, B: 5, C: 7, ("d", 0): 2}
 
 
 async def test_brokers_that_do_not_say_where_a_partition_ends_are_an_error_soon(

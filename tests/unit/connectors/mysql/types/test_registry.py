@@ -25,8 +25,10 @@ from connectors.mysql.types.registry import (
     sql_type,
     sql_types,
 )
+from connectors.mysql.types.strings import ADDRESSES
 from tests.unit.connectors.mysql.select.packets import packets_of
 from tests.unit.connectors.mysql.select.tables import CHARSETS, column, encoder, read_back
+from wire.warehouse import warehouse_type
 
 NUMBERS = {"decimal": (12, 2), "bit": (9,), "vector": (3,)}
 NO_SELECT = {
@@ -109,3 +111,10 @@ def test_a_type_needs_no_more_than_its_records(monkeypatch: pytest.MonkeyPatch) 
     direct = PacketDecoder(decoder.table, table_map, CHARSETS, rules={})
     assert [row[1] for row in direct.rows(packets_of(table_map.columns, rows))] == texts
     assert row_count(table_map, int(made.event_type), body) == 2
+
+
+def test_the_warehouse_has_a_type_for_each_name() -> None:
+    # The sink, which knows nothing of connectors, has these types from the wire contract, where addresses are
+    # bytes.
+    names = {one.name for one in sql_types()}
+    assert {name for name in names if warehouse_type(name) is None} == ADDRESSES.keys()

@@ -62,7 +62,7 @@ def test_an_error_of_one_table_is_its_reason_with_what_to_do(fault: SinkError) -
 
 
 def test_a_reason_always_ends_with_what_to_do() -> None:
-    assert reason(ColumnClash("'a' and 'A'")).endswith("docs/sink.md has the errors")
+    assert reason(ColumnClash("'a' and 'A'")).endswith("docs/sink/errors.md has the errors")
     # A comparison cannot begin again with --again, as a load can.
     stale = LoadStale("column v of shop.t is gone", advice="begin again with --again")
     assert "column v of shop.t is gone. Make a new plan: python -m app" in reason(stale)
