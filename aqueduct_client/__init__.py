@@ -6,16 +6,16 @@ Invariant: it needs aiokafka alone, and imports only the wire contract beside it
 
 from __future__ import annotations
 
-from aqueduct_client.batch import Batch as Batch
 from aqueduct_client.election import ZooKeeperTurn as ZooKeeperTurn
+from aqueduct_client.in_flight import Batch as Batch
 from aqueduct_client.kafka_transactions import KafkaTransactions as KafkaTransactions
 from aqueduct_client.records import Record as Record
 from aqueduct_client.sql import SqlProgress as SqlProgress
-from aqueduct_client.start import AfterGtids as AfterGtids
-from aqueduct_client.start import AfterSeq as AfterSeq
-from aqueduct_client.start import AtTime as AtTime
-from aqueduct_client.start import Earliest as Earliest
-from aqueduct_client.start import Latest as Latest
+from aqueduct_client.start_positions import AfterGtids as AfterGtids
+from aqueduct_client.start_positions import AfterSeq as AfterSeq
+from aqueduct_client.start_positions import AtTime as AtTime
+from aqueduct_client.start_positions import Earliest as Earliest
+from aqueduct_client.start_positions import Latest as Latest
 from aqueduct_client.subscriber import Subscriber as Subscriber
 from aqueduct_client.subscription import subscribe as subscribe
 from aqueduct_client.subscription import subscribe_async as subscribe_async

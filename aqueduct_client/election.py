@@ -50,11 +50,9 @@ class ZooKeeperTurn:
 
     @property
     def is_mine(self) -> bool:
-        """See Turn."""
         return self._owned_at == self._events
 
     async def mine(self, seconds: float) -> bool:
-        """See Turn."""
         if self._client is None:
             await self._connect()
         if not self.is_mine and self._is_due():

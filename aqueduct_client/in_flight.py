@@ -8,11 +8,11 @@ delivered before a rebalance, a rollback or a reconnection is stale for good.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from aqueduct_client.errors import OutOfOrder, StaleBatch, UnknownBatch
-from aqueduct_client.records import Partition
+from aqueduct_client.records import Partition, Record
 
 Offsets = dict[Partition, int]
 NOTHING = -1
@@ -108,3 +108,22 @@ class InFlight:
         self._stale[batch] = reason
         while len(self._stale) > 1000:
             del self._stale[next(iter(self._stale))]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records in order, to be acknowledged together by ``id``; without records the id is -1."""
+
+    id: int
+    records: tuple[Record, ...]
+    offsets: Offsets
+    """After its records, by partition."""
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+EMPTY = Batch(NOTHING, (), {})

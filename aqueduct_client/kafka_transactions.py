@@ -20,8 +20,8 @@ from aiokafka.client import CoordinationType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
 from aiokafka.producer.sender import EndTxnHandler
 
-from aqueduct_client.batch import Batch
 from aqueduct_client.errors import BrokersLost, StaleBatch
+from aqueduct_client.in_flight import Batch
 from aqueduct_client.kafka import Options, translated
 from aqueduct_client.records import Partition, Record
 from aqueduct_client.subscriber import Subscriber

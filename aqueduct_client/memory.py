@@ -50,7 +50,6 @@ class MemoryKafka:
         self.offsets = {name: at for name, at in self.offsets.items() if name[1].topic != topic}
 
     async def append(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """See Appends."""
         self.create(topic)
         for key, value in records:
             self.send(Partition(topic, 0), value, key=key)
@@ -144,7 +143,6 @@ class MemoryConsumer:
         self.assigned(partitions)
 
     async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
-        """See Consumer."""
         if not (found := self._next(most)):
             await asyncio.sleep(min(seconds, _PAUSE_SECONDS))
             found = self._next(most)
@@ -159,22 +157,18 @@ class MemoryConsumer:
         return found
 
     async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """See Consumer."""
         offsets = self.kafka.offsets
         return {tp: offsets[self.group, tp] for tp in partitions if (self.group, tp) in offsets}
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See Consumer."""
         if not offsets.keys() <= self._mine:
             raise StaleBatch("the group has rebalanced", group=self.group)
         self.kafka.offsets.update({(self.group, tp): at for tp, at in offsets.items()})
 
     async def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """See Consumer."""
         self.positions.update({tp: at for tp, at in offsets.items() if tp in self._mine})
 
     async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
-        """See Consumer."""
         counts = Counter(tp.topic for tp in self.kafka.records)
         return {
             topic: TopicFacts(number, counts[topic])
@@ -190,15 +184,12 @@ class MemoryLog:
     kafka: MemoryKafka
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
-        """See Log."""
         return 0, len(self.kafka.records[partition])
 
     async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
-        """See Log."""
         log = self.kafka.records[partition]
         return next((raw.offset for written, raw in log if written >= ts_ms), None)
 
     async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
-        """See Log."""
         log = self.kafka.records[partition][offset:]
         return [raw for _, raw in log if raw.value is not None][:_MOST]

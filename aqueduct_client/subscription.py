@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from aqueduct_client.backoff import Outage
-from aqueduct_client.dedup import Window
 from aqueduct_client.errors import InvalidSubscription
 from aqueduct_client.kafka import KafkaGroup, kafka_append, kafka_log
 from aqueduct_client.notes import Notes
 from aqueduct_client.schemas import Schemas
-from aqueduct_client.selection import Selection
-from aqueduct_client.start import Earliest, Start
-from aqueduct_client.subscriber import Subscriber, Turn
+from aqueduct_client.selection import Selection, Window
+from aqueduct_client.start_positions import Earliest, Start
+from aqueduct_client.subscriber import Outage, Subscriber, Turn
 from aqueduct_client.sync import SyncSubscriber
 from aqueduct_client.topics import topic_of, topics_of
 from wire.topics import subscribers_topic

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from aqueduct_client.batch import Batch
+from aqueduct_client.in_flight import Batch
 from aqueduct_client.records import Record
 from aqueduct_client.schemas import TableVersion
 from aqueduct_client.subscriber import Subscriber
@@ -58,7 +58,6 @@ class SyncSubscriber:
         return self._subscriber().in_flight
 
     def get(self, most: int = 1000, timeout: float = 1.0) -> Batch:
-        """See Subscriber."""
         return self._wait(self._subscriber().get(most, timeout))
 
     def get_without_ack(self, most: int = 1000, timeout: float = 1.0) -> Batch:

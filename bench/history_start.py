@@ -21,7 +21,7 @@ from app.worker.destination.takeover.journal_verification import Verification
 from app.worker.destination.takeover.recovery import recover
 from connectors.mysql.ddl.definition import Session
 from tables.state.journal.checkpoint import MemoryCheckpoint, Row
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 from tests.unit.tables.made import at
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.MULTILINE)

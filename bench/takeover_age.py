@@ -36,8 +36,8 @@ from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 from tables.state.journal import state as journal
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.journal.installation import installation_key
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.records import installation_key
+from tables.state.journal.state import JournalPartition
 
 FOLDER = session.FOLDER / "takeover_age"
 DESTINATIONS, COMMITS, TABLES = 20, 5, 100

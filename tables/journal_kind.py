@@ -8,7 +8,7 @@ changes no state and notifies nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -95,3 +95,23 @@ class Kind(Generic[T]):
     def is_of(self, key: bytes) -> bool:
         """Whether a key is of this kind."""
         return key.startswith(f"{self.name}/".encode())
+
+
+# The offsets of journal records that were folded, for parts whose records may be folded twice.
+#
+# Invariant: a record changes a part once, and an older record of its key never changes it after a
+# newer one.
+
+
+@dataclass(slots=True)
+class FoldedOffsets:
+    """The last offset of each key."""
+
+    _last: dict[bytes, int] = field(default_factory=dict)
+
+    def is_new(self, record: StoredRecord) -> bool:
+        """Whether a record is newer than those of its key before; it is from now on not."""
+        if record.offset <= self._last.get(record.key, -1):
+            return False
+        self._last[record.key] = record.offset
+        return True

@@ -22,33 +22,32 @@ from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics import totals
 from app.audit.topics.existing_rows import ExistingRows, incomplete_tables
 from app.audit.topics.record_check import DEAD, PARKED, RecordCheck, Subject
-from app.audit.topics.shares import Copies, Shares
 from app.audit.topics.topics import (
+    Copies,
     Journal,
     Partition,
     Published,
-    Versions,
+    Shares,
     journal,
     row_topics,
     schemas,
 )
 from app.audit.topics.transaction_markers import MarkerCheck
 from app.audit.truth.changes import Truth, read
-from app.audit.truth.start import file_of_last, first_file, last_of
+from app.audit.truth.window import Bound, End, Window, file_of_last, first_file, last_of
 from app.audit.truth.witness import LIMITS, Witness
 from app.audit.verdict import Verdict
 from app.audit.warehouse.check import Warehouse
 from app.audit.warehouse.dump import Origin, lines
 from app.audit.warehouse.store import WarehouseStore
-from app.audit.window import Bound, End, Window
 from app.settings.statement_filter import StatementTypes
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.record_source import source_of
+from connectors.kafka.reading.partition_reader import StoredRecord, source_of
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.store.claims import ClaimStore
+from tables.history.present_columns import Versions
 from tables.rules.routes.routes import Routes
 from tables.state.mapping_in_force import MappingInForce
 from wire.changes import parts_of, reading_of

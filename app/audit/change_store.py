@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
-from app.audit.sqlite import scratch
 from app.audit.table_shape import Shape
+from connectors.scratch_file import scratch
 
 _BATCH = 5000
 _TABLES = """

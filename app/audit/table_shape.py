@@ -7,10 +7,9 @@ here; a comparison takes it from elsewhere and reports that.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-
-from app.audit.character_sets import label_text
 
 _NAME = re.compile(r"`((?:[^`]|``)*)` ")
 _TYPE = re.compile(
@@ -24,7 +23,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class BinlogColumn:
     """A column; fields missing in the binlog are None."""
 
     name: str | None
@@ -43,7 +42,7 @@ class Shape:
 
     database: str
     table: str
-    columns: tuple[Column, ...]
+    columns: tuple[BinlogColumn, ...]
     primary_key: tuple[str, ...] | None
     """None if it has none, or the binlog does not contain it."""
 
@@ -64,7 +63,7 @@ def shape_of(lines: tuple[bytes, ...]) -> Shape:
     database, _, table = lines[0].decode().partition("`.`")
     # Labels are printed in the bytes of their columns' character sets, so each byte is one character here.
     text = [line.decode("latin-1") for line in lines[1:]]
-    columns: list[Column] = []
+    columns: list[BinlogColumn] = []
     key: str | None = None
     for number, line in enumerate(text):
         if line.startswith("# Columns("):
@@ -95,7 +94,7 @@ def _listed(lines: list[str]) -> list[str]:
     return found
 
 
-def _column(text: str) -> Column:
+def _column(text: str) -> BinlogColumn:
     name = None
     if named := _NAME.match(text):
         name, text = _utf8(_plain(named[1]).replace("``", "`")), text[named.end() :]
@@ -104,10 +103,10 @@ def _column(text: str) -> Column:
         text = text[: charset.start()] + text[charset.end() :]
     found = _TYPE.match(text)
     if found is None:
-        return Column(name, text, None, False, None, None)
+        return BinlogColumn(name, text, None, False, None, None)
     size = found[2]
     is_labelled = found[1] in ("ENUM", "SET") and size is not None
-    return Column(
+    return BinlogColumn(
         name,
         found[1],
         None if is_labelled else size,
@@ -129,7 +128,7 @@ def _label(text: str, charset: str | None) -> str:
     return _utf8(raw.decode("latin-1")) if charset is None else label_text(raw, charset)
 
 
-def column_of_type(name: str, column_type: str, charset: str | None) -> Column:
+def column_of_type(name: str, column_type: str, charset: str | None) -> BinlogColumn:
     """A column for consumers: ``column_type`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
     found = _COLUMN_TYPE.match(column_type)
     kind, size, more = (
@@ -139,7 +138,7 @@ def column_of_type(name: str, column_type: str, charset: str | None) -> Column:
     if kind in ("ENUM", "SET"):
         labels = tuple(label[1].replace("''", "'") for label in _TYPE_LABEL.finditer(size or ""))
         size = None
-    return Column(name, kind, size, "unsigned" in more, charset, labels)
+    return BinlogColumn(name, kind, size, "unsigned" in more, charset, labels)
 
 
 def _plain(text: str) -> str:
@@ -152,7 +151,7 @@ def _unescaped(label: str) -> str:
     return text.replace("''", "'") if "''" in label else text
 
 
-def _key(text: str | None, columns: list[Column]) -> tuple[str, ...] | None:
+def _key(text: str | None, columns: list[BinlogColumn]) -> tuple[str, ...] | None:
     """The key's columns; a name may contain a comma, and a prefix of a column is followed by its length."""
     if text is None:
         return None
@@ -166,3 +165,62 @@ def _key(text: str | None, columns: list[Column]) -> tuple[str, ...] | None:
             found.append(plain)
             held = ""
     return tuple(found) if not held else None
+
+
+# Character sets as the audit reads them: by Python's codecs and two tables of its own.
+#
+# Invariant: none of the worker's decoding is used here, and only sets that Python reads as MySQL
+# does are listed.
+
+
+_CODECS = {
+    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "ascii": "ascii", "latin1": "latin1-mysql",
+    "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be",
+    "latin2": "iso8859-2", "latin5": "iso8859-9", "latin7": "iso8859-13", "cp1250": "cp1250",
+    "cp1251": "cp1251", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "koi8r": "koi8-r",
+    "swe7": "swe7-mysql",
+    "gbk": "gbk", "gb2312": "gb2312", "euckr": "cp949", "cp932": "cp932",
+}  # fmt: skip
+"""Only those that Python reads as MySQL does; text of another is not compared, and this is reported."""
+
+
+def decoder_of(charset: str | None) -> Callable[[bytes], str] | None:
+    """The function from bytes to text, which raises UnicodeDecodeError; None if there is no codec
+    for it."""
+    codec = _CODECS.get(charset or "")
+    if codec is None:
+        return None
+    return {"latin1-mysql": _latin1, "swe7-mysql": _swe7}.get(codec) or (
+        lambda raw: raw.decode(codec)
+    )
+
+
+def label_text(raw: bytes, charset: str | None) -> str:
+    """A label from the bytes of its column's character set; with U+FFFD for those without a codec here."""
+    decode = decoder_of(charset)
+    if decode is None:
+        # All character sets without a codec here have ASCII's bytes for ASCII.
+        return raw.decode("ascii", "replace")
+    try:
+        return decode(raw)
+    except UnicodeDecodeError:
+        return "\ufffd"
+
+
+_SWE7 = str.maketrans(dict(zip("@[\\]^`{|}~", "ÉÄÖÅÜéäöåü", strict=True)))
+
+
+def _swe7(content: bytes) -> str:
+    """ASCII with Swedish letters in place of ten characters."""
+    text = content.decode("ascii")
+    if "\x7f" in text:
+        raise UnicodeDecodeError("swe7", content, 0, len(content), "no such character")
+    return text.translate(_SWE7)
+
+
+def _latin1(content: bytes) -> str:
+    """MySQL's latin1 is cp1252, with control characters for its five undefined bytes."""
+    return "".join(
+        chr(byte) if byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else bytes([byte]).decode("cp1252")
+        for byte in content
+    )

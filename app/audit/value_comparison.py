@@ -18,8 +18,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from app.audit.character_sets import decoder_of
-from app.audit.table_shape import Column
+from app.audit.table_shape import BinlogColumn, decoder_of
 
 Same = Callable[[bytes, Any], bool]
 """Whether a printed value is the one on the wire; neither is NULL. UnicodeDecodeError if it is no text."""
@@ -31,7 +30,7 @@ _PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"b": b"\b", b"f":
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def comparison(column: Column) -> Same | None:
+def comparison(column: BinlogColumn) -> Same | None:
     """The comparison of a column's values; None if there is none."""
     kind = column.type
     if kind in _INTEGERS:

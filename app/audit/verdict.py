@@ -8,16 +8,15 @@ faults.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
-from app.audit.table_verdict import TableVerdict, lines
-
 SHOWN = 5
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """The kinds of faults; the values are the words of the last line."""
 
     LOST = "lost"
@@ -48,7 +47,7 @@ class Kind(Enum):
 class Finding:
     """One fault, and its location."""
 
-    kind: Kind
+    kind: FaultKind
     what: str
     change_id: str | None = None
     source: str | None = None
@@ -78,8 +77,8 @@ class Verdict:
     """Published statements in the window."""
     records: int = 0
     """Records with a value that were compared."""
-    counts: Counter[Kind] = field(default_factory=Counter)
-    shown: dict[Kind, list[Finding]] = field(default_factory=dict)
+    counts: Counter[FaultKind] = field(default_factory=Counter)
+    shown: dict[FaultKind, list[Finding]] = field(default_factory=dict)
     existing: Counter[str] = field(default_factory=Counter)
     """Existing rows that were judged, by what they were compared with."""
     window: str = ""
@@ -125,11 +124,11 @@ class Verdict:
     @property
     def faults(self) -> dict[str, int]:
         """The number of each kind of fault found."""
-        return {kind.value: self.counts[kind] for kind in Kind if self.counts[kind]}
+        return {kind.value: self.counts[kind] for kind in FaultKind if self.counts[kind]}
 
     def last_line(self) -> str:
         """The result in one line."""
-        counted = " ".join(f"{kind.value}={self.counts[kind]}" for kind in Kind)
+        counted = " ".join(f"{kind.value}={self.counts[kind]}" for kind in FaultKind)
         return f"audit: changes={self.changes} {counted}"
 
     def lines(self) -> list[str]:
@@ -149,7 +148,7 @@ class Verdict:
             if self.counts[kind] > len(found):
                 report.append(f"  … and {self.counts[kind] - len(found)} more")
         if self.tables is not None:
-            report += lines(self.tables)
+            report += table_lines(self.tables)
         if self._undetermined:
             tables = ", ".join(self._undetermined)
             report.append(
@@ -174,7 +173,7 @@ class Verdict:
             "records": self.records,
             "clean": self.is_clean,
             "complete": self.is_complete,
-            "counts": {kind.value: self.counts[kind] for kind in Kind},
+            "counts": {kind.value: self.counts[kind] for kind in FaultKind},
             "findings": [
                 {**asdict(finding), "kind": kind.value}
                 for kind, found in self.shown.items()
@@ -203,3 +202,63 @@ class Verdict:
 
 _KEYS = {"quarantined": "set_aside"}
 """Names for programs that are older than the titles."""
+
+
+# The result of an audit for one table of the warehouse.
+#
+# Invariant: as of the whole audit: each fault is counted, the first few are reported, and what
+# was not judged is named.
+
+
+COUNTS = ("rows", "missing", "extra", "different", "behind")
+
+
+@dataclass(slots=True)
+class TableVerdict:
+    """The result for one table."""
+
+    name: str
+    rows: int = 0
+    """Required rows that were judged: compared, or found missing."""
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    behind: int = 0
+    """Records that the sink has not applied yet: no fault."""
+    is_complete: bool = True
+    """Whether it is known of each record if the sink has applied it."""
+    unjudged: Counter[str] = field(default_factory=Counter)
+    shown: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> int:
+        """The number of rows that are not as required."""
+        return self.missing + self.extra + self.different
+
+    def add(self, kind: str, what: str, *, times: int = 1) -> None:
+        """Count a fault, and keep it if it is among the first."""
+        setattr(self, kind, getattr(self, kind) + times)
+        if len(self.shown) < SHOWN:
+            self.shown.append(f"{kind}: {what}")
+
+    def line(self) -> str:
+        """The result in one line."""
+        return f"{self.name}: " + " ".join(f"{one}={getattr(self, one)}" for one in COUNTS)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        counts = {one: getattr(self, one) for one in COUNTS}
+        return {"table": self.name, **counts, "findings": self.shown, "not_judged": self.unjudged}
+
+
+def table_lines(tables: Sequence[TableVerdict]) -> list[str]:
+    """The result as text: each table, its faults, and all of them in one line."""
+    report = []
+    for table in tables:
+        report.append(table.line())
+        report += [f"  {finding}" for finding in table.shown]
+        if table.faults > len(table.shown):
+            report.append(f"  … and {table.faults - len(table.shown)} more")
+        report += [f"  not judged: {what}: {n}" for what, n in sorted(table.unjudged.items())]
+    sums = " ".join(f"{one}={sum(getattr(t, one) for t in tables)}" for one in COUNTS)
+    return [*report, f"warehouse: tables={len(tables)} {sums}"]

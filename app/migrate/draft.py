@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from app.migrate.findings import EMPTY, Entry, Finding, Imported, Outcome
-from app.migrate.yaml_text import Leaf, Path, Value, YamlText
-from app.settings.given_values import faults_of
+from app.migrate.yaml_text import Leaf, Value, YamlPath, YamlText
+from app.settings.model import faults_of
 from connectors.errors import MappingError
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.rules import masks
 
 MAPPING_FILE = "mapping.yaml"
@@ -30,21 +30,21 @@ class Draft:
         self._findings: dict[Finding, None] = {}
         self._accounted: set[tuple[str, str]] = set()
 
-    def take(self, entry: Entry, path: Path, value: Value) -> None:
+    def take(self, entry: Entry, path: YamlPath, value: Value) -> None:
         """Put a setting that a key gives; report it by hand if another key has given another value."""
         if self.settings.put(path, value, entry.origin):
             self._add(Outcome.TAKEN, entry, dotted(path))
         else:
             self.by_hand(entry, f"{dotted(path)} has another value already, which is kept")
 
-    def take_rule(self, entry: Entry, path: Path, value: Value) -> None:
+    def take_rule(self, entry: Entry, path: YamlPath, value: Value) -> None:
         """Put a part of the mapping that a key gives; report it by hand if it has another value already."""
         if self.mapping.put(path, value, entry.origin):
             self._add(Outcome.TAKEN, entry, f"mapping: {dotted(path)}")
         else:
             self.by_hand(entry, f"mapping: {dotted(path)} has another value already, which is kept")
 
-    def choose(self, path: Path, value: Value, reason: str) -> None:
+    def choose(self, path: YamlPath, value: Value, reason: str) -> None:
         """Put a setting that no key gives, and report it to be decided by hand."""
         if not self.settings.has(path):
             self.settings.put(path, value, "chosen; see the report")
@@ -117,7 +117,7 @@ class Draft:
             if not removed:
                 return
 
-    def _drop(self, where: Path, text: str) -> list[Leaf]:
+    def _drop(self, where: YamlPath, text: str) -> list[Leaf]:
         """Remove the value that a fault is about; without one, report the fault alone."""
         path = self.settings.deepest(where)
         is_start = path[-1:] == ("start",)
@@ -165,6 +165,6 @@ class KnownKeys:
         return self._prefixes[max(fitting, key=len)] if fitting else None
 
 
-def dotted(path: Path) -> str:
+def dotted(path: YamlPath) -> str:
     """Return a path as reports name it."""
     return ".".join(map(str, path))

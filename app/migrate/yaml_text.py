@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-Path = tuple[str | int, ...]
+YamlPath = tuple[str | int, ...]
 """Names of mappings, and numbers of list items, from the outermost to the value's own."""
 Value = str | int | float | bool | None | tuple[str, ...]
 
@@ -40,7 +40,7 @@ class YamlText:
         """Whether it has a value."""
         return bool(self._root)
 
-    def put(self, path: Path, value: Value, origin: str = "") -> bool:
+    def put(self, path: YamlPath, value: Value, origin: str = "") -> bool:
         """Add a value; return False if the path has another one, which stays."""
         node = self._root
         for name in path[:-1]:
@@ -48,16 +48,16 @@ class YamlText:
         leaf = node.setdefault(path[-1], Leaf(value=value, origin=origin))
         return isinstance(leaf, Leaf) and leaf.value == value
 
-    def get(self, path: Path) -> Value:
+    def get(self, path: YamlPath) -> Value:
         """Return the value of a path; None if it has none."""
         found = self._found(path)
         return found.value if isinstance(found, Leaf) else None
 
-    def has(self, path: Path) -> bool:
+    def has(self, path: YamlPath) -> bool:
         """Return whether there is a value at a path, or below it."""
         return self._found(path) is not None
 
-    def remove(self, path: Path) -> list[Leaf]:
+    def remove(self, path: YamlPath) -> list[Leaf]:
         """Remove what is at a path and below it, and what is empty then; return the values."""
         *above, last = path
         node = self._found(tuple(above))
@@ -68,9 +68,9 @@ class YamlText:
             self.remove(tuple(above))
         return removed
 
-    def deepest(self, path: Path) -> Path:
+    def deepest(self, path: YamlPath) -> YamlPath:
         """Return the part of a path that exists here; names of it that are not here are passed over."""
-        found: Path = ()
+        found: YamlPath = ()
         for name in path:
             if self._found((*found, name)) is not None:
                 found = (*found, name)
@@ -86,7 +86,7 @@ class YamlText:
         lines = [*(f"# {line}".rstrip() for line in head), "", *_block(self._root)]
         return "\n".join(lines) + "\n"
 
-    def _found(self, path: Path) -> Any:
+    def _found(self, path: YamlPath) -> Any:
         node: Any = self._root
         for name in path:
             node = node.get(name) if isinstance(node, dict) else None

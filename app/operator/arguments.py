@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from app.settings.start import milliseconds
+from app.settings.start_position import milliseconds
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset, parse_gtids
 from tables.history.position import AtGtid, AtTime, PositionQuery

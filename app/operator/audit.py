@@ -23,10 +23,10 @@ from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics.topics import KafkaTopics, journal
 from app.audit.truth.mysql_replication import ReplicationBinlog
 from app.audit.truth.mysqlbinlog import BinlogFiles, ServerBinlog, program
+from app.audit.truth.window import Bound
 from app.audit.truth.witness import Witness, WitnessName
 from app.audit.verdict import Verdict
 from app.audit.warehouse.dump import given_dump, requested_dump
-from app.audit.window import Bound
 from app.operator import arguments
 from app.operator.arguments import GivenPosition
 from app.operator.event_loop import run_operation

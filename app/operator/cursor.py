@@ -46,7 +46,7 @@ from connectors.errors import (
     UsageError,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.record_source import source_of
+from connectors.kafka.reading.partition_reader import source_of
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.landmark_search import find_landmark
@@ -67,14 +67,10 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.journal_format import Entry as Note
-from tables.state.cursor import Cursor, next_epoch
-from tables.state.cursor_proof import CursorProof
+from tables.state.cursor import Cursor, CursorProof, next_epoch
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.state import DestinationState, cursor_key, encoded, version_key
-from tables.state.operator.interventions import Intervention, note_of
-from tables.state.operator.skips import Skip
-from tables.state.operator.skips import note_of as skip_note
-from tables.state.operator.source_choice import Current
+from tables.state.operator_requests import Current, Intervention, Skip, intervention_note, skip_note
 from wire.text import utc
 
 
@@ -377,7 +373,7 @@ async def _commit_once(
         notes = [
             *lacking_versions,
             *change.notes,
-            note_of(intervention),
+            intervention_note(intervention),
             (cursor_key(plan.name), encoded(cursor.to_json())),
         ]
         async with producer.transaction() as kafka:

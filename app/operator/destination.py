@@ -44,12 +44,17 @@ from connectors.kafka.topics.topics import Topics
 from connectors.zookeeper.kazoo_session import opens
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.known_topics import KnownTopic, note_of
-from tables.state.operator.control import Control, DesiredState, control_in
-from tables.state.operator.control import note_of as control_note
-from tables.state.operator.request_outcome import OUTCOME, Applied, applied_in
+from tables.state.operator_requests import (
+    OUTCOME,
+    Applied,
+    Control,
+    DesiredState,
+    applied_in,
+    control_in,
+    control_note,
+)
 from tables.state.quarantine import note_of as quarantine_note
 from wire.topics import quarantine_topic, schemas_topic
 

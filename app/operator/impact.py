@@ -41,9 +41,8 @@ from connectors.mysql.ddl.parsed_statement import parse_statement
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.server.facts import SourceAddress, read_facts
-from tables.history.impact.finding import Severity
-from tables.history.impact.impact import Impact, impact, rows_changed, severest, truncated
-from tables.history.impact.text import as_text
+from tables.history.impact.findings import Severity
+from tables.history.impact.impact import Impact, as_text, impact, rows_changed, severest, truncated
 from tables.history.statement_effect import effect_of, fill
 from tables.rules.routes.routes import Routes
 from wire.text import printed

@@ -31,9 +31,8 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.history.codec.fold import OLDEST
 from tables.history.logical_schemas.decisions import DECIDED, DECISION
 from tables.journal_format import tombstone
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState, cursor_key
-from tables.state.operator.interventions import Intervention, note_of
+from tables.state.journal.state import DestinationState, JournalPartition, cursor_key
+from tables.state.operator_requests import Intervention, intervention_note
 
 Pair = tuple[StoredRecord, StoredRecord | None]
 """A record that cannot be read, and the one of its key that is written again; None if the key is removed."""
@@ -72,7 +71,7 @@ async def repair(
                 for bad, good in pairs
             ]
             intervention = _intervention(found.state, pairs, by=by, why=why)
-            await _write(journal, producer, [note_of(intervention), *notes])
+            await _write(journal, producer, [intervention_note(intervention), *notes])
     finally:
         await producer.discard()
     return tuple(

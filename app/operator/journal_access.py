@@ -25,8 +25,7 @@ from connectors.kafka.reading.tail import Tail
 from connectors.kafka.topics.topics import Topics
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 from wire.topics import journal_topic
 
 T = TypeVar("T")

@@ -30,8 +30,7 @@ from app.worker.wiring import coordination_plan
 from connectors.errors import MappingConflict, MappingError, StateUnknown, UsageError
 from connectors.mysql.ddl.definition import TableName
 from connectors.zookeeper.kazoo_session import opens
-from tables.rules.mapping.differences import Difference, differences
-from tables.rules.mapping.mapping import MappedTable, Mapping
+from tables.rules.mapping.mapping import Difference, MappedTable, Mapping, differences
 from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState

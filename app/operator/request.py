@@ -21,7 +21,7 @@ from connectors.errors import AqueductError, NotApplied
 from connectors.zookeeper.kazoo_session import opens
 from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState
-from tables.state.operator.control import DesiredState
+from tables.state.operator_requests import DesiredState
 
 T = TypeVar("T")
 

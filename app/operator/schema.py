@@ -37,16 +37,14 @@ from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.schema_store.store import MetaStore
-from tables.history.diff import Difference, differences, key_text
+from tables.history.differences import Deviation, Difference, deviations, differences, key_text
 from tables.history.history import SchemaHistory
 from tables.history.position import AtTime, HistoryPosition, PositionQuery, reached
 from tables.history.record import Dropped, Given, Known, SchemaRecord, TableState, Unresolved
-from tables.history.schema_store.rows import history_of
-from tables.history.server_check import Deviation, deviations
+from tables.history.schema_store_rows import history_of
 from tables.history.view import SchemaView
 from tables.state.cursor import Cursor
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.quarantine import Entry, Outcome
 
 BEGIN = "Run a worker with this destination; its first run begins the history."

@@ -22,7 +22,7 @@ from app.operator.terminal import operator
 from app.settings.model import load
 from connectors.errors import UsageError
 from tables.state.journal.state import DestinationState
-from tables.state.operator.source_choice import Current, SourceRequest, note_of
+from tables.state.operator_requests import Current, SourceRequest, source_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ async def request_switch(
         current = state.source_choice.current
         return current if current is not None and current.answers == request.id else None
 
-    found = await answer_to(journal, [note_of(request)], tried, what="source switch", wait=wait)
+    found = await answer_to(journal, [source_note(request)], tried, what="source switch", wait=wait)
     return WrittenSwitch(request=request, tried=found)
 
 

@@ -19,7 +19,7 @@ from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRef
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
 from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState
-from tables.state.operator.source_choice import Current, SourceChoice, note_of
+from tables.state.operator_requests import Current, SourceChoice, source_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ReachableSource:
             ts_ms=time.time_ns() // 1_000_000,
             answers=current.answers if current is not None else None,
         )
-        return [note_of(chosen)]
+        return [source_note(chosen)]
 
 
 async def reachable_source(

@@ -31,7 +31,7 @@ from aqueduct_client.kafka import kafka_append, kafka_log
 from aqueduct_client.notes import Notes
 from aqueduct_client.protocol import Log
 from aqueduct_client.records import Partition, Record
-from aqueduct_client.start import (
+from aqueduct_client.start_positions import (
     AfterGtids,
     AfterSeq,
     AtTime,
@@ -51,8 +51,7 @@ from connectors.kafka.group_positions import (
     refuse_active,
     store_offsets,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.topic_reader import read_all, topics
+from connectors.kafka.reading.partition_reader import StoredRecord, read_all, topics
 from connectors.kafka.topics.topics import Topics
 from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 

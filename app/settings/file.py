@@ -1,4 +1,5 @@
-"""The settings file: YAML, in which paths to other files are relative to its own folder.
+"""The settings file: its contents with their places, the environment beside it, and the faults of both
+in its terms.
 
 Invariant: only paths of files that are read (secrets, certificates, the mapping) are resolved here. Folders
 that are written to are relative to the working folder, since the settings' folder may be read-only.
@@ -6,12 +7,16 @@ that are written to are relative to the working folder, since the settings' fold
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
+from pydantic import BaseModel
 from pydantic_settings import BaseSettings, YamlConfigSettingsSource
 
 from connectors.errors import SettingsError
@@ -122,3 +127,100 @@ def _line_text(error: yaml.YAMLError) -> str:
 def _without_values(words: str) -> str:
     """Return the parser's message without quoted text, which may be a password; single characters stay."""
     return re.sub(r"'(?!\\.')[^']{2,}'|\"[^\"]{2,}\"", "'…'", words)[:200]
+
+
+# The check of environment variables with our prefix.
+#
+# Invariant: a misspelt variable would be a setting that is silently not set, so it is refused.
+
+
+PREFIX = "AQUEDUCT_"
+_OTHER_PREFIXES = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
+"""Prefixes of other programs' variables."""
+
+
+def refuse_unknown(settings: Iterable[str], *others: str) -> None:
+    """Raise SettingsError for a variable that neither these settings nor the other programs have."""
+    known = {f"{PREFIX}{name.upper()}" for name in settings} | {*others}
+    unknown = [
+        name
+        for name in sorted(os.environ)
+        if name.upper().startswith(PREFIX)
+        and not name.upper().startswith(_OTHER_PREFIXES)
+        and name.upper().split("__")[0] not in known
+    ]
+    if unknown:
+        raise SettingsError(f"the environment sets {', '.join(unknown)}, which is no setting")
+
+
+# Settings errors in terms of the settings file: paths by their names, each fault once.
+#
+# Invariant: no value is shown, since a refused value may be a secret in the wrong place.
+
+
+_LABEL = re.compile(
+    r"\(.*\)|\w+-(before|after|wrap|plain)\[.*|literal\[.*|\[key\]|bool|str|int|float", re.DOTALL
+)
+"""Parts of a path that pydantic adds: forms of a union, validators, a key instead of its value."""
+
+
+def faults(errors: Iterable[Mapping[str, Any]], model: type[BaseModel]) -> list[str]:
+    """Return a line for each path of the model with faults; faults of one value's several forms are joined."""
+    found: dict[str, list[str]] = {}
+    for error in errors:
+        messages = found.setdefault(_setting_path(error), [])
+        message = re.sub(r"^Value error, ", "", error["msg"])
+        if error["type"] == "extra_forbidden":
+            message = _unknown(error["loc"], model)
+        if message not in messages:
+            messages.append(message)
+    return [f"{path}: {' or '.join(messages)}" for path, messages in found.items()]
+
+
+def _unknown(path: tuple[str | int, ...], model: type[BaseModel]) -> str:
+    """That there is no such setting, with the nearest of those that are there."""
+    models = {model}
+    for part in path[:-1]:
+        inner = {
+            found
+            for one in models
+            if part in one.model_fields
+            for found in _models(one.model_fields[str(part)].annotation)
+        }
+        # A number in a list, a name in a mapping and the form of a union lead to no other models.
+        models = inner or models
+    known = sorted({name for one in models for name in one.model_fields})
+    near = get_close_matches(str(path[-1]).casefold(), known, n=1)
+    if not near and (elsewhere := sorted(_paths(str(path[-1]), model))):
+        return f"no such setting here; there is {', '.join(elsewhere)}"
+    return (
+        f"no such setting; the nearest is {near[0]}"
+        if near
+        else f"no such setting; there are {', '.join(known)}"
+    )
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type, as in a mapping's values."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for one in get_args(annotation):
+        yield from _models(one)
+
+
+def _paths(name: str, model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """Where a setting of a name is, as the page of settings writes it."""
+    for field, info in model.model_fields.items():
+        inner = set(_models(info.annotation))
+        is_named = get_origin(info.annotation) is dict
+        if field == name:
+            yield above + field
+        for one in inner:
+            yield from _paths(
+                name, one, f"{above}{field}.<name>." if is_named else f"{above}{field}."
+            )
+
+
+def _setting_path(error: Mapping[str, Any]) -> str:
+    parts = [str(part) for part in error["loc"]]
+    return ".".join(part for part in parts if not _LABEL.fullmatch(part)) or "settings"

@@ -8,17 +8,105 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from app.settings.schema_registry import SchemaRegistrySettings
+from app.settings.connect_form import ConnectForm
 from connectors.errors import MappingError
-from tables.rules.mapping.documents import from_documents
+from connectors.mysql.types.registry import Modes
+from connectors.secret import FileSecret
+from connectors.store.registry import RegistryAccess
+from tables.rules.mapping.forms import from_documents, from_yaml
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.rules import AVRO
-from tables.rules.mapping.yaml_form import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import masks
 from wire.topics import MAX_TOPIC_LENGTH
+
+
+class SchemaRegistrySettings(BaseModel):
+    """The connection to a registry that speaks Confluent's protocol; without ``url`` there is none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(default="", pattern=r"^(https?://[^/@\s?#]+(/[^@\s?#]*)?)?$")
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    ssl_cafile: Path | None = None
+    """Certificates of the authorities that are trusted, in PEM; without it, the system's."""
+
+    @model_validator(mode="after")
+    def _has_files(self) -> Self:
+        if self.password_file and self.password.get_secret_value():
+            raise ValueError("give password or password_file, not both")
+        for name in ("password_file", "ssl_cafile"):
+            path = getattr(self, name)
+            if path is not None and not path.is_file():
+                raise ValueError(f"{name} {path} is not a file")
+        return self
+
+    def access(self) -> RegistryAccess:
+        """Return the connection, for decoders."""
+        password = self.password.get_secret_value()
+        if self.password_file is not None:
+            password = FileSecret(self.password_file)
+        return RegistryAccess(
+            url=self.url,
+            username=self.username,
+            password=password,
+            ca_file=str(self.ssl_cafile or ""),
+        )
+
+
+class ConnectSettings(BaseModel):
+    """A connector's modes of values, by their values in Debezium, and the schemas of its converter."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decimal: Literal["precise", "string", "double"] = "precise"
+    """``decimal.handling.mode``."""
+    decimal_format: Literal["base64", "numeric"] = "base64"
+    """``value.converter.decimal.format``."""
+    time: Literal[
+        "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"
+    ] = "adaptive_time_microseconds"
+    """``time.precision.mode``."""
+    bigint_unsigned: Literal["long", "precise"] = "long"
+    """``bigint.unsigned.handling.mode``."""
+    binary: Literal["bytes", "base64", "base64-url-safe", "hex"] = "bytes"
+    """``binary.handling.mode``."""
+    adjust_years: bool = True
+    """``enable.time.adjuster``."""
+    source_name: str = ""
+    """``topic.prefix``, which is ``source.name``; empty: the destination."""
+    key_schemas: bool = False
+    """``key.converter.schemas.enable``."""
+    value_schemas: bool = False
+    """``value.converter.schemas.enable``."""
+    tombstones: bool = True
+    """``tombstones.on.delete``."""
+
+    unwrap: bool = False
+    """Whether records are the row alone, as with the transform ExtractNewRecordState."""
+
+    def form(self) -> ConnectForm:
+        """Return the form for the pipeline."""
+        return ConnectForm(
+            modes=Modes(
+                decimal=self.decimal,
+                time=self.time,
+                bigint_unsigned=self.bigint_unsigned,
+                binary=self.binary,
+                decimal_format=self.decimal_format,
+                adjusts_years=self.adjust_years,
+            ),
+            name=self.source_name,
+            key_schemas=self.key_schemas,
+            value_schemas=self.value_schemas,
+            tombstones=self.tombstones,
+            unwrap=self.unwrap,
+        )
+
 
 _SUFFIX = ".json"
 

@@ -6,9 +6,12 @@ message, and no secret is ever printed. ``docs/settings.md`` explains each.
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -23,34 +26,371 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentFault
 
-from app.settings.connect import ConnectSettings
-from app.settings.environment import refuse_unknown
-from app.settings.errors import faults
-from app.settings.file import SettingsFile, refuse_unreadable
-from app.settings.mapping import MappingSettings, long_topics
-from app.settings.merge import MergeSettings
-from app.settings.row_topics import RowTopicSettings
-from app.settings.snapshot import SnapshotSettings
-from app.settings.sources import Accept, FailoverSettings, SourceSettings
-from app.settings.start import Start
+from app.settings.file import SettingsFile, faults, refuse_unknown, refuse_unreadable
+from app.settings.mapping import ConnectSettings, MappingSettings, long_topics
+from app.settings.start_position import Start
 from app.settings.statement_filter import StatementTypes, shadow_rules
-from app.settings.undeliverable import RecordSettings
-from app.settings.zookeeper import ZooKeeperSettings
 from connectors.errors import Faults, SettingsError
 from connectors.mysql.charset.connection_charsets import connection_charset
+from connectors.mysql.select.spool import DEFAULT_BYTES
 from connectors.secret import FileSecret
 from tables.rules.mapping.rules import AVRO
+from tables.rules.routes.topic_names import TopicRename, TopicRule
 from tables.rules.table_filter import TableFilter, expressions
+
+Accept = Literal[
+    "unproven",
+    "replication_filters",
+    "binlog_filters",
+    "anonymous_transactions",
+    "incomplete_start",
+    "changed_keys",
+]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceSettings(_Part):
+    """A MySQL server and the account to read it with."""
+
+    host: str = Field(min_length=1)
+    port: int = Field(default=3306, ge=1, le=65535)
+    user: str = Field(min_length=1)
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
+    tls_ca: Path | None = None
+    start: Start | None = None
+    """The start position without a cursor if this source is read first; unset means the
+    destination's own."""
+
+    @model_validator(mode="after")
+    def _ca_is_used(self) -> Self:
+        if self.tls_ca and not self.tls.startswith("verify"):
+            raise ValueError(
+                f"tls_ca checks nothing with tls: {self.tls}; use verify_ca or verify_identity"
+            )
+        if self.tls_ca and not self.tls_ca.is_file():
+            raise ValueError(f"tls_ca {self.tls_ca} is not a file")
+        return self
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if self.password_file and self.password.get_secret_value():
+            raise ValueError("give password or password_file, not both")
+        if self.password_file and not self.password_file.is_file():
+            raise ValueError(f"password_file {self.password_file} is not a file")
+        return self
+
+    def secret(self) -> str:
+        """Return the password from the setting or its file."""
+        if self.password_file:
+            return FileSecret(self.password_file)
+        return self.password.get_secret_value()
+
+
+class HeartbeatSettings(_Part):
+    """A statement that checks whether a source responds, over a connection of its own."""
+
+    enabled: bool = True
+    sql: str = "SELECT 1"
+    interval_seconds: float = Field(default=3.0, ge=0.1, le=3600)
+    retries: int = Field(default=3, ge=1, le=1000)
+    """Consecutive failures until the source counts as lost."""
+
+    @field_validator("sql")
+    @classmethod
+    def _is_a_heartbeat(cls, sql: str) -> str:
+        first = (sql.split() or [""])[0].upper()
+        if first not in ("SELECT", "SHOW", "INSERT", "UPDATE", "REPLACE", "DELETE"):
+            raise ValueError(
+                "a heartbeat begins with SELECT, SHOW, INSERT, UPDATE, REPLACE or DELETE"
+            )
+        return sql
+
+
+class FailoverSettings(_Part):
+    """When to switch to another source, and how strictly it is judged."""
+
+    enabled: bool = True
+    """Whether failover is automatic; an operator may always request it."""
+    heartbeat: HeartbeatSettings = HeartbeatSettings()
+    back: bool = False
+    """Whether to return to an earlier source of the list once it is fit."""
+    back_after_seconds: float = Field(default=60.0, ge=0, le=86_400)
+    """Seconds for which it must have been fit, so that an unstable one is left alone."""
+    errant: Literal["refuse", "accept"] = "refuse"
+    """What to do with a standby that has transactions which the present source lacks."""
+    fingerprints: Literal["auto", "on", "off"] = "auto"
+    fallback_seconds: float = Field(default=60.0, ge=1, le=86_400)
+    """Without GTIDs, seconds before the last transactions at which the search in another source begins."""
+    lost_in_replication: Literal["stop", "report"] = "stop"
+
+
+class SnapshotSettings(BaseModel):
+    """The rows that exist before the first start, or before a table is captured."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Literal["never", "no_data", "initial", "initial_only", "when_needed", "recovery"] = (
+        "never"
+    )
+    """``initial``: they are published at the first start, while the stream continues; ``initial_only``: and
+    then the destination stops; ``when_needed``: also after the source has purged changes that were not read
+    yet. ``no_data``: as ``never``, from the end of the binlog on. ``recovery``: none are published, and the
+    schema history begins again at the cursor."""
+    new_tables: bool = False
+    """Whether those of tables that are captured later are published too."""
+    signal_table: str | None = None
+    """A captured table, ``database.table``, in which rows are requests for snapshots."""
+    rows_per_second: int = Field(default=0, ge=0)
+    """Of all tables together; 0: no limit, as for those that follow."""
+    max_threads_running: int = Field(default=25, ge=0)
+    """Threads that run at the source while rows are read."""
+    max_probe_ms: int = Field(default=250, ge=0)
+    """Milliseconds in which the source answers a trivial query."""
+    max_replica_lag_seconds: int = Field(default=0, ge=0)
+    """Seconds that a source which is a replica may be late."""
+    spool_dir: Path | None = None
+    """The folder for the rows of tables without a key, until they enter the stream; None: ``data_dir``."""
+    max_spool_bytes: int = Field(default=DEFAULT_BYTES, ge=1)
+    """Bytes of one table's rows there."""
+
+    @model_validator(mode="after")
+    def _has_a_first(self) -> Self:
+        if self.new_tables and not (self.is_initial or self.recovers):
+            raise ValueError(
+                f"snapshot.new_tables is for destinations that began with their rows, and mode is {self.mode}"
+            )
+        return self
+
+    @property
+    def is_initial(self) -> bool:
+        """Return whether the first start publishes them."""
+        return self.mode in ("initial", "initial_only", "when_needed")
+
+    @property
+    def recovers(self) -> bool:
+        """Return whether the schema history is to begin again at the cursor."""
+        return self.mode == "recovery"
+
+    @property
+    def signals(self) -> tuple[str, str] | None:
+        """Return database and table of the signal table."""
+        if self.signal_table is None:
+            return None
+        database, _, table = self.signal_table.partition(".")
+        return database, table
+
+    @field_validator("signal_table")
+    @classmethod
+    def _is_a_table(cls, name: str | None) -> str | None:
+        if name is not None and not all(name.partition(".")):
+            raise ValueError(f"{name!r} is no table; write database.table")
+        return name
+
+
+class MergeSettings(BaseModel):
+    """One group of destinations, and how long they wait for each other."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    destinations: tuple[str, ...] = Field(min_length=2)
+    wait_seconds: float = Field(default=1.0, ge=0, le=3600)
+    """How long a row waits for earlier ones of other destinations."""
+    stalled: Literal["pass", "wait"] = "pass"
+    """Whether a destination that lags far is passed, or waited for without limit."""
+    stalled_after_seconds: float = Field(default=15.0, ge=3, le=86_400)
+    """The lag from which on a destination counts as stalled."""
+    accept: tuple[Literal["records_gone"], ...] = ()
+    """Named risks of losing changes that are accepted."""
+
+    @model_validator(mode="after")
+    def _are_distinct(self) -> Self:
+        if len(set(self.destinations)) < len(self.destinations):
+            raise ValueError("a destination is named twice")
+        return self
+
+
+class RenameSettings(BaseModel):
+    """A renaming of topics, as Kafka Connect's RegexRouter has it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    regex: str = Field(min_length=1)
+    replacement: str
+
+
+class RowTopicSettings(BaseModel):
+    """The topics of some tables."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tables: str = r".*\..*"
+    """Expressions over ``database.table``, with commas."""
+    topic: str = Field(min_length=1)
+    """The name, with ``{prefix}``, ``{database}`` and ``{table}``."""
+    renames: tuple[RenameSettings, ...] = ()
+    shared: bool = False
+    """Whether several tables may have one topic."""
+    partitions: int = Field(default=0, ge=0, le=10_000)
+    """The partitions over which rows are spread, the first ones of the topic; 0: all of them."""
+
+    @model_validator(mode="after")
+    def _is_usable(self) -> Self:
+        expressions(self.tables)
+        if faults := self.rule().faults():
+            raise ValueError("; ".join(faults))
+        return self
+
+    def rule(self) -> TopicRule:
+        """Return the rule for routes."""
+        return TopicRule(
+            tables=self.tables,
+            topic=self.topic,
+            renames=tuple(
+                TopicRename(regex=one.regex, replacement=one.replacement) for one in self.renames
+            ),
+            shared=self.shared,
+            partitions=self.partitions,
+        )
+
+
+# The handling of records that cannot be delivered as they are.
+#
+# Invariant: by default only whole records are published; each other way is chosen for a
+# destination.
+
+
+_BUCKET = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9._-]{1,62}(/[A-Za-z0-9._-]+)*/?")
+"""Names that are the same in a URI, in an object's key and in a path."""
+_LABEL = r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)"
+_HOST = re.compile(rf"(?=.{{1,255}}$)({_LABEL}\.)*{_LABEL}\.?")
+"""What botocore accepts; it fails only at the first value, with an unnamed error."""
+
+
+class S3Settings(BaseModel):
+    """The connection to a claim check store in a bucket. Empty fields are taken from S3's usual sources."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    endpoint: str = Field(default="", pattern=r"^(https?://[^/@\s?#]+(/[^@\s?#]*)?)?$")
+    """The server's URL; empty: AWS's own for the region."""
+    region: str = ""
+    profile: str = ""
+    """The profile in the files of credentials."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _has_a_host(cls, endpoint: str) -> str:
+        try:
+            parts = urlsplit(endpoint)
+            host, _ = parts.hostname or "", parts.port
+            if "[" in parts.netloc:
+                ipaddress.IPv6Address(host)
+                return endpoint
+        except ValueError as error:
+            raise ValueError(f"{endpoint} is no URL of a server: {error}") from None
+        if endpoint and not _HOST.fullmatch(host):
+            raise ValueError(
+                f"{endpoint}: a host's name has letters, digits, hyphens and dots, and no _"
+                f" (give {host!r} another name, or its address)"
+            )
+        return endpoint
+
+
+class RecordSettings(BaseModel):
+    """The record settings of one destination."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    oversize: Literal["stop", "claim_check", "key_only"] = "stop"
+    """For a row whose record is larger than its topic accepts."""
+    claim_check_path: str | None = None
+    """The folder for the values of such records, or ``s3://bucket/prefix``."""
+    claim_check_s3: S3Settings = S3Settings()
+    truncates: Literal["record", "omit", "deletes"] = "record"
+    """What is published of a TRUNCATE, unless the mapping has a rule."""
+    poison: Literal["stop", "dead_letter"] = "stop"
+    """For a row that cannot be decoded."""
+    poison_limit: int = Field(default=10, ge=1, le=10_000)
+    """The maximum number of undecodable rows sent to the dead letters in an hour."""
+
+    @field_validator("claim_check_path", mode="before")
+    @classmethod
+    def _as_text(cls, path: object) -> object:
+        return str(path) if isinstance(path, Path) else path
+
+    @model_validator(mode="after")
+    def _has_a_store(self) -> Self:
+        path = self.claim_check_path
+        if path is None:
+            if self.oversize == "claim_check":
+                raise ValueError("oversize: claim_check needs claim_check_path")
+        elif "://" in path:
+            if not _BUCKET.fullmatch(path) or "/../" in f"{path}/":
+                raise ValueError(
+                    f"claim_check_path {path} is neither a folder nor s3://bucket/prefix"
+                )
+        elif not Path(path).is_dir():
+            raise ValueError(f"claim_check_path {path} is not a folder")
+        return self
+
+    @property
+    def claims(self) -> str:
+        """Return the store's location: an absolute path, or the bucket's URI."""
+        path = self.claim_check_path or ""
+        return path.rstrip("/") if "://" in path else str(Path(path).absolute())
+
+
+class ZooKeeperSettings(BaseModel):
+    """The connection to ZooKeeper."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hosts: str = ""
+    """``host:port`` of each server, with commas; empty: none, and one worker runs everything."""
+    root: str = Field(default="/aqueduct", pattern=r"^(/[\w.-]+)+$")
+    session_timeout_seconds: float = Field(default=6.0, ge=1, le=60)
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    balance_delay_seconds: float = Field(default=5.0, ge=0, le=3600)
+
+    @field_validator("hosts")
+    @classmethod
+    def _no_account(cls, hosts: str) -> str:
+        if "@" in hosts:
+            raise ValueError(
+                "an address is without user and password, since messages have it: set username and "
+                "password_file"
+            )
+        return hosts
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        if self.password_file and self.password.get_secret_value():
+            raise ValueError("give password or password_file, not both")
+        if self.password_file and not self.password_file.is_file():
+            raise ValueError(f"password_file {self.password_file} is not a file")
+        if bool(self.username) != bool(self.secret()):
+            raise ValueError("a username needs a password, and a password a username")
+        return self
+
+    def secret(self) -> str:
+        """Return the password from the setting or its file."""
+        if self.password_file:
+            return FileSecret(self.password_file)
+        return self.password.get_secret_value()
+
 
 CONFIG_VARIABLE = "AQUEDUCT_CONFIG"
 DEFAULT_CONFIG = "aqueduct.yaml"
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 """Names used in topics, environment variables and ZooKeeper paths alike."""
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class WorkerSettings(_Part):
@@ -432,3 +772,51 @@ def load() -> Settings:
     except EnvironmentFault as error:
         # The cause would show the value, which may be a secret.
         raise SettingsError(f"the environment cannot be read: {error}") from None
+
+
+# The check of settings that are given as values, before there is a file.
+#
+# Invariant: neither the environment nor a settings file is read; files of secrets and the mapping
+# need not exist yet.
+
+
+Location = tuple[str | int, ...]
+
+
+class _GivenSettings(Settings):
+    """The worker's settings from values alone."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the values, and nothing else."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+
+def faults_of(values: dict[str, Any]) -> list[tuple[Location, str]]:
+    """Return each fault with its location in the values; an empty list if the worker accepts them."""
+    try:
+        given = {name: one for name, one in values.items() if name != "mapping"}
+        _GivenSettings(**_without_secret_files(given))
+    except ValidationError as error:
+        return [(one["loc"], "; ".join(faults([one], Settings))) for one in error.errors()]
+    return []
+
+
+def _without_secret_files(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_secret_files(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_secret_files(one)
+        for name, one in value.items()
+        if not str(name).endswith("password_file")
+    }

@@ -50,18 +50,16 @@ from app.worker.wiring import (
 )
 from app.worker.work.work import Work
 from connectors.errors import SettingsError
-from connectors.kafka.append import append as append_record
-from connectors.kafka.client import KafkaClient
-from connectors.kafka.liveness import Liveness
+from connectors.kafka.client import KafkaClient, Liveness
+from connectors.kafka.producer import append as append_record
 from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.zookeeper.kazoo_session import opens
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry
 from tables.state.journal.faust_checkpoint import FaustCheckpoint
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import partition_of
-from tables.state.operator.control import Control
+from tables.state.journal.state import JournalPartition, partition_of
+from tables.state.operator_requests import Control
 
 
 def app_from_environment() -> AqueductApp:

@@ -9,10 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.settings.model import DestinationSettings, Settings
-from app.settings.snapshot import SnapshotSettings
-from app.settings.sources import SourceSettings
-from app.settings.start import start_position
+from app.settings.model import DestinationSettings, Settings, SnapshotSettings, SourceSettings
+from app.settings.start_position import start_position
 from app.worker.destination.plan import Accepted, Failover, Plan, SnapshotPlan, Source
 from app.worker.logical_schemas.plan import CurrentRoutes, LogicalSchemasPlan
 from app.worker.merge.plan import MergePlan

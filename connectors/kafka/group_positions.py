@@ -5,22 +5,20 @@ Invariant: offsets are changed only while the group has no member; Kafka itself 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import (
     CommitFailedError,
-    GroupIdNotFound,
     KafkaError,
     UnknownMemberIdError,
     for_code,
 )
 
 from connectors.errors import GroupActive
+from connectors.kafka.client import admin_client
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.protocol_requests import deleted_offsets
 
@@ -45,14 +43,14 @@ class GroupState:
 
 async def group_names(options: Mapping[str, Any]) -> list[str]:
     """Return the names of all groups of consumers."""
-    async with _admin(options) as admin:
+    async with admin_client(options) as admin:
         found = await admin.list_consumer_groups()
     return sorted(name for name, kind in found if kind in ("consumer", ""))
 
 
 async def group_state(options: Mapping[str, Any], group: str) -> GroupState:
     """Return a group's state and members; a group that does not exist has none."""
-    async with _admin(options) as admin:
+    async with admin_client(options) as admin:
         (answer,) = await admin.describe_consumer_groups([group])
     ((error, name, state, _type, _protocol, members, *_),) = answer.groups
     if error not in (0, _NOT_FOUND):
@@ -63,7 +61,7 @@ async def group_state(options: Mapping[str, Any], group: str) -> GroupState:
 
 async def group_offsets(options: Mapping[str, Any], group: str) -> Offsets:
     """Return all offsets of a group."""
-    async with _admin(options) as admin:
+    async with admin_client(options) as admin:
         found = await admin.list_consumer_group_offsets(group)
     return {(tp.topic, tp.partition): at.offset for tp, at in found.items() if at.offset >= 0}
 
@@ -91,7 +89,7 @@ async def delete_offsets(
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
-    async with _admin(options) as admin:
+    async with admin_client(options) as admin:
         broker = await admin.find_coordinator(group)
         answer = await admin._send_request(deleted_offsets(group, topics), broker)
     codes = [answer.error_code, *(code for _, every in answer.topics for _, code in every)]
@@ -112,15 +110,21 @@ async def _active(options: Mapping[str, Any], group: str) -> GroupActive:
     return GroupActive("; ".join(members) or "its last one has just left", group=group)
 
 
-@asynccontextmanager
-async def _admin(options: Mapping[str, Any]) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(**options)
-    try:
-        await admin.start()
-        yield admin
-    except GroupIdNotFound as error:
-        raise await explained(error, options) from error
-    except KafkaError as error:
-        raise await explained(error, options) from error
-    finally:
-        await admin.close()
+async def members(options: Mapping[str, Any], group: str) -> frozenset[str]:
+    """Return the client ids of a group's members; none for an unknown group. Raises KafkaLost or KafkaDenied.
+
+    A process that was killed is a member until its session with the group is over.
+    """
+    async with admin_client(options) as admin:
+        answers = await admin.describe_consumer_groups([group])
+        return frozenset(client for answer in answers for client in _clients(answer))
+
+
+def _clients(answer: Any) -> list[str]:
+    """Per group: error, name, state, protocol type, protocol, members; per member: id, client id, …"""
+    found = []
+    for error, _group, _state, _type, _protocol, every, *_ in answer.groups:
+        if error:
+            raise for_code(error)(f"the group cannot be described ({error})")
+        found += [client for _id, client, *_ in every]
+    return found

@@ -1,4 +1,5 @@
-"""The one producer of a destination: aiokafka's, with every unknown outcome made an error.
+"""The writers of Kafka: a destination's one transactional producer, with every unknown outcome made an
+error, and one record added outside any transaction.
 
 Invariant: a commit either has certainly succeeded or raises, and after anything else the producer is
 discarded. aiokafka sends an unanswered EndTxn again; by then it may end the *next* transaction
@@ -437,3 +438,46 @@ async def _stopped(producer: AIOKafkaProducer) -> None:
         await asyncio.wait([sender.sender_task], timeout=2)
     with contextlib.suppress(TimeoutError, KafkaError, OSError):
         await asyncio.wait_for(producer.client.close(), timeout=2)
+
+
+async def send_all(
+    kafka: AIOKafkaProducer,
+    topic: str,
+    partition: int,
+    records: Iterable[tuple[bytes, bytes | None]],
+) -> list[int]:
+    """Send records to one partition within a transaction; return their offsets once all are acknowledged."""
+    sent: list[asyncio.Future[RecordMetadata]] = []
+    for key, value in records:
+        one = asyncio.ensure_future(
+            await kafka.send(topic, key=key, value=value, partition=partition)
+        )
+        # If a later record is refused at once, the outcome of this one is no longer read.
+        one.add_done_callback(lambda done: done.cancelled() or done.exception())
+        sent.append(one)
+    return [int(one.offset) for one in await asyncio.gather(*sent)]
+
+
+# Adding one record to a topic outside any transaction: for records that only inform, and may
+# occur twice.
+#
+# Invariant: it returns once all in-sync replicas have the record; everything else raises.
+
+
+async def append(
+    options: Mapping[str, Any], topic: str, partition: int, *, key: bytes, value: bytes
+) -> int:
+    """Add it; return the record's offset. Raises KafkaLost, KafkaDenied or the error of the
+    broker's refusal."""
+    producer = AIOKafkaProducer(
+        **options, acks="all", request_timeout_ms=int(ANSWER_TIMEOUT * 1000)
+    )
+    try:
+        async with asyncio.timeout(3 * ANSWER_TIMEOUT):
+            await producer.start()
+            sent = await producer.send_and_wait(topic, value, key=key, partition=partition)
+            return int(sent.offset)
+    except (KafkaError, TimeoutError) as error:
+        raise await explained(error, options) from error
+    finally:
+        await _stopped(producer)

@@ -1,5 +1,5 @@
-"""Finished record batches: built and compressed in any process, sent by a destination's one
-producer.
+"""Finished record batches: built and compressed in any process, sent by a destination's one producer.
+With them, the partition of a key, and the writers of records that formats see.
 
 Invariant: a batch is finished except for its sender's stamp. Producer id, epoch and base sequence
 are stamped into its header when it is first sent, and stay the same whenever it is sent again; its
@@ -11,15 +11,17 @@ records are never touched. Source: KIP-98 and https://kafka.apache.org/documenta
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, zip_longest
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
+from aiokafka import codec
+from aiokafka.record import MemoryRecords, default_records
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from connectors.kafka.compression import compress_fast
-from connectors.kafka.partitioner import partitions_of
 from wire.changes import change_key
 from wire.records import HEADER_CHANGE_ID
 
@@ -41,8 +43,6 @@ _CRC_AT: Final = 17
 _CHECKED_FROM: Final = 21
 _PRODUCER: Final = struct.Struct(">qhi")
 _PRODUCER_AT: Final = 43
-
-compress_fast()
 
 
 class FinishedBatch(NamedTuple):
@@ -230,3 +230,175 @@ class Sendable:
 
     def _build(self) -> bytearray:
         return self._raw
+
+
+# The partition of a key, by the rule of Kafka's own clients.
+#
+# Invariant: the same key has the same partition in every client; no key means partition 0.
+# Source: org.apache.kafka.clients.producer.internals.BuiltInPartitioner (murmur2, sign bit off,
+# modulo).
+
+
+_SEED: Final = 0x9747B28C
+_FACTOR: Final = 0x5BD1E995
+_WORD: Final = 0xFFFFFFFF
+_POSITIVE: Final = 0x7FFFFFFF
+_WORTH_LANES: Final = 6
+"""The number of keys of one length from which hashing them side by side is cheaper than one by one."""
+
+
+def partition_of(key: bytes | None, partitions: int) -> int:
+    """The partition, from 0, of a key in a topic of that many partitions."""
+    return 0 if key is None or partitions == 1 else (_hash(key) & _POSITIVE) % partitions
+
+
+def partitions_of(keys: Sequence[bytes | None], partitions: int) -> list[int]:
+    """The result of `partition_of` for each key, in a tenth of the time if many keys are equally long."""
+    found = [0] * len(keys)
+    if partitions == 1:
+        return found
+    by_length: dict[int, list[int]] = {}
+    for index, key in enumerate(keys):
+        if key is not None:
+            by_length.setdefault(len(key), []).append(index)
+    for indexes in by_length.values():
+        alike: list[bytes] = [keys[index] for index in indexes]  # type: ignore[misc] # none is None
+        for index, hashed in zip(indexes, _hashes(alike), strict=True):
+            found[index] = (hashed & _POSITIVE) % partitions
+    return found
+
+
+def _hash(key: bytes) -> int:
+    """Murmur2 of one key."""
+    length = len(key)
+    whole = length & ~3
+    state = _mixed(_SEED ^ length, key[:whole])
+    if length > whole:
+        state = (state ^ int.from_bytes(key[whole:], "little")) * _FACTOR & _WORD
+    state = (state ^ state >> 13) * _FACTOR & _WORD
+    return state ^ state >> 15
+
+
+def _mixed(state: int, words: bytes) -> int:
+    """The state after some whole words of four bytes."""
+    for word in struct.unpack(f"<{len(words) // 4}I", words):
+        word = word * _FACTOR & _WORD
+        state = (state * _FACTOR ^ (word ^ word >> 24) * _FACTOR) & _WORD
+    return state
+
+
+def _hashes(keys: list[bytes]) -> Sequence[int]:
+    """Murmur2 of keys that are equally long.
+
+    Python computes on integers of any width, so one integer holds a lane of 64 bits for each key:
+    its state in the lower half, and room for the product of two words in the upper one, which
+    ``lanes`` clears afterwards. Each operation is then one pass over all keys. The common prefix of
+    all keys is mixed in once.
+    """
+    count, length = len(keys), len(keys[0])
+    if count < _WORTH_LANES:
+        return [_hash(key) for key in keys]
+    whole = length & ~3
+    common = _common(min(keys), max(keys)) & ~3
+    lanes = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
+    state = int.from_bytes(
+        _mixed(_SEED ^ length, keys[0][:common]).to_bytes(8, "little") * count, "little"
+    )
+    joined = b"".join(keys)
+    for start in range(common, whole, 4):
+        word = _column(joined, length, start, start + 4) * _FACTOR & lanes
+        state = (state * _FACTOR ^ (word ^ (word >> 24 & lanes)) * _FACTOR) & lanes
+    if length > whole:
+        state = (state ^ _column(joined, length, whole, length)) * _FACTOR & lanes
+    state = (state ^ (state >> 13 & lanes)) * _FACTOR & lanes
+    state ^= state >> 15 & lanes
+    return struct.unpack(f"<{count}Q", state.to_bytes(8 * count, "little"))
+
+
+def _common(first: bytes, last: bytes) -> int:
+    """The length of the keys' common prefix, given the first and the last in their order."""
+    differing = int.from_bytes(first, "big") ^ int.from_bytes(last, "big")
+    return len(first) - (differing.bit_length() + 7) // 8
+
+
+def _column(joined: bytes, length: int, start: int, end: int) -> int:
+    """The bytes from start to end of each key, as a word in its lane."""
+    column = bytearray(8 * (len(joined) // length))
+    for index in range(start, end):
+        column[index - start :: 8] = joined[index::length]
+    return int.from_bytes(column, "little")
+
+
+# Compression levels for aiokafka, which has no setting for them; LZ4 at level 9 costs more than
+# all of the rest.
+#
+# Invariant: compressed data can be read by any client of Kafka; only size is traded for time.
+# Source: KIP-390 (levels). Measured, rows of 600 bytes: LZ4 takes 5.0 µs a row at level 9 and 0.5
+# µs at level 1, to 21 % and 23 % of the size; zstd 1.3 and 0.9 at levels 3 and 1; gzip 24 and 9
+# at levels 9 and 6.
+
+
+_ENCODERS: Final = {
+    "lz4_encode": partial(codec.lz4_encode, level=1),
+    "zstd_encode": partial(codec.zstd_encode, level=1),
+    "gzip_encode": partial(codec.gzip_encode, compresslevel=6),
+}
+
+
+def compress_fast() -> None:
+    """Give aiokafka's batch builder these levels, for this whole process; a second call changes nothing."""
+    # The builder in use is the compiled one, if aiokafka was installed with it; its module has
+    # other names.
+    builder = sys.modules[default_records.DefaultRecordBatchBuilder.__module__]
+    for name, encode in _ENCODERS.items():
+        assert hasattr(builder, name), f"aiokafka's builder no longer calls {name}"
+        setattr(builder, name, encode)
+
+
+compress_fast()
+
+
+# Writers of records as formats see them: a plain one, and one that chooses partitions by more
+# than the key.
+#
+# Invariant: a format passes keys on as the row decoder made them; what chooses a partition is in
+# no record.
+
+
+PLACE: Final = "\0"
+"""The separator of a key and what chooses the partition in its place: no JSON contains it."""
+_PLACE: Final = PLACE.encode()
+
+
+class RecordWriter(Protocol):
+    """Takes the records of one topic, in their order."""
+
+    def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Add a record."""
+
+
+class PlacedWriter:
+    """A writer for keys that state what chooses their partition."""
+
+    def __init__(self, writer: BatchWriter) -> None:
+        self._writer = writer
+
+    def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Add a record, without that statement in its key and headers."""
+        own, separator, place = (key or b"").partition(_PLACE)
+        if not separator:
+            self._writer.append(key, value, headers)
+            return
+        bare = [(name, text.partition(_PLACE)[0]) for name, text in headers]
+        self._writer.append_placed(place, own, value, bare)
+
+
+# The records of a finished batch, read back as a consumer would receive them.
+
+
+def finished_records(batch: FinishedBatch) -> Iterator[Record]:
+    """Yield key, value and headers of each record, in order."""
+    stored = MemoryRecords(bytes(batch.raw))
+    while (one := stored.next_batch()) is not None:
+        for record in one:
+            yield record.key, record.value, list(record.headers)

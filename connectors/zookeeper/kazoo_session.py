@@ -109,7 +109,6 @@ class KazooSession:
         return session
 
     async def create(self, path: str, data: bytes, *, ephemeral: bool) -> Node:
-        """See Session."""
         make = partial(
             self._client.create_async, path, data, ephemeral=ephemeral, include_data=True
         )
@@ -127,7 +126,6 @@ class KazooSession:
         raise CoordinationLost(f"{path} cannot be created: its parent was removed meanwhile")
 
     async def read(self, path: str) -> Node | None:
-        """See Session."""
         try:
             data, stat = await self._ask(partial(self._client.get_async, path))
         except NoNodeError:
@@ -135,7 +133,6 @@ class KazooSession:
         return Node(data=data, czxid=stat.czxid, owner=stat.ephemeralOwner)
 
     async def children(self, path: str) -> list[str]:
-        """See Session."""
         ask = partial(self._client.get_children_async, path, watch=self._watched)
         try:
             return sorted(await self._ask(ask))
@@ -143,7 +140,6 @@ class KazooSession:
             return []
 
     async def delete(self, path: str) -> None:
-        """See Session."""
         try:
             await self._ask(partial(self._client.delete_async, path))
         except NoNodeError:
@@ -152,7 +148,6 @@ class KazooSession:
             raise CoordinationLost(f"{path} has nodes below it") from None
 
     async def write(self, path: str, data: bytes) -> None:
-        """See Session."""
         with contextlib.suppress(NoNodeError):
             await self._ask(partial(self._client.set_async, path, data))
 

@@ -8,16 +8,126 @@ repeat rows.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
-from connectors.errors import JournalUnreadable
+from connectors.errors import JournalDamaged, JournalUnreadable
+from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.stream.prepared_xa import PreparedPosition
-from tables.state.cursor_proof import CursorProof
+from tables.journal_format import decoded
+from tables.journal_kind import Kind, StatePart
+
+
+@dataclass(slots=True)
+class CursorFold:
+    """The last cursor of one destination."""
+
+    destination: str
+    last: Cursor | None = None
+    _offset: int = -1
+
+    def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
+        """Fold a record in; an older one changes nothing. Raises JournalDamaged if the cursor goes back."""
+        cursor, old = Cursor.from_json(decoded(record)), self.last
+        if record.offset <= self._offset:
+            # A checkpoint already had a later one; its missing records make us read from before
+            # that.
+            return
+        if old is not None and (cursor.epoch < old.epoch or cursor.seq < old.seq):
+            raise JournalDamaged(
+                f"the cursor goes back, from epoch {old.epoch} seq {old.seq} "
+                f"to epoch {cursor.epoch} seq {cursor.seq}",
+                destination=self.destination,
+                offset=record.offset,
+            )
+        self.last, self._offset = cursor, record.offset
+
+
+def _claimed_in(record: StoredRecord) -> Claimed:
+    return Claimed.from_json(decoded(record))
+
+
+CURSOR_PART = StatePart(CursorFold)
+CURSOR = Kind(name="cursor", part=CURSOR_PART, notice=_claimed_in, is_plain=True)
+
+
+def cursor_key(destination: str) -> bytes:
+    """The key of a destination's cursor: ``cursor/<destination>``."""
+    return CURSOR.key(destination)
+
+
+# Proof of a cursor: evidence that a server's binlog is still the one that was read.
+#
+# Invariant: it is written with the cursor, in the Kafka transaction of the rows before it. A
+# cursor without it is readable; the next run adds what the server reports then.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileHead:
+    """A binlog file, as its first event identifies it."""
+
+    file: str
+    created: int
+    """The time of its creation, seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorProof:
+    """The recorded facts of the binlog before a cursor."""
+
+    landmark: Landmark | None = None
+    """The last transaction before it."""
+    head: FileHead | None = None
+    """The newest file whose beginning was read, or in which the run began; the last transaction may be in an
+    earlier one, or in none."""
+    recent: tuple[Recent, ...] = ()
+    """The last published transactions that have GTIDs, oldest first."""
+    by_gtids_to: Coordinates | None = None
+    """Up to here the binlog may contain transactions that were published from another server, so it
+    is read by GTIDs; after it, by file and offset."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it proves nothing."""
+        return self.landmark is None and self.head is None
+
+    def after(
+        self, landmark: Landmark | None, recent: Iterable[Recent], head: FileHead | None = None
+    ) -> CursorProof:
+        """The proof once these were published."""
+        kept = (*self.recent, *recent)[-KEPT:]
+        return replace(
+            self, landmark=landmark or self.landmark, head=head or self.head, recent=kept
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        landmark, head, to = self.landmark, self.head, self.by_gtids_to
+        return {
+            "landmark": landmark.to_json() if landmark is not None else None,
+            "head": [head.file, head.created] if head is not None else None,
+            "recent": [[one.gtid, one.digest, one.ts_ms] for one in self.recent],
+            "by_gtids_to": str(to) if to is not None else None,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> CursorProof:
+        """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError if it is not that."""
+        if not value:
+            return cls()
+        landmark, head, to = value["landmark"], value["head"], value["by_gtids_to"]
+        return cls(
+            landmark=Landmark.from_json(landmark) if landmark is not None else None,
+            head=FileHead(file=head[0], created=head[1]) if head is not None else None,
+            recent=tuple(Recent(*one) for one in value["recent"]),
+            by_gtids_to=Coordinates.parse(to) if to is not None else None,
+        )
 
 
 def next_epoch(last: int, *, term: int = 0, now: float) -> int:

@@ -19,8 +19,7 @@ from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.history.codec.fold import CHECKPOINT, HEAD, NUMBERED, removes_stray
 from tables.journal_format import Entry, damaged, decoded, is_tombstone, quoted, tombstone
-from tables.state.cursor import Cursor
-from tables.state.cursor_fold import CURSOR
+from tables.state.cursor import CURSOR, Cursor
 
 _RECORDS = frozenset(kind.name for kind in NUMBERED)
 

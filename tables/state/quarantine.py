@@ -24,8 +24,7 @@ from tables.history.position import HistoryPosition
 from tables.history.record import Given, SchemaRecord, remakes
 from tables.journal_format import Entry as Note
 from tables.journal_format import encoded, read_as
-from tables.journal_kind import Kind, StatePart
-from tables.state.folded_offsets import FoldedOffsets
+from tables.journal_kind import FoldedOffsets, Kind, StatePart
 
 
 class Outcome(Enum):

@@ -37,6 +37,11 @@ def test_each_folder_of_a_package_is_a_room(package: str) -> None:
     [
         ("app/audit/wrong.py", "from app.worker.destination import plan\n", "app.worker"),
         ("app/audit/topics/wrong.py", "from app import metrics\n", "app.metrics"),
+        (
+            "app/worker/destination/wrong.py",
+            "from app.audit.truth.window import Window\n",
+            "app.audit",
+        ),
         ("app/migrate/canal/wrong.py", "import app.operator.commands\n", "app.operator"),
         ("app/worker/merge/wrong.py", "def f():\n    from app import operator\n", "app.operator"),
         ("app/settings/wrong.py", "from ..worker import wiring\n", "app.worker"),

@@ -48,7 +48,7 @@ def test_the_page_is_the_one_that_code_and_tests_give() -> None:
 
 def test_an_error_with_a_test_or_a_reason_to_have_none_is_no_fault() -> None:
     assert planted() == []
-    errors = errors_of([module_from("connectors/errors/x.py", ERRORS)])
+    errors = errors_of([module_from("connectors/errors.py", ERRORS)])
     assert [(e.name, e.remedy, e.exempt) for e in errors] == [
         ("AqueductError", "", "the base class of all errors."),
         ("Lost", "Find it.", ""),
@@ -82,7 +82,7 @@ def test_an_exempt_error_with_a_test_is_found() -> None:
 
 
 def test_the_page_changes_with_each_error_and_each_test() -> None:
-    errors = errors_of([module_from("connectors/errors/x.py", ERRORS)])
+    errors = errors_of([module_from("connectors/errors.py", ERRORS)])
     text = page(errors, [("Lost", "tests/test_x.py::test_it_is_found")], {})
     assert "| Lost | Find it. | `test_x.py::test_it_is_found` |" in text
     assert "| Later | Find it. | not yet |" in text
@@ -92,7 +92,7 @@ def test_the_page_changes_with_each_error_and_each_test() -> None:
 def planted(*, tests: str = TESTS, other: str = "") -> list[str]:
     """The faults of made-up errors and tests."""
     modules = [
-        module_from("connectors/errors/x.py", ERRORS),
+        module_from("connectors/errors.py", ERRORS),
         module_from("app/x.py", other),
         module_from("tests/test_x.py", tests),
     ]

@@ -8,8 +8,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from app.settings.merge import MergeSettings
-from app.settings.model import DestinationSettings, Settings
+from app.settings.model import DestinationSettings, MergeSettings, Settings
 from spark_sink.settings import model as sink_settings
 from tests.architecture.tree import PROJECT
 

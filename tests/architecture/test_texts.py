@@ -2,12 +2,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.texts import machine_paths, registry_hosts, too_long, without_docstring
+from tests.architecture.texts import (
+    machine_paths,
+    methods_without_docstring,
+    registry_hosts,
+    too_long,
+    without_docstring,
+)
 from tests.architecture.tree import PROJECT, File, files, module_from, modules
 
 EXCUSED = {
     "requirements.lock": "every package with all its hashes; made by a tool",
     "requirements.worker.lock": "the same, for the worker's image",
+    "connectors/errors.py": "the one tree of errors; each of them is read by itself",
 }
 
 
@@ -73,4 +80,17 @@ def test_a_module_without_a_docstring_is_found() -> None:
     assert list(without_docstring(planted)) == [
         "app/bare.py has no docstring",
         "tests/unit/harness.py has no docstring",
+    ]
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    assert list(methods_without_docstring(modules())) == []
+
+
+def test_a_method_needs_no_docstring_where_a_protocol_has_it() -> None:
+    contract = 'class Store(Protocol):\n    def put(self) -> None:\n        """Keep it."""\n'
+    made = "class Folder:\n    def put(self) -> None: ...\n    def drop(self) -> None: ...\n"
+    planted = [module_from("tables/store.py", contract), module_from("tables/folder.py", made)]
+    assert list(methods_without_docstring(planted)) == [
+        "tables/folder.py:3 Folder.drop has no docstring"
     ]

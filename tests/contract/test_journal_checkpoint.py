@@ -29,7 +29,7 @@ from tables.state.cursor import Cursor
 from tables.state.journal import state as journal
 from tables.state.journal.checkpoint import MemoryCheckpoint, Row
 from tables.state.journal.faust_checkpoint import FaustCheckpoint
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 from tests.harness.wait import until_async, until_in_loop
 from tests.unit.tables.made import ORDERS, SERVER, applied, between, names_of, offset, table
 

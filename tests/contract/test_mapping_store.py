@@ -13,11 +13,11 @@ from app.worker.mapping_versions.store import MappingStore
 from connectors.errors import MappingConflict, MappingError
 from connectors.zookeeper.kazoo_session import ZooKeeperClient
 from connectors.zookeeper.kazoo_session import opens as kazoo_opens
-from connectors.zookeeper.memory import MemoryServer
 from connectors.zookeeper.protocol import Session
 from devstack import Stack
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.mapping.stored_version import StoredVersion
-from tables.rules.mapping.yaml_form import from_yaml
+from tests.harness.memory_zookeeper import MemoryServer
 from tests.harness.wait import TIMEOUT
 
 Opens = Callable[[Callable[[], None]], AbstractAsyncContextManager[Session]]

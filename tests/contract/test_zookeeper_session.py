@@ -13,10 +13,10 @@ import pytest
 
 from connectors.errors import CoordinationLost, CoordinationRefused
 from connectors.zookeeper.kazoo_session import KazooSession, ZooKeeperClient
-from connectors.zookeeper.memory import MemoryServer
 from connectors.zookeeper.protocol import NodeTaken, Session, SessionState
 from devstack import Stack
 from devstack.zookeeper import ZooKeeper
+from tests.harness.memory_zookeeper import MemoryServer
 
 Opens = Callable[[Callable[[], None]], AbstractAsyncContextManager[Session]]
 

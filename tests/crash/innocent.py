@@ -20,15 +20,15 @@ from typing import Any
 import pytest
 
 from app.audit.audit import Scope, audit
-from app.audit.topics.topics import RecordedTopics
 from app.audit.truth.mysql_replication import ReplicationBinlog
 from app.audit.truth.mysqlbinlog import BinlogFiles, ServerBinlog
 from app.audit.truth.witness import Witness
-from app.audit.verdict import Kind
+from app.audit.verdict import FaultKind
 from app.operator.audit import INCOMPLETE
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes
+from tests.harness.recorded_topics import RecordedTopics
 from tests.harness.servers import own_mysql, own_server
 from tests.harness.sql import connected
 from tests.harness.worker import running, settings
@@ -171,4 +171,6 @@ def test_an_audit_of_everything_finds_no_fault(
         routes = Routes(prefix=wanted["prefix"])
         scope = Scope(destination="shop", routes=routes, binlog=witness, published=wrong)
         counts = audit(scope).counts
-        assert (counts[Kind.DIFFERENT], counts[Kind.LOST]) == (len(SPOILED), 1), witness.name
+        assert (counts[FaultKind.DIFFERENT], counts[FaultKind.LOST]) == (len(SPOILED), 1), (
+            witness.name
+        )

@@ -16,15 +16,15 @@ from typing import Any, Self
 
 import orjson
 
-from app.audit.sqlite import scratch
-from app.audit.topics.claim_checks import is_whole
 from app.audit.topics.key_history import Effect, Entry, KeyHistory, Proof
 from app.audit.topics.record_check import Subject
 from app.audit.topics.record_comparison import Columns, key_fault
-from app.audit.topics.topics import Described
-from app.audit.verdict import Finding, Kind, Verdict
+from app.audit.topics.topics import is_whole
+from app.audit.verdict import FaultKind, Finding, Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
+from connectors.scratch_file import scratch
+from tables.history.present_columns import Described
 from tables.rules.routes.routes import Route
 from tables.state.snapshots.table_snapshot import TableSnapshot
 from wire.changes import REPLACED, SNAPSHOT, change_key, reading_of
@@ -102,7 +102,7 @@ class ExistingRows:
                 table.statements.append((seq, Effect.EMPTIED))
             return
         at = Finding(
-            kind=Kind.UNTRUE,
+            kind=FaultKind.UNTRUE,
             what="",
             change_id=change_id,
             source=f"{source.get('file')}:{source.get('pos')}",
@@ -166,7 +166,7 @@ class ExistingRows:
         if last is None or chunk > last[0]:
             table.chunks[read] = chunk, at
         if fault := self._form_fault(table.name, at, record, value):
-            self._verdict.add(replace(at, kind=Kind.DIFFERENT, what=fault))
+            self._verdict.add(replace(at, kind=FaultKind.DIFFERENT, what=fault))
 
     def _form_fault(
         self, name: TableName, at: Finding, record: StoredRecord, value: dict[str, Any]
@@ -250,8 +250,8 @@ class ExistingRows:
     ) -> Counter[Proof]:
         """Judge the records of one key."""
 
-        def report(kind: Kind, at: Finding, what: str) -> None:
-            if reason is None or kind is Kind.REPEATED:
+        def report(kind: FaultKind, at: Finding, what: str) -> None:
+            if reason is None or kind is FaultKind.REPEATED:
                 self._verdict.add(replace(at, kind=kind, what=what))
 
         history = KeyHistory(
@@ -291,7 +291,7 @@ class ExistingRows:
                     )
                 else:
                     continue
-                self._verdict.add(replace(at, kind=Kind.CURSOR, what=what))
+                self._verdict.add(replace(at, kind=FaultKind.CURSOR, what=what))
 
 
 def _images_fault(value: Mapping[str, Any], version: Described) -> str | None:
@@ -321,7 +321,7 @@ def _entry(row: _Row) -> Entry:
     source, topic, partition, offset = orjson.loads(place)
     reading = reading_of(change_id)
     at = Finding(
-        kind=Kind.UNTRUE,
+        kind=FaultKind.UNTRUE,
         what="",
         change_id=change_id,
         source=source,

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from app.audit.topics.topics import Described
-from app.audit.verdict import Finding, Kind
+from app.audit.verdict import FaultKind, Finding
+from tables.history.present_columns import Described
 
 Image = Mapping[str, Any]
-Report = Callable[[Kind, Finding, str], None]
+Report = Callable[[FaultKind, Finding, str], None]
 """Receives the kind of a fault, the record's location, and a description."""
 
 
@@ -124,17 +124,17 @@ class KeyHistory:
         state, earlier = self._state, self._read.get(read)
         if earlier is not None and self._is_repeated(earlier, entry):
             what = f"the same reading has returned its row already, with seq {earlier.seq}"
-            self.report(Kind.REPEATED, entry.at, what)
+            self.report(FaultKind.REPEATED, entry.at, what)
         self._read[read] = entry
         if state.exists is False:
             self.counts[Proof.EARLIER] += 1
             after = f"after seq {state.seq}" if state.seq else "after its table was emptied"
-            self.report(Kind.UNTRUE, entry.at, f"it was read, and did not exist {after}")
+            self.report(FaultKind.UNTRUE, entry.at, f"it was read, and did not exist {after}")
             return
         column, is_proof = self._compared(entry, state.image, state.version)
         if column is not None:
             what = f"{column} has another value than in the record before it, seq {state.seq}"
-            self.report(Kind.UNTRUE, entry.at, what)
+            self.report(FaultKind.UNTRUE, entry.at, what)
         if column is not None or (is_proof and state.is_of_change):
             self.counts[Proof.EARLIER] += 1
         else:
@@ -160,7 +160,7 @@ class KeyHistory:
         is_proof = change.op == "c" or self.knows_statements
         if change.op != "c" and self.knows_statements:
             what = f"it was not read, and existed when it was changed by seq {change.seq}"
-            self.report(Kind.UNTRUE, entry.at, what)
+            self.report(FaultKind.UNTRUE, entry.at, what)
         self.counts[Proof.LATER if is_proof else Proof.NONE] += 1
 
     def _is_repeated(self, earlier: Entry, entry: Entry) -> bool:
@@ -179,13 +179,13 @@ class KeyHistory:
             if change.op == "c" and self.knows_statements:
                 is_proof = True
                 what = f"it was read, and did not exist before it was inserted by seq {change.seq}"
-                self.report(Kind.UNTRUE, entry.at, what)
+                self.report(FaultKind.UNTRUE, entry.at, what)
             elif column is not None:
                 is_proof = True
                 what = (
                     f"{column} has another value than the change after it found, seq {change.seq}"
                 )
-                self.report(Kind.UNTRUE, entry.at, what)
+                self.report(FaultKind.UNTRUE, entry.at, what)
             self.counts[Proof.LATER if is_proof else Proof.NONE] += 1
         self._waiting.clear()
 

@@ -16,19 +16,18 @@ import orjson
 
 from app.audit.change_store import Change, Transaction
 from app.audit.routes_in_force import RoutesInForce
-from app.audit.topics import foreign_records as foreign
-from app.audit.topics.claim_checks import Claims, is_whole
 from app.audit.topics.record_comparison import Comparer, key_fault
-from app.audit.topics.shares import Copies, Shares
-from app.audit.topics.topics import Partition, Versions
+from app.audit.topics.topics import Claims, Copies, Partition, Shares, is_whole
 from app.audit.truth.changes import Truth
-from app.audit.verdict import Finding, Kind, Verdict
-from app.audit.window import End
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.mysql.ddl.definition import Server
+from app.audit.truth.window import End
+from app.audit.verdict import FaultKind, Finding, Verdict
+from connectors.kafka.reading.partition_reader import StoredRecord, format_of, source_of
+from connectors.mysql.ddl.definition import Server, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.store.claims import ClaimStore
-from tables.rules.routes.routes import Routes
+from tables.history.present_columns import Versions
+from tables.rules.mapping.rules import DEBEZIUM
+from tables.rules.routes.routes import Route, Routes
 from wire.changes import DDL_ORDINAL, SNAPSHOT, TRUNCATE, emptied_by, parts_of
 from wire.records import HEADER_CHANGE_ID
 
@@ -115,14 +114,14 @@ class RecordCheck:
             self._tombstone(topic, partition, record)
             return
         try:
-            value = foreign.contents_of(record)
+            value = contents_of(record)
             source = value["source"]
             is_of_destination = source["name"] == self.subject.destination
             seq, epoch = int(source["seq"]), int(source["epoch"])
             change_id = dict(record.headers)[HEADER_CHANGE_ID].decode()
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             at = Finding(
-                kind=Kind.FOREIGN,
+                kind=FaultKind.FOREIGN,
                 what=f"it is not a record of the wire contract: {error!r}",
                 topic=topic,
                 partition=partition,
@@ -148,7 +147,7 @@ class RecordCheck:
         else:
             one.claim = self._claims.redeem(value)
             self._row(one, held)
-        if foreign.FORMAT not in value:
+        if FORMAT not in value:
             for watch in self._watches:
                 watch(topic, partition, record, value)
         held.seq = max(held.seq, seq)
@@ -161,7 +160,7 @@ class RecordCheck:
         """Check the order of a copy alone: the record itself is judged in its share."""
         self.verdict.unjudged[_COPIES] += 1
         if one.seq <= held.seq:
-            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
+            self._fault(FaultKind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
         if held.first_seq is None:
             held.first_seq = one.seq
         held.seq, held.copied = max(held.seq, one.seq), one.change_id
@@ -170,20 +169,20 @@ class RecordCheck:
         seq = one.seq
         byte, bit = seq >> 3, 1 << (seq & 7)
         if self.numbers[byte] & bit:
-            self._fault(Kind.SEQ_GAPS, one, f"seq {seq} is used a second time")
+            self._fault(FaultKind.SEQ_GAPS, one, f"seq {seq} is used a second time")
         self.numbers[byte] |= bit
         if epoch < held.epoch:
-            self._fault(Kind.EPOCHS_BACK, one, f"epoch {epoch} follows epoch {held.epoch}")
+            self._fault(FaultKind.EPOCHS_BACK, one, f"epoch {epoch} follows epoch {held.epoch}")
         held.epoch = max(held.epoch, epoch)
         if held.first_seq is None:
             held.first_seq = seq
         span = self.epochs.get(epoch)
         if span is None:
-            self.epochs[epoch] = Span(seq, seq, self._finding(Kind.AFTER_FENCING, one, ""))
+            self.epochs[epoch] = Span(seq, seq, self._finding(FaultKind.AFTER_FENCING, one, ""))
         elif seq < span.first:
             span.first = seq
         elif seq > span.last:
-            span.last, span.finding = seq, self._finding(Kind.AFTER_FENCING, one, "")
+            span.last, span.finding = seq, self._finding(FaultKind.AFTER_FENCING, one, "")
 
     def _row(self, one: _One, held: PartitionState) -> None:
         self.verdict.records += 1
@@ -208,7 +207,7 @@ class RecordCheck:
         one.transaction = transaction
         bit = _HALVES[half]
         if self.seen[change.n] & bit:
-            self._fault(Kind.REPEATED, one, "it is in Kafka already")
+            self._fault(FaultKind.REPEATED, one, "it is in Kafka already")
             return
         self.seen[change.n] |= bit
         self._check_order(one, held, change.position * 2 + (half == "1"))
@@ -217,17 +216,17 @@ class RecordCheck:
     def _existing(self, one: _One, held: PartitionState) -> None:
         """Check the order of a row that was read, or that a statement removed; images are judged later."""
         if one.seq <= held.seq:
-            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
+            self._fault(FaultKind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
         if one.claim is not None:
-            self._fault(Kind.DIFFERENT, one, one.claim)
-        if foreign.FORMAT in one.value:
-            self.verdict.unjudged[f"existing rows in the format {one.value[foreign.FORMAT]}"] += 1
+            self._fault(FaultKind.DIFFERENT, one, one.claim)
+        if FORMAT in one.value:
+            self.verdict.unjudged[f"existing rows in the format {one.value[FORMAT]}"] += 1
         if name := emptied_by(one.change_id):
             transaction = self.truth.store.transaction(name)
             if transaction is None:
                 self.verdict.unjudged["deletes of a TRUNCATE outside the window"] += 1
             elif not self.truth.empties(transaction.rank, one.value["source"]):
-                self._fault(Kind.FOREIGN, one, "its transaction does not empty its table")
+                self._fault(FaultKind.FOREIGN, one, "its transaction does not empty its table")
 
     def _is_blurred(self, transaction: Transaction, ordinal: str) -> bool:
         """Whether the witness may number a change of a transaction differently, having read a table
@@ -242,36 +241,36 @@ class RecordCheck:
         if held.first_position is None:
             held.first_position = position
         if position <= held.position:
-            self._fault(Kind.OUT_OF_ORDER, one, "it follows a later change of its source")
+            self._fault(FaultKind.OUT_OF_ORDER, one, "it follows a later change of its source")
         elif one.seq <= held.seq:
-            self._fault(Kind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
+            self._fault(FaultKind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
         held.position = max(held.position, position)
 
     def _compared(self, one: _One, change: Change, half: str) -> None:
         source, subject = one.value["source"], self.subject
         routes = subject.routes.of_number(one.seq)
         route = routes.of(change.shape.name)
-        if what := foreign.format_fault(one.value, route):
-            self._fault(Kind.DIFFERENT, one, what)
+        if what := format_fault(one.value, route):
+            self._fault(FaultKind.DIFFERENT, one, what)
             return
-        if foreign.FORMAT in one.value:
-            self.verdict.unjudged[foreign.unjudged(one.value[foreign.FORMAT])] += 1
-            if one.topic not in foreign.topics_of(
+        if FORMAT in one.value:
+            self.verdict.unjudged[unjudged(one.value[FORMAT])] += 1
+            if one.topic not in topics_of(
                 change.shape.name, routes, subject.versions, subject.shares
             ):
-                self._fault(Kind.DIFFERENT, one, "it is not in a topic of its table")
+                self._fault(FaultKind.DIFFERENT, one, "it is not in a topic of its table")
             return
         name = (source["db"], source["table"])
         version = subject.versions.get((*name, source["schema"] or 0))
         comparer = self._comparer(routes)
         if route is None:
             what = "the mapping that was in force for its seq does not publish its table"
-            self._fault(Kind.DIFFERENT, one, what)
+            self._fault(FaultKind.DIFFERENT, one, what)
             return
         topics = subject.shares.with_homes({route.topic, version.topic if version else ""})
         if name != change.shape.name or one.topic not in topics:
             what = f"it names {'.'.join(map(str, name))}, the change is of {'.'.join(change.shape.name)}"
-            self._fault(Kind.DIFFERENT, one, what)
+            self._fault(FaultKind.DIFFERENT, one, what)
             return
         columns = comparer.columns(change.shape, version)
         spread = (version.partitions if version else None) or subject.partitions[one.topic]
@@ -282,11 +281,11 @@ class RecordCheck:
                 columns, one.value, one.record, target, shard=route.shard
             )
         if fault is not None:
-            self._fault(Kind.DIFFERENT, one, fault)
+            self._fault(FaultKind.DIFFERENT, one, fault)
         if one.value["op"] == "d" and one.record.key and (columns is None or columns.key):
             held = self.held[one.topic, one.partition]
             held.tombstones[one.record.key] = self._finding(
-                Kind.LOST, one, "its tombstone is missing"
+                FaultKind.LOST, one, "its tombstone is missing"
             )
 
     def _comparer(self, routes: Routes) -> Comparer:
@@ -308,7 +307,7 @@ class RecordCheck:
             return
         name, ordinal, _ = parts_of(change_id)
         transaction = self.truth.store.transaction(name)
-        if held.position < 0 or transaction is None or foreign.is_foreign(record):
+        if held.position < 0 or transaction is None or is_foreign(record):
             return  # another destination's, of a delete that is not within, or not judged
         if transaction.id in self.truth.undecided:
             return
@@ -317,7 +316,7 @@ class RecordCheck:
         what = "a tombstone without a delete before it"
         self.verdict.add(
             Finding(
-                kind=Kind.FOREIGN,
+                kind=FaultKind.FOREIGN,
                 what=what,
                 change_id=change_id,
                 topic=topic,
@@ -336,16 +335,16 @@ class RecordCheck:
         one.transaction = transaction
         found = self.truth.store.statement(transaction.rank)
         if found is None or ordinal != DDL_ORDINAL:
-            self._fault(Kind.FOREIGN, one, "its transaction has no such statement")
+            self._fault(FaultKind.FOREIGN, one, "its transaction has no such statement")
         elif transaction.rank in self.statements:
-            self._fault(Kind.REPEATED, one, "it is in Kafka already")
+            self._fault(FaultKind.REPEATED, one, "it is in Kafka already")
         elif "\ufffd" in found[0]:
             self.verdict.unjudged["texts of statements in a character set other than UTF-8"] += 1
         elif "online" not in one.value and subject.routes.of_number(one.seq).masks_any:
             if not _is_hidden_form(one.value["ddl"], found[0]):
                 self.verdict.unjudged["texts of statements whose literals are hidden"] += 1
         elif "online" not in one.value and _plain(found[0]) != _plain(one.value["ddl"]):
-            self._fault(Kind.DIFFERENT, one, "its text is not the statement's")
+            self._fault(FaultKind.DIFFERENT, one, "its text is not the statement's")
         self.statements.add(transaction.rank)
 
     def _unknown(self, one: _One, name: str) -> None:
@@ -357,9 +356,11 @@ class RecordCheck:
             elif gtid in truth.after:
                 self.verdict.unjudged["records after the window"] += 1
             elif self.subject.end.gtids is not None and gtid not in self.subject.end.gtids:
-                self._fault(Kind.CURSOR, one, "it is delivered, but the cursor does not contain it")
+                self._fault(
+                    FaultKind.CURSOR, one, "it is delivered, but the cursor does not contain it"
+                )
             else:
-                self._fault(Kind.FOREIGN, one, "the source has no such transaction")
+                self._fault(FaultKind.FOREIGN, one, "the source has no such transaction")
             return
         server, _, position = name.partition(":")
         file, _, pos = position.rpartition(":")
@@ -372,9 +373,9 @@ class RecordCheck:
             if is_published:
                 self.verdict.unjudged["records after the window"] += 1
             else:
-                self._fault(Kind.CURSOR, one, "it is delivered, but the cursor is before it")
+                self._fault(FaultKind.CURSOR, one, "it is delivered, but the cursor is before it")
         else:
-            self._fault(Kind.FOREIGN, one, "the source has no such transaction")
+            self._fault(FaultKind.FOREIGN, one, "the source has no such transaction")
 
     def _no_such_change(self, one: _One, transaction: Transaction, ordinal: str) -> None:
         blurred = self.truth.blurred.get(transaction.rank)
@@ -388,13 +389,13 @@ class RecordCheck:
         else:
             partial = self.subject.end.partial
             is_cut = partial is not None and partial[0] == transaction.id
-            kind = Kind.CURSOR if is_cut else Kind.FOREIGN
+            kind = FaultKind.CURSOR if is_cut else FaultKind.FOREIGN
             self._fault(kind, one, "its transaction has no such change of a captured table")
 
-    def _fault(self, kind: Kind, one: _One, what: str) -> None:
+    def _fault(self, kind: FaultKind, one: _One, what: str) -> None:
         self.verdict.add(self._finding(kind, one, what))
 
-    def _finding(self, kind: Kind, one: _One, what: str) -> Finding:
+    def _finding(self, kind: FaultKind, one: _One, what: str) -> Finding:
         source = one.value["source"]
         return Finding(
             kind=kind,
@@ -443,3 +444,53 @@ _ANY = Server(version=(9, 9, 9))
 def _plain(sql: str) -> str:
     """A statement's text without additions of programs at its ends."""
     return sql.strip().rstrip(";").strip()
+
+
+# Records in another format than the envelope, as far as an audit sees them.
+#
+# Invariant: their existence, order, numbers, epochs and format are judged like those of any
+# record. Their values, keys, partitions and tombstones are not, and the audit counts them by
+# name.
+
+
+FORMAT = "format"
+
+
+def contents_of(record: StoredRecord) -> dict[str, Any]:
+    """Return the value of a record; of another format, its ``source`` as in the envelope, and ``format``.
+
+    Raises KeyError or ValueError if it follows neither.
+    """
+    name = format_of(record)
+    if name is None:
+        value: dict[str, Any] = orjson.loads(record.value)
+        return value
+    return {"source": source_of(record), FORMAT: name}
+
+
+def is_foreign(record: StoredRecord) -> bool:
+    """Whether a record or a tombstone is of another format."""
+    return format_of(record) is not None
+
+
+def format_fault(value: dict[str, Any], route: Route | None) -> str | None:
+    """Return what is wrong with the format of a record's contents; None if nothing, or no mapping states it."""
+    found = value.get(FORMAT, DEBEZIUM)
+    if route is None or route.mapped is None or found == route.format:
+        return None
+    return f"its format is {found}, and that of the mapping in force for its seq is {route.format}"
+
+
+def topics_of(name: TableName, routes: Routes, versions: Versions, shares: Shares) -> set[str]:
+    """The topics of a table: that of its route, and those of all its versions, as no record names its own."""
+    route, number = routes.of(name), 1
+    found = set() if route is None else {route.topic}
+    while version := versions.get((*name, number)):
+        found.add(version.topic)
+        number += 1
+    return shares.with_homes(found)
+
+
+def unjudged(name: str) -> str:
+    """The name by which records of a format are counted as not judged."""
+    return f"values, keys and partitions of records in the format {name}"

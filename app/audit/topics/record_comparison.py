@@ -6,25 +6,25 @@ in a report.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from app.audit.change_store import Change
-from app.audit.masked_values import masked_comparison
-from app.audit.table_shape import Column, Shape, column_of_type
-from app.audit.topics.topics import Described
-from app.audit.value_comparison import UNTOLD, Same, comparison
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.topic_reader import partition_of
+from app.audit.table_shape import BinlogColumn, Shape, column_of_type, decoder_of
+from app.audit.value_comparison import UNTOLD, Same, comparison, unquoted
+from connectors.kafka.reading.partition_reader import StoredRecord, partition_of
 from tables.history.impact.impact import RouteOf
-from tables.rules.mapping.filters.predicate import Predicate, predicate
-from tables.rules.mapping.filters.syntax import row_filter
-from tables.rules.mapping.rules import Rules
-from tables.rules.masking.rules import MaskingRule
+from tables.history.present_columns import Described
+from tables.rules.mapping.row_filter import Predicate, predicate, row_filter
+from tables.rules.mapping.rules import RouteRules
+from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Route
 from wire.changes import change_key
 from wire.records import HEADER_CHANGE_ID, KEY_SHARD
@@ -38,7 +38,7 @@ class Columns:
     key: tuple[str, ...]
     same: tuple[Same | None, ...]
     kinds: tuple[str, ...]
-    columns: tuple[Column, ...] = ()
+    columns: tuple[BinlogColumn, ...] = ()
     """Those of the source."""
     shown: tuple[str, ...] = ()
     """The names in an image, if a mapping omits some."""
@@ -76,7 +76,7 @@ class Columns:
         return found
 
     def with_rules(
-        self, rules: Rules, version: Described | None, masks: Mapping[str, MaskingRule]
+        self, rules: RouteRules, version: Described | None, masks: Mapping[str, MaskingRule]
     ) -> Columns:
         """The same as a mapping's rules have it; ``masks``: what replaces values, by column in lower case."""
         own = {name.lower(): name for name in self.names}
@@ -315,3 +315,78 @@ def key_fault(
     if partition_of(place, partitions) != partition:
         return "its key belongs to another partition"
     return None
+
+
+# Comparison of a masked value on the wire with the source's: both are masked, and only then
+# compared.
+#
+# Invariant: the value is written as docs/wire.md has it, by rules of its own; types whose text on
+# the wire a witness does not print exactly are not judged.
+
+
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"})
+_TEXTS = frozenset({"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"})
+_BYTES = frozenset({"VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"})
+
+
+class _Redacted:
+    """The comparison of a column whose values are all replaced by one, which may be NULL."""
+
+    may_be_null = True
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def __call__(self, printed: bytes, value: Any) -> bool:  # noqa: ARG002 - as a Same
+        return bool(value == self._text)
+
+
+def masked_comparison(column: BinlogColumn, rule: MaskingRule) -> Same | None:
+    """Return the comparison of a masked column's values; None if there is none."""
+    if isinstance(rule, Redact):
+        return _Redacted(rule.text)
+    text_of = _text_of(column)
+    if text_of is None:
+        return None
+    if isinstance(rule, Truncate):
+        length = rule.length
+        return lambda printed, value: bool(text_of(printed)[:length] == value)
+    if isinstance(rule, Hmac):
+        key_id, key = rule.key_id, rule.key
+        before = b"\xff" + rule.domain.encode() + b"\xff" if rule.domain else b""
+
+        def same(printed: bytes, value: Any) -> bool:
+            digest = hmac.new(key, before + text_of(printed).encode(), hashlib.sha256).hexdigest()
+            return bool(value == f"{key_id}:{digest}")
+
+        return same
+    return None
+
+
+def _text_of(column: BinlogColumn) -> Callable[[bytes], str] | None:
+    """The function from a printed value to its text on the wire."""
+    kind = column.type
+    if kind in _INTEGERS:
+        return _unsigned if column.unsigned else _signed
+    if kind in _TEXTS:
+        decode = decoder_of(column.charset)
+        return None if decode is None else lambda printed: decode(unquoted(printed))
+    if kind in _BYTES:
+        return lambda printed: base64.b64encode(unquoted(printed)).decode()
+    if kind == "DECIMAL":
+        return bytes.decode
+    if kind == "DATE":
+        return lambda printed: unquoted(printed).decode().replace(":", "-")
+    if kind == "ENUM" and column.labels is not None and comparison(column) is not None:
+        labels = ("", *column.labels)
+        return lambda printed: labels[int(printed)]
+    return None
+
+
+def _signed(printed: bytes) -> str:
+    return str(int(printed.partition(b" ")[0]))
+
+
+def _unsigned(printed: bytes) -> str:
+    number, _, more = printed.partition(b" (")
+    return str(int(more[:-1] if more else number))

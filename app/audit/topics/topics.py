@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.topic_reader import Take, beginnings, cluster, read_all, topics
+from connectors.errors import ClaimGone
+from connectors.kafka.reading.partition_reader import (
+    StoredRecord,
+    Take,
+    beginnings,
+    cluster,
+    read_all,
+    topics,
+)
+from connectors.store.claims import ClaimStore, name_of
+from tables.history.present_columns import Described, Versions
 from tables.state.mapping_in_force import MAPPING, MappingsInForce
 from tables.state.snapshots.table_snapshot import SNAPSHOT, Snapshots
+from wire.records import is_claimed
 from wire.table_version import Definition
-from wire.topics import journal_topic, schemas_topic
+from wire.topics import journal_topic, merged_topic, schemas_topic, shard_topics
 
 T = TypeVar("T")
 Partition = tuple[str, int]
@@ -50,15 +61,12 @@ class KafkaTopics:
     loop: asyncio.AbstractEventLoop
 
     def cluster(self) -> str | None:
-        """See Published."""
         return self._done(cluster(self.options))
 
     def topics(self) -> Mapping[str, int]:
-        """See Published."""
         return self._done(topics(self.options))
 
     def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
-        """See Published."""
         return self._done(beginnings(self.options, partitions))
 
     def read(self, partitions: Iterable[Partition], take: Take) -> None:
@@ -67,80 +75,6 @@ class KafkaTopics:
 
     def _done(self, reading: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(reading, self.loop).result()
-
-
-@dataclass(slots=True)
-class RecordedTopics:
-    """Topics in memory, read once: the twin of KafkaTopics."""
-
-    counts: dict[str, int]
-    records: dict[Partition, list[StoredRecord]]
-    firsts: dict[Partition, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, published: Published, wanted: Iterable[str]) -> RecordedTopics:
-        """Read topics into memory."""
-        counts = published.topics()
-        held = cls({name: counts[name] for name in wanted if name in counts}, {})
-        parts = [(name, number) for name, count in held.counts.items() for number in range(count)]
-        held.records = {part: [] for part in parts}
-        published.read(parts, lambda *one: held.records[one[0], one[1]].append(one[2]))
-        return held
-
-    def cluster(self) -> str | None:
-        """See Published."""
-        return None
-
-    def topics(self) -> Mapping[str, int]:
-        """See Published."""
-        return self.counts
-
-    def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
-        """See Published."""
-        return {part: self.firsts.get(part, 0) for part in partitions}
-
-    def read(self, partitions: Iterable[Partition], take: Take) -> None:
-        """See Published."""
-        for topic, number in partitions:
-            for record in self.records.get((topic, number), ()):
-                take(topic, number, record)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A version of a table's columns, as consumers have it."""
-
-    columns: tuple[str, ...]
-    types: tuple[str, ...]
-    charsets: tuple[str | None, ...]
-    primary_key: tuple[str, ...]
-    topic: str
-    partitions: int | None = None
-    """The number of partitions of its keys; None if not recorded."""
-    ids: tuple[str | None, ...] = ()
-    """What identifies each column; None if it is its name."""
-    initial: tuple[Mapping[str, Any] | None, ...] = ()
-    """What rows from before each column have in it."""
-    nullable: tuple[bool, ...] = ()
-    """Whether each column may be NULL; empty if that is not known."""
-
-    @classmethod
-    def of(cls, definition: Definition) -> Described:
-        """Return a definition as a version that is not published."""
-        columns = definition.columns
-        return cls(
-            columns=tuple(one.name for one in columns),
-            types=tuple(one.type for one in columns),
-            charsets=tuple(one.charset for one in columns),
-            primary_key=definition.primary_key,
-            topic="",
-            ids=tuple(one.id for one in columns),
-            initial=tuple(one.initial for one in columns),
-            nullable=tuple(one.nullable for one in columns),
-        )
-
-
-Versions = dict[tuple[str, str, int], Described]
 
 
 def row_topics(prefix: str, names: Iterable[str], versions: Versions) -> list[str]:
@@ -246,3 +180,85 @@ def journal(published: Published, prefix: str, destination: str, *, partitions: 
     name = journal_topic(prefix)
     published.read([(name, number) for number in range(partitions)], found.take)
     return found
+
+
+# The shares of a destination whose rows are merged with others', and their copies in the merged
+# topics.
+#
+# Invariant: a record is judged in its share, and the one with its number in the merged topic is a
+# copy of it. What a merged topic has and no share, because it is from before the merge or the
+# share has lost it, is judged like the records of any topic.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """The names of a destination's shares; without a prefix, none is one."""
+
+    prefix: str = ""
+    destination: str = ""
+
+    def is_share(self, topic: str) -> bool:
+        """Return whether a topic is this destination's share of a merged one."""
+        return topic.startswith(shard_topics(self.prefix, self.destination))
+
+    def home(self, topic: str) -> str:
+        """Return the topic that a share is merged into, and any other topic itself."""
+        return merged_topic(self.prefix, self.destination, topic)
+
+    def with_homes(self, topics: Iterable[str]) -> set[str]:
+        """Return topics, and those that shares among them are merged into."""
+        return {name for topic in topics for name in (topic, self.home(topic))}
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Which records of merged topics are copies, once the shares were read."""
+
+    topics: frozenset[str] = frozenset()
+    numbers: bytes = b""
+    """A bit for each number that a share has."""
+
+    def has(self, topic: str, seq: int) -> bool:
+        """Return whether the record of a number in a topic is a copy."""
+        if topic not in self.topics or seq >> 3 >= len(self.numbers):
+            return False
+        return bool(self.numbers[seq >> 3] & 1 << (seq & 7))
+
+
+# Records whose images are in the claim-check store, completed for an audit.
+#
+# Invariant: a stored value is checked against the pointer's length and digest, and then against
+# the source like any other row; an inaccessible one is counted, and no fault.
+
+
+class Claims:
+    """Resolves pointers, and counts those that it cannot resolve."""
+
+    def __init__(self, store: ClaimStore | None, unjudged: Counter[str]) -> None:
+        self._store = store
+        self._unjudged = unjudged
+
+    def redeem(self, value: dict[str, Any]) -> str | None:
+        """Replace the pointer by the images; return what is wrong with them, or None."""
+        if "left_out" in value:
+            self._unjudged["rows without images (key_only)"] += 1
+        claim = value.get("claim_check")
+        if claim is None:
+            return None
+        if self._store is None:
+            self._unjudged["rows in a claim store that the settings do not name"] += 1
+            return None
+        try:
+            stored = self._store.get(name_of(claim["location"]))
+        except ClaimGone:
+            return "its images are not in the claim store"
+        if not is_claimed(claim, stored):
+            return "its images in the claim store differ from those stored"
+        del value["claim_check"]
+        value.update(orjson.loads(stored))
+        return None
+
+
+def is_whole(value: dict[str, Any]) -> bool:
+    """Whether a record has all of its row."""
+    return "claim_check" not in value and "left_out" not in value

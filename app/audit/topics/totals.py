@@ -22,7 +22,7 @@ from app.audit.topics.record_check import (
     rows_after,
 )
 from app.audit.topics.topics import CursorRecord, Journal
-from app.audit.verdict import Finding, Kind
+from app.audit.verdict import FaultKind, Finding
 from tables.rules.routes.routes import Route
 from wire.changes import DDL_ORDINAL, change_id
 
@@ -72,7 +72,7 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
             half = {OLD_HALF: 1, NEW_HALF: 0}.get(seen)
             verdict.add(
                 Finding(
-                    kind=Kind.LOST,
+                    kind=FaultKind.LOST,
                     what=f"no record has this change of {name}",
                     change_id=change_id(transaction.id, ordinal, half),
                     source=f"{transaction.file}:{change.pos if change else transaction.pos}",
@@ -157,7 +157,7 @@ def lost_statements(
         else:
             done.verdict.add(
                 Finding(
-                    kind=Kind.LOST,
+                    kind=FaultKind.LOST,
                     what="no record has this statement",
                     change_id=change_id(transaction.id, DDL_ORDINAL),
                     source=f"{transaction.file}:{pos}",
@@ -180,11 +180,11 @@ def numbers(done: RecordCheck, *, compacted: bool) -> None:
         verdict.unjudged[f"seq below {first}, which the topics do not keep"] += 1
     for begin, end in _gaps(done.numbers, first, subject.seq):
         what = f"seq {begin} is missing" if begin == end else f"seq {begin} to {end} are missing"
-        verdict.add(Finding(kind=Kind.SEQ_GAPS, what=what), times=end - begin + 1)
+        verdict.add(Finding(kind=FaultKind.SEQ_GAPS, what=what), times=end - begin + 1)
         if end == subject.seq:
             verdict.add(
                 Finding(
-                    kind=Kind.CURSOR,
+                    kind=FaultKind.CURSOR,
                     what=f"the cursor has seq {subject.seq}, and the topics end at {begin - 1}",
                 )
             )
@@ -242,7 +242,7 @@ def epochs(done: RecordCheck, journal: Journal) -> None:
             )
             done.verdict.add(
                 Finding(
-                    kind=Kind.AFTER_FENCING,
+                    kind=FaultKind.AFTER_FENCING,
                     what=what,
                     topic="journal",
                     partition=0,
@@ -253,7 +253,11 @@ def epochs(done: RecordCheck, journal: Journal) -> None:
             what = f"the journal's cursor goes back from seq {before.seq} to {after.seq}"
             done.verdict.add(
                 Finding(
-                    kind=Kind.CURSOR, what=what, topic="journal", partition=0, offset=after.offset
+                    kind=FaultKind.CURSOR,
+                    what=what,
+                    topic="journal",
+                    partition=0,
+                    offset=after.offset,
                 )
             )
 
@@ -261,7 +265,7 @@ def epochs(done: RecordCheck, journal: Journal) -> None:
 def _after_fencing(done: RecordCheck, at: Finding, what: str) -> None:
     done.verdict.add(
         Finding(
-            kind=Kind.AFTER_FENCING,
+            kind=FaultKind.AFTER_FENCING,
             what=what,
             change_id=at.change_id,
             source=at.source,
@@ -276,7 +280,7 @@ def cursor(done: RecordCheck, latest: CursorRecord) -> None:
     """Whether the cursor that was read last includes all that was delivered."""
     if done.greatest > latest.seq:
         what = f"records go up to seq {done.greatest}, the cursor to {latest.seq}"
-        done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
+        done.verdict.add(Finding(kind=FaultKind.CURSOR, what=what))
     gtids = done.subject.end.gtids
     if gtids is not None:
         held = done.truth.before.copy()
@@ -284,7 +288,7 @@ def cursor(done: RecordCheck, latest: CursorRecord) -> None:
         held.merge(done.truth.after)
         if not gtids.issubset(held):
             what = f"the cursor contains {gtids}, the source's binlog only {held}"
-            done.verdict.add(Finding(kind=Kind.CURSOR, what=what))
+            done.verdict.add(Finding(kind=FaultKind.CURSOR, what=what))
 
 
 def values_of(done: RecordCheck, rank: int) -> dict[str, int]:

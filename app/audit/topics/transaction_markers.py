@@ -14,7 +14,7 @@ import orjson
 from app.audit.change_store import ORDINAL_BITS
 from app.audit.topics.record_check import RecordCheck
 from app.audit.topics.totals import values_of
-from app.audit.verdict import Finding, Kind
+from app.audit.verdict import FaultKind, Finding
 from connectors.kafka.reading.partition_reader import StoredRecord
 
 
@@ -52,7 +52,7 @@ class MarkerCheck:
                 f"epoch {value['epoch']} follows epoch {self._epoch}",
                 name,
                 record,
-                Kind.EPOCHS_BACK,
+                FaultKind.EPOCHS_BACK,
             )
         self._epoch = max(self._epoch, value["epoch"])
         if transaction is None:
@@ -137,7 +137,7 @@ class MarkerCheck:
         transaction = self._done.truth.store.ranked(rank)
         self._done.verdict.add(
             Finding(
-                kind=Kind.TRANSACTIONS,
+                kind=FaultKind.TRANSACTIONS,
                 what=what,
                 change_id=transaction.id,
                 source=f"{transaction.file}:{transaction.pos}",
@@ -145,7 +145,7 @@ class MarkerCheck:
         )
 
     def _fault(
-        self, what: str, name: str, record: StoredRecord, kind: Kind = Kind.TRANSACTIONS
+        self, what: str, name: str, record: StoredRecord, kind: FaultKind = FaultKind.TRANSACTIONS
     ) -> None:
         self._done.verdict.add(
             Finding(

@@ -16,7 +16,7 @@ from typing import Any
 from app.audit.change_store import Store
 from app.audit.table_shape import Shape
 from app.audit.truth import printed_events as printed
-from app.audit.window import Side, Window
+from app.audit.truth.window import Side, Window
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 

@@ -77,16 +77,13 @@ class ServerBinlog:
         return cls(address=address, server_uuid=facts.server_uuid, names=names, program=program)
 
     def files(self) -> Sequence[str]:
-        """See Witness."""
         return self.names
 
     @property
     def name(self) -> WitnessName:
-        """See Witness."""
         return WitnessName.MYSQLBINLOG
 
     def events(self, first: str) -> Generator[Event]:
-        """See Witness."""
         with closing(self.lines(first)) as lines:
             yield from events(lines)
 
@@ -117,16 +114,13 @@ class BinlogFiles:
     program: tuple[str, ...]
 
     def files(self) -> Sequence[str]:
-        """See Witness."""
         return [path.name for path in self.paths]
 
     @property
     def name(self) -> WitnessName:
-        """See Witness."""
         return WitnessName.MYSQLBINLOG
 
     def events(self, first: str) -> Generator[Event]:
-        """See Witness."""
         with closing(self.lines(first)) as lines:
             yield from events(lines)
 

@@ -15,16 +15,110 @@ from typing import Any
 import orjson
 
 from app.audit.routes_in_force import RoutesInForce
-from app.audit.table_verdict import TableVerdict
-from app.audit.topics.shares import Shares
-from app.audit.topics.topics import Described, Versions
-from app.audit.warehouse.applied import NEVER, Applied, NumberPosition
-from app.audit.warehouse.keys import of_record, of_row
-from app.audit.warehouse.moved_tables import MovedTables
-from app.audit.warehouse.present_columns import Followed, Present, PresentColumns
+from app.audit.topics.topics import Partition, Shares
+from app.audit.verdict import TableVerdict
 from app.audit.warehouse.store import ExpectedRow, WarehouseRow, WarehouseStore
-from app.audit.warehouse.values import different
-from connectors.kafka.reading.partition_reader import StoredRecord
+from app.audit.warehouse.values import different, of_record, of_row
+from connectors.kafka.reading.partition_reader import StoredRecord, source_of
+from tables.history.present_columns import Described, Followed, Present, PresentColumns, Versions
+
+# The records that the sink has applied, by its own ledger.
+#
+# Invariant: the ledger has offsets of the topics that the sink reads. A merge keeps the partition
+# of each record, and within it the order of each destination, so a share is applied up to the
+# greatest number that the merged partition has before the ledger's offset. Where those records
+# are gone, that is not known.
+
+
+NumberPosition = tuple[int, int]
+"""Epoch and number."""
+NEVER: NumberPosition = (-1, -1)
+
+
+class Applied:
+    """Takes the records of merged topics first; then it has which records of any topic are applied."""
+
+    def __init__(self, until: Mapping[Partition, int], shares: Shares) -> None:
+        """``until``: the ledger's offset of each partition, that of the first record not applied."""
+        self._until, self._shares = until, shares
+        self._reached: dict[Partition, NumberPosition] = {}
+        self._cut: set[Partition] = set()
+
+    def cut(self, partition: Partition) -> None:
+        """Note that a partition does not have all records that it had."""
+        self._cut.add(partition)
+
+    def take(self, topic: str, partition: int, record: StoredRecord) -> None:
+        """Take a record of a merged topic, in the order of its partition."""
+        at = topic, partition
+        if record.offset >= self._until.get(at, 0):
+            return
+        try:
+            source = source_of(record)
+            if source.get("name") == self._shares.destination:
+                position = int(source["epoch"]), int(source["seq"])
+                self._reached[at] = max(self._reached.get(at, NEVER), position)
+        except (KeyError, TypeError, ValueError):
+            return  # the check of records reports it
+
+    def has(self, at: Partition, offset: int, position: NumberPosition) -> bool:
+        """Return whether a record is applied."""
+        if self._shares.is_share(at[0]):
+            return position <= self._reached.get(self._home(at), NEVER)
+        return offset < self._until.get(at, 0)
+
+    def is_unknown(self, at: Partition) -> bool:
+        """Return whether it is not known how far a partition is applied."""
+        home = self._home(at)
+        if home == at or home in self._reached:
+            return False
+        return home in self._cut and self._until.get(home, 0) > 0
+
+    def _home(self, at: Partition) -> Partition:
+        return self._shares.home(at[0]), at[1]
+
+
+# The tables that the sink has renamed or emptied after DDL, as its dump states them.
+#
+# Invariant: a record is expected in the table that its row belongs to now, by its position alone,
+# as the sink itself places it.
+
+
+Name = tuple[str, str]
+
+
+@dataclass(slots=True)
+class MovedTables:
+    """For each source table, up to which positions its rows belong to which table."""
+
+    _pieces: dict[Name, list[tuple[NumberPosition, Name | None]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stated: Iterable[list[object]], destination: str) -> MovedTables:
+        """Read the member ``moved`` of a dump's first line.
+
+        Its items are destination, database, table, and [epoch, seq, [database, table] or null] for each piece.
+        """
+        found = cls()
+        for owner, database, table, pieces in stated:
+            if owner == destination and isinstance(pieces, list):
+                found._pieces[str(database), str(table)] = [
+                    ((int(epoch), int(seq)), None if to is None else (to[0], to[1]))
+                    for epoch, seq, to in pieces
+                ]
+        return found
+
+    def place(self, name: Name, position: NumberPosition) -> Name | None:
+        """Return the table that a row belongs to; None if its table was dropped, and its rows with it."""
+        for below, target in self._pieces.get(name, ()):
+            if position < below:
+                return target
+        return name
+
+    def follows(self, name: Name, position: NumberPosition) -> bool:
+        """Return whether the sink has followed a statement at a position that took a name from its table."""
+        return any(position <= below for below, _ in self._pieces.get(name, ()))
+
 
 _LONGEST_PAIRING = 10_000
 """Rows of a table that are held in memory to classify them; beyond, they are only counted."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from app.audit.sqlite import scratch
+from connectors.scratch_file import scratch
 
 _BATCH = 5000
 _TABLES = """

@@ -10,13 +10,81 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from app.migrate.canal.cursors import Cursor, read_cursors
+import orjson
+
 from app.migrate.canal.keys import ADDRESS, Keys, members, named
 from app.migrate.findings import Entry
-from app.migrate.placeholders import lookup_in, resolved
-from app.migrate.properties import decoded, parse
+from app.migrate.properties import decoded, lookup_in, parse, resolved
 from connectors.errors import UsageError
+
+# Canal's cursors: `meta.dat`, `parse.dat`, and the JSON of its ZooKeeper nodes `cursor` and
+# `parse`.
+#
+# Format: fastjson's of LogPosition, whose field for the position is spelled `postion`.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """The last change that a client acknowledged, or that Canal's parser delivered."""
+
+    client: str
+    """The client's id; empty for the parser's own position."""
+    host: str
+    port: int
+    file: str
+    position: int
+    timestamp: int
+    """Milliseconds since 1970 by the server's clock; 0 if unknown."""
+    gtid_set: str
+    filter: str = ""
+    """The client's own filter, which replaces that of the instance."""
+
+    @property
+    def age(self) -> tuple[int, str, int]:
+        """The order of cursors of one instance."""
+        return self.timestamp, self.file, self.position
+
+
+def read_cursors(content: bytes, name: str) -> list[Cursor]:
+    """Return the cursors of a file, none if no client has one; raise UsageError for another file."""
+    try:
+        found = orjson.loads(content)
+        if "clientDatas" in found:
+            return [_of_client(one) for one in found["clientDatas"] if one.get("cursor")]
+        return [_cursor(found, client="", own_filter="")]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise UsageError(
+            f"{name} is no cursor of Canal",
+            remedy="Give meta.dat, parse.dat, or the content of the ZooKeeper node "
+            "/otter/canal/destinations/NAME/CLIENT/cursor",
+        ) from None
+
+
+def _of_client(data: dict[str, Any]) -> Cursor:
+    identity = data["clientIdentity"]
+    return _cursor(
+        data["cursor"],
+        client=str(identity.get("clientId", "")),
+        own_filter=identity.get("filter") or "",
+    )
+
+
+def _cursor(found: dict[str, Any], *, client: str, own_filter: str) -> Cursor:
+    position = found.get("postion") or found["position"]
+    address = (found.get("identity") or {}).get("sourceAddress") or {}
+    return Cursor(
+        client=client,
+        host=str(address.get("address") or address.get("hostName") or ""),
+        port=int(address.get("port") or 0),
+        file=str(position.get("journalName") or ""),
+        position=int(position.get("position") or 0),
+        timestamp=int(position.get("timestamp") or 0),
+        gtid_set="".join(str(position.get("gtid") or "").split()),
+        filter=own_filter,
+    )
+
 
 SERVER_FILE = "canal.properties"
 INSTANCE_FILE = "instance.properties"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from app.migrate.account import TLS_MODES
 from app.migrate.canal.configuration import Instance
 from app.migrate.canal.keys import ADDRESS, Keys
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
-from app.migrate.names import password_file, server_id
-from app.migrate.table_expressions import NOTHING, fault_of
-from app.migrate.yaml_text import Path
+from app.migrate.foreign_values import NOTHING, TLS_MODES, fault_of, password_file, server_id
+from app.migrate.yaml_text import YamlPath
 
 _STANDBY = "canal.instance.standby.address"
 _MOST_DECODERS = 64
@@ -26,7 +24,7 @@ _WIDER = {
 """Switches by which Canal publishes less than Aqueduct does."""
 
 
-def convert_instance(draft: Draft, path: Path, instance: Instance) -> None:
+def convert_instance(draft: Draft, path: YamlPath, instance: Instance) -> None:
     """Put a destination at a path, without its start."""
     keys = instance.keys
     has_standby = keys.get(_STANDBY) is not None
@@ -52,7 +50,7 @@ def address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _source(draft: Draft, path: Path, keys: Keys, role: str) -> None:
+def _source(draft: Draft, path: YamlPath, keys: Keys, role: str) -> None:
     entry = keys.get(ADDRESS if role == "master" else _STANDBY)
     assert entry is not None
     try:
@@ -66,7 +64,7 @@ def _source(draft: Draft, path: Path, keys: Keys, role: str) -> None:
     _tls(draft, path, keys, role)
 
 
-def _account(draft: Draft, path: Path, keys: Keys) -> None:
+def _account(draft: Draft, path: YamlPath, keys: Keys) -> None:
     if user := keys.get("canal.instance.dbUsername"):
         draft.take(user, (*path, "user"), user.value)
     else:
@@ -81,7 +79,7 @@ def _account(draft: Draft, path: Path, keys: Keys) -> None:
         draft.note(".".join(map(str, path)), f"write the password into {file}")
 
 
-def _tls(draft: Draft, path: Path, keys: Keys, role: str) -> None:
+def _tls(draft: Draft, path: YamlPath, keys: Keys, role: str) -> None:
     mode = keys.get(f"canal.instance.{role}.sslMode")
     if mode and mode.value.lower() in TLS_MODES:
         draft.take(mode, (*path, "tls"), mode.value.lower())
@@ -94,7 +92,7 @@ def _tls(draft: Draft, path: Path, keys: Keys, role: str) -> None:
             )
 
 
-def _server_id(draft: Draft, path: Path, keys: Keys) -> None:
+def _server_id(draft: Draft, path: YamlPath, keys: Keys) -> None:
     """Canal's own id, or one made of the name; not one that another destination has."""
     taken = _server_ids(draft)
     entry = keys.get("canal.instance.mysql.slaveId")
@@ -115,7 +113,7 @@ def _server_ids(draft: Draft) -> set[int]:
     return {one["server_id"] for one in destinations.values() if "server_id" in one}
 
 
-def _filter(draft: Draft, path: Path, keys: Keys) -> None:
+def _filter(draft: Draft, path: YamlPath, keys: Keys) -> None:
     """Both lists as they are; nothing is captured while one of them cannot be used."""
     include = keys.get("canal.instance.filter.regex")
     black = keys.get("canal.instance.filter.black.regex")
@@ -129,7 +127,7 @@ def _filter(draft: Draft, path: Path, keys: Keys) -> None:
         draft.take(black, (*path, "black"), black.value)
 
 
-def _failover(draft: Draft, path: Path, keys: Keys) -> None:
+def _failover(draft: Draft, path: YamlPath, keys: Keys) -> None:
     """When Canal switches to its standby: only with both detecting and heartbeatHaEnable."""
     detecting = keys.get("canal.instance.detecting.enable")
     switching = keys.get("canal.instance.detecting.heartbeatHaEnable")
@@ -145,14 +143,14 @@ def _failover(draft: Draft, path: Path, keys: Keys) -> None:
     _number(draft, keys, "fallbackIntervalInSeconds", (*path, "fallback_seconds"))
 
 
-def _connection(draft: Draft, path: Path, keys: Keys) -> None:
+def _connection(draft: Draft, path: YamlPath, keys: Keys) -> None:
     if database := keys.get("canal.instance.defaultDatabaseName"):
         draft.take(database, (*path, "default_database"), database.value)
     if charset := keys.get("canal.instance.connectionCharset"):
         draft.take(charset, (*path, "connection_charset"), charset.value)
 
 
-def _decoders(draft: Draft, path: Path, keys: Keys) -> None:
+def _decoders(draft: Draft, path: YamlPath, keys: Keys) -> None:
     """Threads of Canal's parser as processes; none if it is not parallel."""
     parallel = keys.get("canal.instance.parser.parallel")
     if parallel and not keys.is_true("canal.instance.parser.parallel"):
@@ -163,7 +161,7 @@ def _decoders(draft: Draft, path: Path, keys: Keys) -> None:
         draft.take(threads, (*path, "decoders"), min(int(threads.value), _MOST_DECODERS))
 
 
-def _number(draft: Draft, keys: Keys, name: str, path: Path) -> None:
+def _number(draft: Draft, keys: Keys, name: str, path: YamlPath) -> None:
     entry = keys.get(f"canal.instance.{name}")
     if entry is None:
         return

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from app.migrate.account import ALL_DDL, TLS_MODES, convert_login
 from app.migrate.canal.keys import Keys
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
-from app.migrate.names import password_file
+from app.migrate.foreign_values import ALL_DDL, TLS_MODES, convert_login, password_file
 
 _HTTP_PORT = 8083
 _COMPRESSIONS = ("lz4", "gzip", "zstd", "snappy")

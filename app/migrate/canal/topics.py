@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from app.migrate.canal.keys import Keys
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
-from app.migrate.table_expressions import fault_of, literal_name
-from app.migrate.yaml_text import Path
+from app.migrate.foreign_values import fault_of, literal_name
+from app.migrate.yaml_text import YamlPath
 
 _WILD = re.compile(r"[*?+|(){}\[\]\\$^]")
 _QUEUES = ("kafka", "rocketmq", "rabbitmq", "pulsarmq")
@@ -38,7 +38,7 @@ class _Named:
     is_of_database: bool
 
 
-def convert_topics(draft: Draft, path: Path, keys: Keys) -> None:
+def convert_topics(draft: Draft, path: YamlPath, keys: Keys) -> None:
     """Put the topics of an instance's tables, and the form of its messages, if it publishes to topics."""
     if keys.text("canal.serverMode", "tcp").lower() not in _QUEUES:
         return
@@ -55,7 +55,7 @@ def convert_topics(draft: Draft, path: Path, keys: Keys) -> None:
     _messages(draft, path, keys)
 
 
-def _messages(draft: Draft, path: Path, keys: Keys) -> None:
+def _messages(draft: Draft, path: YamlPath, keys: Keys) -> None:
     """The form of messages, and those of statements."""
     flat = keys.stated(_FLAT, "true")
     if flat.value.lower() == "true":
@@ -117,7 +117,7 @@ def _may_overlap(rules: list[_Named]) -> bool:
     return len(wild) > 1 or matched or len({name.lower() for name in plain}) < len(plain)
 
 
-def _partitions(draft: Draft, path: Path, keys: Keys, rules: list[_Named]) -> None:
+def _partitions(draft: Draft, path: YamlPath, keys: Keys, rules: list[_Named]) -> None:
     """One partition for all rows, unless they are spread by a hash, which Kafka's own replaces."""
     hashes, count = keys.get(_HASH), keys.get("canal.mq.partitionsNum")
     if hashes is None:
@@ -145,7 +145,7 @@ def _partitions(draft: Draft, path: Path, keys: Keys, rules: list[_Named]) -> No
 
 
 def _partitions_of_topic(
-    draft: Draft, path: Path, entry: Entry, item: str, rules: list[_Named]
+    draft: Draft, path: YamlPath, entry: Entry, item: str, rules: list[_Named]
 ) -> None:
     topic, _, number = item.rpartition(":")
     owners = [at for at, one in enumerate(rules) if one.topic == topic.strip().replace(".", "_")]

@@ -10,7 +10,7 @@ import re
 from app.migrate.debezium.connector import Connector, separated
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
-from app.migrate.table_expressions import literal_name
+from app.migrate.foreign_values import literal_name
 from app.migrate.yaml_text import Value
 
 _INCLUDE = ("column.include.list", "column.whitelist")

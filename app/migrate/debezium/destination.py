@@ -3,15 +3,82 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path as File
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from app.migrate.account import TLS_MODES
+import orjson
+
 from app.migrate.debezium.connector import Connector
-from app.migrate.debezium.offsets import Offset
 from app.migrate.draft import Draft, dotted
 from app.migrate.findings import Entry
-from app.migrate.names import password_file, server_id
-from app.migrate.yaml_text import Path
+from app.migrate.foreign_values import TLS_MODES, password_file, server_id
+from app.migrate.yaml_text import YamlPath
+from connectors.errors import UsageError
+
+# Debezium's offset: the position after which a connector resumes.
+#
+# Format: the value in Connect's offset topic, with or without its key, or the answer of `GET
+# /connectors/NAME/offsets`. `file` and `pos` are where the present transaction begins, `gtids`
+# the transactions that are complete, `event` and `row` what is already published of the present
+# one.
+
+
+_REMEDY = "Save the answer of GET /connectors/NAME/offsets, or the value in the topic of offsets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """A position of Debezium."""
+
+    file: str
+    position: int
+    gtid_set: str
+    within: bool
+    """Whether a part of the transaction at the position is published."""
+    events: int
+    """Complete events of that transaction, from BEGIN on."""
+    rows: int
+    """Published rows of the next event."""
+    in_snapshot: bool
+    """Whether the snapshot had not ended."""
+
+
+def read_offset(path: Path) -> Offset:
+    """Read an offset; raise UsageError for another file, or one with several sources."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    try:
+        return _offset(_value(text, path))
+    except (ValueError, TypeError, KeyError, IndexError):
+        raise UsageError(f"{path} is no offset of Debezium", remedy=_REMEDY) from None
+
+
+def _value(text: str, path: Path) -> dict[str, Any]:
+    """The object with the position; of several lines with key and value, as a consumer prints, the last."""
+    if "\t" in text:
+        text = text.strip().splitlines()[-1].rpartition("\t")[2]
+    found = orjson.loads(text)
+    if len(found.get("offsets", ())) > 1:
+        remedy = "Keep only the connector's own"
+        raise UsageError(f"{path} has offsets of several sources", remedy=remedy)
+    value: dict[str, Any] = found["offsets"][0] if "offsets" in found else found
+    return dict(value.get("offset", value))
+
+
+def _offset(found: dict[str, Any]) -> Offset:
+    return Offset(
+        file=str(found["file"]),
+        position=int(found["pos"]),
+        gtid_set="".join(str(found.get("gtids") or "").split()),
+        events=int(found.get("event") or 0),
+        rows=int(found.get("row") or 0),
+        within=bool(found.get("event") or found.get("row")),
+        in_snapshot=str(found.get("snapshot") or "false").lower() != "false",
+    )
+
 
 _TIME_ZONE = re.compile(r"UTC|GMT|[+-]\d{2}:\d{2}|\w+/[\w/+-]+")
 _ONLY_NEW = ("no_data", "schema_only")
@@ -27,7 +94,7 @@ _OTHER_SERVERS = (
 _SKIPPING = ("warn", "skip", "ignore")
 
 
-def convert_destination(draft: Draft, path: Path, connector: Connector) -> None:
+def convert_destination(draft: Draft, path: YamlPath, connector: Connector) -> None:
     """Put the server, the account and the server id."""
     _server(draft, (*path, "source"), connector)
     _password(draft, (*path, "source"), connector)
@@ -46,7 +113,7 @@ def convert_destination(draft: Draft, path: Path, connector: Connector) -> None:
     _truncates(draft, path, connector)
 
 
-def _server(draft: Draft, path: Path, connector: Connector) -> None:
+def _server(draft: Draft, path: YamlPath, connector: Connector) -> None:
     if host := connector.get("database.hostname"):
         draft.take(host, (*path, "host"), host.value)
     port = connector.get("database.port")
@@ -67,7 +134,7 @@ def _server(draft: Draft, path: Path, connector: Connector) -> None:
         )
 
 
-def _password(draft: Draft, path: Path, connector: Connector) -> None:
+def _password(draft: Draft, path: YamlPath, connector: Connector) -> None:
     file = password_file(str(path[1]))
     given = [entry for entry in connector.entries if entry.key == "database.password"]
     draft.settings.put((*path, "password_file"), file, given[0].origin if given else "")
@@ -77,7 +144,7 @@ def _password(draft: Draft, path: Path, connector: Connector) -> None:
         draft.note(dotted(path), f"write the password into {file}")
 
 
-def _undecodable(draft: Draft, path: Path, connector: Connector) -> None:
+def _undecodable(draft: Draft, path: YamlPath, connector: Connector) -> None:
     names = (
         "event.processing.failure.handling.mode",
         "event.deserialization.failure.handling.mode",
@@ -87,7 +154,7 @@ def _undecodable(draft: Draft, path: Path, connector: Connector) -> None:
         draft.take(mode, (*path, "poison"), "dead_letter")
 
 
-def _truncates(draft: Draft, path: Path, connector: Connector) -> None:
+def _truncates(draft: Draft, path: YamlPath, connector: Connector) -> None:
     """Put whether a TRUNCATE has a record; since Debezium 2.0 it has none unless the connector says so."""
     skipped, setting = connector.get("skipped.operations"), (*path, "truncates")
     if skipped:
@@ -98,7 +165,7 @@ def _truncates(draft: Draft, path: Path, connector: Connector) -> None:
         draft.choose(setting, "omit", reason)
 
 
-def convert_offset(draft: Draft, path: Path, offset: Offset, file: File) -> None:
+def convert_offset(draft: Draft, path: YamlPath, offset: Offset, file: Path) -> None:
     """Put the position of an offset; the whole file where it is within a transaction without GTIDs."""
     entry = Entry(key="offset", value="", file=file.name)
     start = (*path, "start")
@@ -129,7 +196,7 @@ def convert_offset(draft: Draft, path: Path, offset: Offset, file: File) -> None
         )
 
 
-def convert_snapshots(draft: Draft, path: Path, connector: Connector, *, resumes: bool) -> None:
+def convert_snapshots(draft: Draft, path: YamlPath, connector: Connector, *, resumes: bool) -> None:
     """Put which existing rows are read; ``resumes``: whether an offset says where changes continue."""
     signals = connector.get("signal.data.collection")
     if signals:
@@ -149,7 +216,7 @@ def convert_snapshots(draft: Draft, path: Path, connector: Connector, *, resumes
         draft.by_hand(mode, text)
 
 
-def _recover(draft: Draft, path: Path, mode: Entry, *, resumes: bool) -> None:
+def _recover(draft: Draft, path: YamlPath, mode: Entry, *, resumes: bool) -> None:
     """Put that the schema history begins at the offset; ``resumes``: whether there is one."""
     draft.take(mode, (*path, "snapshot", "mode"), "recovery")
     if resumes:
@@ -159,7 +226,7 @@ def _recover(draft: Draft, path: Path, mode: Entry, *, resumes: bool) -> None:
         draft.by_hand(mode, text)
 
 
-def _begin(draft: Draft, path: Path, mode: Entry | None, value: str) -> None:
+def _begin(draft: Draft, path: YamlPath, mode: Entry | None, value: str) -> None:
     """Put the beginning of a connector without an offset."""
     start, rows = (*path, "start"), (*path, "snapshot", "mode")
     if mode and value in _ONLY_NEW:

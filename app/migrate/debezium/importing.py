@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from app.migrate.debezium.column_lists import convert_columns
-from app.migrate.debezium.connector import Connector, provided, read_connector, with_worker
-from app.migrate.debezium.destination import convert_destination, convert_offset, convert_snapshots
+from app.migrate.debezium.column_lists import convert_columns, filtered_tables
+from app.migrate.debezium.connector import (
+    Connector,
+    provided,
+    read_connector,
+    separated,
+    with_worker,
+)
+from app.migrate.debezium.destination import (
+    convert_destination,
+    convert_offset,
+    convert_snapshots,
+    read_offset,
+)
 from app.migrate.debezium.known_keys import KNOWN
-from app.migrate.debezium.offsets import read_offset
 from app.migrate.debezium.records import convert_records
-from app.migrate.debezium.tables import convert_tables
-from app.migrate.debezium.worker import convert_worker
-from app.migrate.draft import Draft
-from app.migrate.findings import Imported
-from app.migrate.names import destination_name
+from app.migrate.draft import Draft, dotted
+from app.migrate.findings import Entry, Imported
+from app.migrate.foreign_values import (
+    ALL_DDL,
+    NOTHING,
+    convert_login,
+    destination_name,
+    fault_of,
+    literal_name,
+)
+from app.migrate.yaml_text import YamlPath
 
 _SETTINGS = ("Settings of Aqueduct, imported from Debezium. docs/settings.md explains each.",)
 _MAPPING = ("A mapping of Aqueduct, imported from Debezium: keys and columns of tables.",)
@@ -50,3 +67,176 @@ def _account(draft: Draft, connector: Connector) -> None:
         if provided(entry) and not draft.is_accounted(entry):
             draft.by_hand(entry, _PROVIDED)
     draft.account(((entry.key, entry) for entry in connector.entries), KNOWN)
+
+
+# Debezium's lists of databases and tables as a filter.
+#
+# Both programs match whole names without regard to case. Debezium wants both lists to match,
+# separates by commas that have no backslash before them, and matches databases by name alone.
+
+
+_HIDDEN = "has tables whose hidden columns no executed rule of the mapping hides"
+_DATABASES = ("database.include.list", "database.whitelist")
+_NO_DATABASES = ("database.exclude.list", "database.blacklist")
+_TABLES = ("table.include.list", "table.whitelist")
+_NO_TABLES = ("table.exclude.list", "table.blacklist")
+
+
+def convert_tables(draft: Draft, path: YamlPath, connector: Connector) -> None:
+    """Put the filter; nothing is captured while a list cannot be used."""
+    lists = [connector.get(*names) for names in (_DATABASES, _NO_DATABASES, _TABLES, _NO_TABLES)]
+    faults = [(entry, _fault(entry.value)) for entry in lists if entry]
+    for entry, fault in faults:
+        if fault:
+            draft.lose(entry, f"{fault}. Nothing is captured until then")
+            reason = "captures nothing until the filter is written"
+            draft.choose((*path, "include"), NOTHING, reason)
+    usable = [entry if entry and not _fault(entry.value) else None for entry in lists]
+    _include(draft, (*path, "include"), usable[0], usable[2])
+    _black(draft, (*path, "black"), connector, [entry for entry in (usable[1], usable[3]) if entry])
+
+
+def _fault(text: str) -> str:
+    """Why a list cannot be used; a comma with a backslash is one within an expression."""
+    found = (fault_of(part) for part in separated(text))
+    if any(r"\," in part for part in separated(text)):
+        return "an expression has a comma; write its alternatives as a list"
+    return next(filter(None, found), "")
+
+
+def _include(draft: Draft, path: YamlPath, databases: Entry | None, tables: Entry | None) -> None:
+    if draft.settings.has(path):
+        return
+    if tables:
+        within = _within(databases.value, tables.value) if databases else ""
+        parts = [f"{within}(?:{one})" if within else one for one in separated(tables.value)]
+        for entry in filter(None, (tables, databases)):
+            draft.take(entry, path, ",".join(parts))
+    elif databases:
+        draft.take(databases, path, ",".join(map(_all_tables_of, separated(databases.value))))
+
+
+def _within(databases: str, tables: str) -> str:
+    """A condition on the database, before a table's expression; none if each spells out a listed one."""
+    listed = {literal_name(part).lower() for part in separated(databases)}
+    named = {literal_name(part).partition(".")[0].lower() for part in separated(tables)}
+    if "" not in named and named <= listed:
+        return ""
+    return rf"(?=(?:{'|'.join(separated(databases))})\.)"
+
+
+def _all_tables_of(database: str) -> str:
+    name = literal_name(database)
+    return rf"{re.escape(name)}\..*" if name else rf"(?:{database})\..*"
+
+
+def _black(draft: Draft, path: YamlPath, connector: Connector, lists: list[Entry]) -> None:
+    """The tables that are not captured, those with hidden columns among them."""
+    filtered = filtered_tables(connector)
+    parts: list[str] = []
+    for entry in lists:
+        is_databases = entry.key in _NO_DATABASES
+        parts += map(_all_tables_of if is_databases else str, separated(entry.value))
+    whole = ",".join(dict.fromkeys([*parts, *filtered]))
+    for entry in lists:
+        draft.take(entry, path, whole)
+    if filtered:
+        draft.settings.put(path, whole, "column lists; see the report")
+        draft.note(dotted(path), f"{_HIDDEN}: {', '.join(filtered)}")
+
+
+# What a worker has one of, from a connector: prefix, Kafka, topics, DDL; and what only Kafka
+# Connect does.
+
+
+_HISTORIES = ("schema.history.internal.", "database.history.")
+_PREFIX = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9.-]{0,99}")
+_CREATION = {
+    "partitions": "partitions",
+    "replication.factor": "replication_factor",
+    "retention.ms": "retention_ms",
+    "max.message.bytes": "max_message_bytes",
+}
+
+
+def convert_worker(draft: Draft, connector: Connector, *, prefix: str) -> None:
+    """Put the prefix and the settings of Kafka, topics and DDL."""
+    _prefix(draft, connector, prefix)
+    _kafka(draft, connector)
+    _topics(draft, connector)
+    _published(draft, connector)
+    _connect(draft, connector)
+
+
+def _prefix(draft: Draft, connector: Connector, given: str) -> None:
+    entry = connector.get("topic.prefix", "database.server.name")
+    if given or entry is None:
+        draft.settings.put(("prefix",), given or "aq")
+    elif _PREFIX.fullmatch(entry.value):
+        draft.take(entry, ("prefix",), entry.value)
+    else:
+        plain = re.sub(r"[^a-zA-Z0-9.-]+", "-", entry.value).strip("-.")[:100] or "aq"
+        draft.settings.put(("prefix",), plain, entry.origin)
+        draft.instead(
+            entry,
+            f"the prefix of Aqueduct's own topics is {plain}: it has letters, digits, '.' and '-' only; "
+            "the sink reads no topics of rows without it",
+        )
+
+
+def _kafka(draft: Draft, connector: Connector) -> None:
+    """The brokers and the account of the schema history, the only ones that a connector names."""
+    names = [f"{history}kafka.bootstrap.servers" for history in _HISTORIES]
+    if brokers := connector.get(*names, "signal.kafka.bootstrap.servers"):
+        draft.take(brokers, ("kafka", "bootstrap_servers"), brokers.value)
+    draft.choose(("kafka", "bootstrap_servers"), "127.0.0.1:9092", "name your brokers")
+    for name, setting in (("security.protocol", "security_protocol"), ("sasl.mechanism",) * 2):
+        if entry := connector.get(*(f"{history}producer.{name}" for history in _HISTORIES)):
+            draft.take(entry, ("kafka", setting.replace(".", "_")), entry.value.upper())
+    if login := connector.get(*(f"{history}producer.sasl.jaas.config" for history in _HISTORIES)):
+        convert_login(draft, login)
+
+
+def _topics(draft: Draft, connector: Connector) -> None:
+    for name, setting in _CREATION.items():
+        entry = connector.get(f"topic.creation.default.{name}")
+        if entry and re.fullmatch(r"-?\d+", entry.value):
+            _unless_default(draft, entry, ("topics", setting), int(entry.value))
+    if policy := connector.get("topic.creation.default.cleanup.policy"):
+        draft.take(policy, ("topics", "cleanup_policy"), policy.value)
+    if compression := connector.get("topic.creation.default.compression.type"):
+        value = compression.value.lower()
+        if value in ("lz4", "gzip", "zstd", "snappy"):
+            draft.take(compression, ("publish", "compression"), value)
+
+
+def _unless_default(draft: Draft, entry: Entry, path: YamlPath, value: int) -> None:
+    """Put a number; -1 means the brokers' default, except for a retention."""
+    if value != -1 or path[-1] == "retention_ms":
+        draft.take(entry, path, value)
+    else:
+        draft.by_hand(entry, f"-1 means the brokers' default; set {path[-1]}")
+
+
+def _published(draft: Draft, connector: Connector) -> None:
+    query, markers = connector.get("include.query"), connector.get("provide.transaction.metadata")
+    if query and query.value.lower() == "true":
+        draft.take(query, ("include_query",), value=True)
+    if markers and markers.value.lower() == "true":
+        draft.take(markers, ("provide_transaction_metadata",), value=True)
+    ddl = connector.get("include.schema.changes")
+    if ddl and ddl.value.lower() == "false":
+        draft.take(ddl, ("ddl", "exclude"), ALL_DDL)
+    skipped = connector.get("skipped.operations")
+    if skipped and set("cud") & set(skipped.value.replace(" ", "").split(",")):
+        draft.lose(skipped, "they are published; a mapping has `operations` for each table")
+
+
+def _connect(draft: Draft, connector: Connector) -> None:
+    """What Kafka Connect has for converters of values."""
+    for converter in filter(None, [connector.get("converters")]):
+        for name in converter.value.split(","):
+            for entry in connector.beginning(f"{name.strip()}."):
+                draft.by_hand(
+                    entry, "belongs to a converter of values, which Aqueduct does not run"
+                )

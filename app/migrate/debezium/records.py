@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from app.migrate.debezium.connector import Connector
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
-from app.migrate.yaml_text import Path
-from app.settings.connect import ConnectSettings
+from app.migrate.yaml_text import YamlPath
+from app.settings.mapping import ConnectSettings
 from tables.rules.routes.topic_names import TopicRename
 
 Renames = list[tuple[Entry, str, str]]
@@ -36,7 +36,7 @@ _NO_STATEMENTS = (
 )
 
 
-def convert_records(draft: Draft, path: Path, connector: Connector) -> None:
+def convert_records(draft: Draft, path: YamlPath, connector: Connector) -> None:
     """Put the names and the forms of the destination's records."""
     draft.choose(
         ("topics", "existing"), "keep", "topics that exist keep their partitions and retention"
@@ -52,7 +52,9 @@ def convert_records(draft: Draft, path: Path, connector: Connector) -> None:
     _fields(draft, connector)
 
 
-def _names(draft: Draft, path: Path, connector: Connector, prefix: Entry, renames: Renames) -> None:
+def _names(
+    draft: Draft, path: YamlPath, connector: Connector, prefix: Entry, renames: Renames
+) -> None:
     """The name of each table's topic, and whether tables may share it."""
     rule = (*path, "row_topics", 0)
     delimiter = connector.stated("topic.delimiter", ".")
@@ -86,7 +88,9 @@ def _pythons(regex: str) -> str:
     return re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", regex)
 
 
-def _transforms(draft: Draft, path: Path, connector: Connector) -> Iterator[tuple[Entry, str, str]]:
+def _transforms(
+    draft: Draft, path: YamlPath, connector: Connector
+) -> Iterator[tuple[Entry, str, str]]:
     """Convert the transforms; yield the renamings of topics, in their order."""
     listed = connector.get("transforms")
     names = [one.strip() for one in listed.value.split(",") if one.strip()] if listed else []
@@ -144,7 +148,7 @@ def _logical_keys(draft: Draft, connector: Connector, head: str) -> None:
         draft.instead(unique, "keys are those of the tables")
 
 
-def _unwrap(draft: Draft, path: Path, connector: Connector, head: str) -> None:
+def _unwrap(draft: Draft, path: YamlPath, connector: Connector, head: str) -> None:
     """Records that are the row alone."""
     kind = connector.stated(f"{head}type", "")
     draft.take(kind, (*path, "connect", "unwrap"), value=True)
@@ -165,7 +169,7 @@ def _unwrap(draft: Draft, path: Path, connector: Connector, head: str) -> None:
             draft.lose(entry, "records have the columns of the row alone, without this")
 
 
-def _values(draft: Draft, path: Path, connector: Connector) -> None:
+def _values(draft: Draft, path: YamlPath, connector: Connector) -> None:
     """The forms of values; those of Debezium's defaults are reported too."""
     for key, (name, default) in _MODES.items():
         entry = connector.stated(key, default)
@@ -181,7 +185,7 @@ def _values(draft: Draft, path: Path, connector: Connector) -> None:
     draft.take(tombstones, (*path, "tombstones"), tombstones.value.lower() != _FALSE)
 
 
-def _converters(draft: Draft, path: Path, connector: Connector, *, shares: bool) -> None:
+def _converters(draft: Draft, path: YamlPath, connector: Connector, *, shares: bool) -> None:
     """The converters, of which the worker's apply where the connector names none."""
     form = (*path, "format")
     for side in ("key", "value"):
@@ -212,7 +216,7 @@ def _converters(draft: Draft, path: Path, connector: Connector, *, shares: bool)
     draft.settings.put(form, "connect", "chosen; see the report")
 
 
-def _json(draft: Draft, path: Path, connector: Connector, entry: Entry) -> None:
+def _json(draft: Draft, path: YamlPath, connector: Connector, entry: Entry) -> None:
     """Kafka Connect's JSON, whose own default is with schemas."""
     side = entry.key.partition(".")[0]
     draft.take(entry, (*path, "format"), "connect")

@@ -20,8 +20,7 @@ from app.worker.pipeline.formats.registry import keeps_tombstones
 from app.worker.pipeline.gather.parked_event import is_of_rows
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.rules import Rules
-from connectors.kafka.reading.finished_records import finished_records
-from connectors.kafka.record_batches import FinishedBatch, Headers
+from connectors.kafka.record_batches import FinishedBatch, Headers, finished_records
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.rules import DEBEZIUM

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.audit.topics.topics import Schemas, Versions
+from app.audit.topics.topics import Schemas
 from app.operator.journal_access import Journal
 from app.operator.mapping import PresentMapping, mapping_in_force
 from app.operator.trial.side import known_tables
@@ -23,6 +23,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
+from tables.history.present_columns import Versions
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
 from wire.topics import schemas_topic

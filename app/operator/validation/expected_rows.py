@@ -25,7 +25,7 @@ from app.worker.pipeline.portions.selected_rows import SelectedRows
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.stage import ChunkStage, StageSpec
 from connectors.errors import RuleImpossible, UnsupportedEvent, WitnessesDiffer
-from connectors.kafka.reading.finished_records import finished_records
+from connectors.kafka.record_batches import finished_records
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.chunk_reader import ReadChunk

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.audit.sqlite import scratch
-from app.audit.topics.claim_checks import Claims, is_whole
+from app.audit.topics.topics import Claims, is_whole
 from app.operator.validation.errors import NotComparable
 from app.operator.validation.present_images import PresentImages, VersionImages, digest_of, stored
 from app.worker.pipeline.formats.protocol import Image, ReadRecord, RecordForm
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
+from connectors.scratch_file import scratch
 from tables.rules.mapping.rules import DEBEZIUM
 from wire.records import HEADER_FORMAT, origin_in
 

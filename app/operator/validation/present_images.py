@@ -13,11 +13,10 @@ from typing import Any
 
 import orjson
 
-from app.audit.topics.topics import Described, Versions
-from app.audit.warehouse.present_columns import Followed, PresentColumns
 from app.worker.pipeline.formats.protocol import Image, WrittenImage
 from app.worker.pipeline.formats.registry import names_real_table
 from connectors.mysql.ddl.definition import TableName
+from tables.history.present_columns import Described, Followed, PresentColumns, Versions
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.rules.routes.routes import Route
 from wire.table_version import Definition

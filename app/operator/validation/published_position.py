@@ -9,17 +9,15 @@ from __future__ import annotations
 import time
 
 from app.operator.validation.errors import PublishingStalled, SourceMoved
-from connectors.kafka.reading.catching_up import read_some, read_to_ends
-from connectors.kafka.reading.follower import Follower, Partition
+from connectors.kafka.reading.follower import Follower, Partition, read_some, read_to_ends
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.read_views import Seen, seen_at
 from tables.history.codec.fold import BASELINE, RESOLVED
 from tables.journal_format import decoded, is_tombstone, quoted
-from tables.state.cursor import Cursor
-from tables.state.cursor_fold import CURSOR
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.version_fold import VERSION
+from tables.state.cursor import CURSOR, Cursor
+from tables.state.journal.records import VERSION
+from tables.state.journal.state import JournalPartition
 from tables.state.mapping_in_force import MAPPING
 from tables.state.quarantine import QUARANTINE
 

@@ -18,8 +18,7 @@ from contextlib import closing
 from functools import partial
 from itertools import count
 
-from app.audit.topics.claim_checks import Claims
-from app.audit.topics.shares import Shares
+from app.audit.topics.topics import Claims, Shares
 from app.operator.journal_access import Journal
 from app.operator.source_connection import ReachableSource
 from app.operator.validation.definitions import Definitions, definitions_now
@@ -34,10 +33,8 @@ from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode.oversize import claim_store
 from app.worker.pipeline.formats.registry import form_named, incomparable
 from connectors.errors import SnapshotUnsupported, TableUnreadable
-from connectors.kafka.reading.catching_up import Take, read_some, read_to_ends
-from connectors.kafka.reading.follower import Follower, Partition
-from connectors.kafka.reading.newest_records import newest
-from connectors.kafka.reading.partition_reader import StoredRecord, read_first
+from connectors.kafka.reading.follower import Follower, Partition, Take, read_some, read_to_ends
+from connectors.kafka.reading.partition_reader import StoredRecord, newest, read_first
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.select.chunk_reader import MOST_ROWS, ChunkReader

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from app.audit.sqlite import scratch
-from app.audit.topics.topics import Described
-from app.audit.warehouse.present_columns import Followed, PresentColumns
 from app.worker.pipeline.formats.protocol import Image, RecordForm, RestoredImage
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.number.table_versions import masked_since
 from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.scratch_file import scratch
 from tables.history.impact.type_change import Relation, charset_relation, kind_of, relation
+from tables.history.present_columns import Described, Followed, PresentColumns
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from wire.records import HEADER_CHANGE_ID, HEADER_FORMAT, origin_in, shard_head

@@ -22,9 +22,8 @@ from connectors.mysql.select.spool import Spools
 from connectors.mysql.server.facts import SourceAddress
 from tables.history.checkpoint import CheckpointPolicy
 from tables.journal_kind import Kind, T
-from tables.state.journal.partition import JournalPartition
-from tables.state.operator.control import Control
-from tables.state.operator.source_choice import SOURCE
+from tables.state.journal.state import JournalPartition
+from tables.state.operator_requests import SOURCE, Control
 from tables.state.quarantine import Resolution
 from tables.state.snapshots.request import SnapshotRequest
 

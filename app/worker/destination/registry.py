@@ -29,8 +29,7 @@ from connectors.errors import AqueductError
 from connectors.kafka.reading.tail import Tail
 from tables.journal_kind import Addressed, Audience, Kind
 from tables.rules.routes.routes import Routes
-from tables.state.operator.control import CONTROL, Control, DesiredState
-from tables.state.operator.request_outcome import OUTCOME
+from tables.state.operator_requests import CONTROL, OUTCOME, Control, DesiredState
 
 log = logging.getLogger(__name__)
 

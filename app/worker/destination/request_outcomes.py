@@ -18,8 +18,7 @@ from typing import Protocol
 from app.worker.coordination.leadership import Leadership
 from connectors.errors import AqueductError
 from tables.journal_format import Entry
-from tables.state.operator.control import Control
-from tables.state.operator.request_outcome import Applied, note_of
+from tables.state.operator_requests import Applied, Control, outcome_note
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +99,7 @@ class Acknowledge:
         applied = self._applied(name, one, request, known)
         if applied is None or _is_same(applied, known.last):
             return
-        await self.append(name, note_of(applied))
+        await self.append(name, outcome_note(applied))
         known.last = applied
         if applied.is_final:
             known.offset = max(known.offset, request.offset)

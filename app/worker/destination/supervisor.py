@@ -36,11 +36,9 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from tables.journal_kind import Addressed, Kind
-from tables.state.cursor import Claimed
-from tables.state.cursor_fold import CURSOR
+from tables.state.cursor import CURSOR, Claimed
 from tables.state.journal.checkpoint import Checkpoint
-from tables.state.operator.control import Control, DesiredState
-from tables.state.operator.source_choice import SOURCE, SourceRequest
+from tables.state.operator_requests import SOURCE, Control, DesiredState, SourceRequest
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from tables.history.logical_schemas.decisions import UNIT
 from tables.history.logical_schemas.logical_schema import State as Agreement
 from tables.history.logical_schemas.published import PublishedSchema
 from tables.rules.routes.routes import Routes
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 log = logging.getLogger(__name__)
 

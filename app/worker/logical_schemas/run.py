@@ -25,7 +25,7 @@ from app.worker.status import State
 from app.worker.work.takeover import UnitTakeover
 from app.worker.work.unit import Installation
 from connectors.errors import JournalUnreadable
-from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.producer import TransactionalProducer, send_all
 from connectors.kafka.reading.follower import Follower, Partition
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
@@ -267,16 +267,9 @@ class LogicalSchemasRun:
         journal, topic = self.plan.journal, self.plan.topics.logical_schemas().name
         await producer.learn({journal.topic, topic})
         async with self.permit.writing(), producer.transaction() as kafka:
-            sent = []
-            for name, found in updates:
-                key, value = _record(name, found)
-                sent.append(await kafka.send(topic, key=key, value=value, partition=0))
-            for one in decided:
-                key, note = note_of_decided(one)
-                sent.append(
-                    await kafka.send(journal.topic, key=key, value=note, partition=journal.number)
-                )
-            await asyncio.gather(*sent)
+            await send_all(kafka, topic, 0, [_record(*one) for one in updates])
+            notes = [note_of_decided(one) for one in decided]
+            await send_all(kafka, journal.topic, journal.number, notes)
             self.permit.lease.check()
         for name, found in updates:
             self._show(name, found)

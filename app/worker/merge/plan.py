@@ -14,7 +14,7 @@ from typing import Any
 from app import metrics
 from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.status import State
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ import orjson
 from app.worker.merge.plan import MergePlan
 from connectors.errors import JournalOutdated, RecordForeign
 from connectors.kafka.reading.follower import Partition
-from connectors.kafka.reading.newest_records import newest
-from connectors.kafka.reading.partition_reader import StoredRecord, read_first
+from connectors.kafka.reading.partition_reader import StoredRecord, newest, read_first
 from wire.records import HEADER_SEQ, Origin, origin_in
 from wire.topics import journal_topic, merged_topic, shard_topic, shard_topics
 

@@ -32,8 +32,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.decoder import WRITES
 from tables.history.record import SchemaRecord
 from tables.rules.table_version import TableVersion
-from tables.state.cursor import Resume
-from tables.state.cursor_proof import FileHead
+from tables.state.cursor import FileHead, Resume
 
 News = TableVersion | KeyNews
 """What a portion announces to the decoders of later ones."""

@@ -16,7 +16,7 @@ from connectors.mysql.stream.prepared_xa import PreparedPosition
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
 from tables.rules.table_version import TableVersion
-from tables.state.cursor_proof import FileHead
+from tables.state.cursor import FileHead
 
 GtidInterval = tuple[str, int, int]
 """Consecutive GTIDs: their source, and the first and last number."""

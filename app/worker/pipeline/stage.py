@@ -46,7 +46,7 @@ from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from tables.history.record import SchemaRecord
 from tables.rules.table_version import TableVersion
-from tables.state.cursor_proof import FileHead
+from tables.state.cursor import FileHead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

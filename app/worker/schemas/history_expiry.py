@@ -11,7 +11,7 @@ import logging
 
 from connectors.errors import AqueductError
 from tables.state.history_retention import Expired, Retention
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from connectors.mysql.schema_store.session import MetaSession
 from connectors.mysql.schema_store.store import MetaStore
 from tables.history.checkpoint import CheckpointHead
 from tables.history.history import SchemaHistory
-from tables.history.schema_store.rows import snapshot_rows
+from tables.history.schema_store_rows import snapshot_rows
 
 log = logging.getLogger(__name__)
 

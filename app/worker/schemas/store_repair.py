@@ -14,7 +14,7 @@ from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT
 from tables.history.checkpoint import CheckpointHead
 from tables.history.history import SchemaHistory
 from tables.history.record import SchemaRecord
-from tables.history.schema_store.rows import key_of, record_rows, snapshot_key, snapshot_rows
+from tables.history.schema_store_rows import key_of, record_rows, snapshot_key, snapshot_rows
 
 Journal = Callable[[str], SchemaHistory]
 """Reads a destination's whole history from the journal."""

@@ -14,12 +14,11 @@ from app.worker.coordination.write_permit import WritePermit
 from app.worker.coordination.znodes import Identity
 from app.worker.destination.takeover.other_workers import living_workers, refuse_living
 from app.worker.destination.takeover.process_identity import this_process
-from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.producer import TransactionalProducer, send_all
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.state.cursor import next_epoch
-from tables.state.journal.leader import Leader, leader_in, leader_key, note_of
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.records import Leader, leader_in, leader_key, note_of
+from tables.state.journal.state import DestinationState, JournalPartition
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,12 +61,8 @@ class UnitTakeover:
             ),
             ts_ms=time.time_ns() // 1_000_000,
         )
-        key, value = note_of(leader)
         async with permit.writing(), producer.transaction() as kafka:
-            sent = await kafka.send(
-                self.journal.topic, key=key, value=value, partition=self.journal.number
-            )
-            await sent
+            await send_all(kafka, self.journal.topic, self.journal.number, [note_of(leader)])
             permit.lease.check()
         self._has_led = True
 

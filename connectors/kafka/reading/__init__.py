@@ -1,1 +1,1 @@
-"""Reading of committed records: one partition to its end, many topics, the newest records, and a tail."""
+"""Committed records read: with an end, followed in many partitions, or for as long as a process lives."""

@@ -1,4 +1,5 @@
-"""Many partitions followed from given offsets on, among them topics that appear later.
+"""Many partitions followed from given offsets on, among them topics that appear later; also up to
+their present ends.
 
 Invariant: committed records only, those of a partition in order, each once; no group is joined and no offset is
 stored. The caller decides where each partition begins. A transaction that stays open is an error, once the
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -18,7 +20,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from connectors.errors import KafkaLost, RecordsGone
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.reading.open_transactions import refuse_open
-from connectors.kafka.reading.partition_reader import HELD
+from connectors.kafka.reading.partition_reader import HELD, StoredRecord
 
 _FETCH_BYTES = 1024 * 1024
 _MOST_PARTITIONS = 8
@@ -237,3 +239,40 @@ class Follower:
             raise RecordsGone(where) from error
         except KafkaError as error:
             raise await explained(error, self._options) from error
+
+
+# Followed partitions read up to their present ends.
+#
+# Invariant: an end includes transactions that are still open, so what was committed before the
+# call is certainly read. Records come in the order of each partition, and in bounded numbers.
+
+
+Take = Callable[[Partition, StoredRecord], object]
+
+_POLL_SECONDS = 0.2
+_MOST_RECORDS = 2000
+_GLANCE_SECONDS = 1.0
+"""The time without records after which open transactions are looked for."""
+
+
+async def read_to_ends(follower: Follower, partitions: Iterable[Partition], take: Take) -> None:
+    """Pass on all records up to the ends that these followed partitions have now.
+
+    Raises TransactionOpen if a transaction that stays open hides an end, and the errors of the follower.
+    """
+    ends = await follower.ends(list(partitions))
+    glanced = time.monotonic()
+    while unread := [one for one, end in ends.items() if await follower.position(one) < end]:
+        count, now = await read_some(follower, unread, take), time.monotonic()
+        if not count and now - glanced > _GLANCE_SECONDS:
+            await follower.unread()
+            glanced = now
+
+
+async def read_some(follower: Follower, partitions: Iterable[Partition], take: Take) -> int:
+    """Pass on the records that come within a moment; return their count."""
+    batches = await follower.read(_POLL_SECONDS, most=_MOST_RECORDS, only=partitions)
+    for partition, records in batches.items():
+        for one in records:
+            take(partition, StoredRecord.of(one))
+    return sum(map(len, batches.values()))

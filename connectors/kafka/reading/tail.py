@@ -61,7 +61,7 @@ class Tail:
         while True:
             began = time.monotonic()
             try:
-                async with open_consumer(self.options, self.topic, "read_committed") as consumer:
+                async with open_consumer(self.options, "read_committed", self.topic) as consumer:
                     await self._seek(consumer)
                     await self._follow(consumer)
             except OffsetOutOfRangeError as error:
@@ -117,11 +117,8 @@ class Tail:
             batches = await consumer.getmany(timeout_ms=_POLL_MS)
             for tp, records in batches.items():
                 for one in records:
-                    stored = StoredRecord(
-                        one.key or b"", one.value or b"", one.offset, tuple(one.headers)
-                    )
                     self._next[tp] = one.offset + 1
-                    self.take(tp.partition, stored)
+                    self.take(tp.partition, StoredRecord.of(one))
             if not batches and time.monotonic() - checked > _CHECK_SECONDS:
                 await self._check(consumer)
                 checked = time.monotonic()

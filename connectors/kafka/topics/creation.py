@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from connectors.errors import AqueductError, KafkaLost, Retry
-from connectors.kafka.error_codes import answered
+from connectors.kafka.error_mapping import answered
 from connectors.kafka.topics.plan import TopicPlan
 
 MOST_PARTITIONS = 1000

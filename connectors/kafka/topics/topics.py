@@ -40,10 +40,10 @@ from connectors.errors import (
 from connectors.kafka.error_mapping import DENIED, explained
 from connectors.kafka.protocol_requests import in_sync, may_write, metadata, topic_ids
 from connectors.kafka.topics.creation import MOST_NAMES, described, make, more_partitions
-from connectors.kafka.topics.durability import weaknesses
 from connectors.kafka.topics.fitness import TopicFacts as TopicFacts
 from connectors.kafka.topics.fitness import faults as faults
 from connectors.kafka.topics.fitness import slow_compaction as slow_compaction
+from connectors.kafka.topics.fitness import weaknesses
 from connectors.kafka.topics.plan import Compaction as Compaction
 from connectors.kafka.topics.plan import TopicPlan as TopicPlan
 

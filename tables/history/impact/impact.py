@@ -14,13 +14,18 @@ from typing import Any
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
 from connectors.mysql.ddl.resolve.options import is_sequence
-from tables.history.impact.columns import column_findings, known_renames
-from tables.history.impact.finding import Finding, Severity
-from tables.history.impact.keys import key_findings
+from tables.history.impact.findings import (
+    Finding,
+    Severity,
+    column_findings,
+    key_findings,
+    known_renames,
+)
 from tables.history.impact.published import published, rule_findings
 from tables.rules.mapping.rules import DELETES, OMIT, RECORD
 from tables.rules.routes.routes import Route
 from wire.records import ROWS_CHANGED, TABLE_COMES_IN, TABLE_QUARANTINED, TRUNCATE_OMITTED
+from wire.text import printed
 from wire.warehouse import warehouse_path
 
 __all__ = [
@@ -277,3 +282,34 @@ def _moved_away(change: TableMovedAway) -> Finding:
         "If that does not happen, its records end.",
         warehouse="The table stays with the rows that it has.",
     )
+
+
+NOTHING = "harmless: nothing changes for subscribers"
+
+
+def as_text(impacts: Sequence[Impact]) -> str:
+    """A summary, then each consequence in some lines; ends with a line's end."""
+    if not impacts:
+        return f"{NOTHING}\n"
+    ordered = sorted(impacts, key=lambda one: -one.severity.rank)
+    counts = ", ".join(
+        f"{count} {severity.value}"
+        for severity in reversed(Severity)
+        if (count := sum(one.severity is severity for one in impacts))
+    )
+    lines = [f"{severest(impacts).value}: {counts}"]
+    for one in ordered:
+        lines += ["", *_lines(one)]
+    return "\n".join(map(printed, lines)) + "\n"
+
+
+def _lines(one: Impact) -> Iterator[str]:
+    found = one.finding
+    column = ".".join(part for part in (*one.route.table, found.column) if part)
+    change = " -> ".join(part for part in (found.old, found.new) if part)
+    yield f"{found.severity.value}: {found.kind}: {column}{f': {change}' if change else ''}"
+    if found.consumers:
+        yield f"  topic {one.route.topic}: {found.consumers}"
+    if found.warehouse:
+        columns = f" ({', '.join(found.warehouse_columns)})" if found.warehouse_columns else ""
+        yield f"  warehouse {warehouse_path(*one.route.logical)}{columns}: {found.warehouse}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from connectors.mysql.ddl.definition import Column, Index, Table
 from connectors.mysql.schema.hidden_columns import row_times
 from connectors.mysql.schema.row_key import row_key
-from tables.history.impact.finding import Finding, Severity
+from tables.history.impact.findings import Finding, Severity
 from tables.history.impact.type_change import (
     Relation,
     always_holds,

@@ -43,7 +43,7 @@ class TypedColumn(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ValueKind:
     """A column type, taken apart."""
 
     base: str
@@ -58,16 +58,16 @@ class Kind:
         return sql_type(self.base).form or self.base
 
 
-def kind_of(column: TypedColumn) -> Kind:
+def kind_of(column: TypedColumn) -> ValueKind:
     """A column's type."""
     text = column.type.lower().partition(" /*")[0]
     base = text.partition("(")[0]
     if base in ("enum", "set"):
-        return Kind(base=base, labels=tuple(labels_in(column.type)), charset=column.charset)
+        return ValueKind(base=base, labels=tuple(labels_in(column.type)), charset=column.charset)
     found = _NUMBERS.search(text)
     words = text.split()
     base = words[0].partition("(")[0] if words else ""
-    return Kind(
+    return ValueKind(
         base=_SYNONYMS.get(base, base),
         numbers=tuple(int(number) for number in found[1].split(",")) if found else (),
         unsigned="unsigned" in words or "zerofill" in words,
@@ -84,14 +84,14 @@ def wire_type(column_type: str) -> str:
     return text if size is None else f"binary({size})"
 
 
-def relation(old: Kind, new: Kind) -> Relation:
+def relation(old: ValueKind, new: ValueKind) -> Relation:
     """The relation of new values to old ones, without regard to character sets."""
     if old.form != new.form:
         return Relation.OTHER_FORM
     return _RELATIONS.get(old.form, _by_name)(old, new)
 
 
-def exact_length(kind: Kind) -> int | None:
+def exact_length(kind: ValueKind) -> int | None:
     """The maximum number of characters of an integer or a decimal; None for all else."""
     if kind.base == "decimal":
         # With a sign and a point.
@@ -99,7 +99,7 @@ def exact_length(kind: Kind) -> int | None:
     return max(len(str(bound)) for bound in _bounds(kind)) if kind.base in _BITS else None
 
 
-def always_holds(kind: Kind, length: int) -> bool:
+def always_holds(kind: ValueKind, length: int) -> bool:
     """Whether a type holds every text of this many characters."""
     is_free = kind.form == "text" and kind.base not in ("enum", "set", "json")
     return is_free and _sure(kind) >= length
@@ -148,11 +148,11 @@ def _judged(keeps: bool, gains: bool) -> Relation:
     return Relation.SHIFTED if gains else Relation.NARROWER
 
 
-def _numbers(old: Kind, new: Kind) -> Relation:
+def _numbers(old: ValueKind, new: ValueKind) -> Relation:
     return _judged(_takes(new, old), not _takes(old, new))
 
 
-def _takes(wide: Kind, narrow: Kind) -> bool:
+def _takes(wide: ValueKind, narrow: ValueKind) -> bool:
     """Whether one type can represent every number of another."""
     if narrow.base in ("float", "double"):
         if wide.unsigned and not narrow.unsigned:
@@ -166,14 +166,14 @@ def _takes(wide: Kind, narrow: Kind) -> bool:
     return least <= low and high <= most and (wide.base != "year" or narrow.base == "year")
 
 
-def _bounds(kind: Kind) -> tuple[int, int]:
+def _bounds(kind: ValueKind) -> tuple[int, int]:
     if kind.base == "year":
         return 0, 2155
     bits = _BITS[kind.base]
     return (0, 2**bits - 1) if kind.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _decimals(old: Kind, new: Kind) -> Relation:
+def _decimals(old: ValueKind, new: ValueKind) -> Relation:
     scales = old.numbers[1:], new.numbers[1:]
     if scales[0] != scales[1]:
         # The text has as many digits after the point as the type.
@@ -184,22 +184,22 @@ def _decimals(old: Kind, new: Kind) -> Relation:
     return _judged(keeps, gains)
 
 
-def _clocks(old: Kind, new: Kind) -> Relation:
+def _clocks(old: ValueKind, new: ValueKind) -> Relation:
     return Relation.SAME if old.numbers == new.numbers else Relation.OTHER_FORM
 
 
-def _texts(old: Kind, new: Kind) -> Relation:
+def _texts(old: ValueKind, new: ValueKind) -> Relation:
     if old.base == new.base == "set" and _order(old, new) != _order(new, old):
         # A value's labels are in the order of the type's.
         return Relation.OTHER_FORM
     return _judged(_holds(new, old), not _holds(old, new))
 
 
-def _order(one: Kind, other: Kind) -> list[str]:
+def _order(one: ValueKind, other: ValueKind) -> list[str]:
     return [label for label in one.labels if label in other.labels]
 
 
-def _holds(wide: Kind, narrow: Kind) -> bool:
+def _holds(wide: ValueKind, narrow: ValueKind) -> bool:
     """Whether one type of text holds every text of another."""
     if wide.base in ("enum", "set"):
         return narrow.base == wide.base and set(narrow.labels) <= set(wide.labels)
@@ -212,7 +212,7 @@ def _holds(wide: Kind, narrow: Kind) -> bool:
     return _sure(wide) >= _longest(narrow)
 
 
-def _longest(kind: Kind) -> int:
+def _longest(kind: ValueKind) -> int:
     """The maximum number of characters of a text."""
     if kind.base == "enum":
         return max(map(len, kind.labels), default=0)
@@ -221,13 +221,13 @@ def _longest(kind: Kind) -> int:
     return _TEXTS.get(kind.base) or (kind.numbers or (1,))[0]
 
 
-def _sure(kind: Kind) -> int:
+def _sure(kind: ValueKind) -> int:
     """The number of characters, of any kind, that always fit."""
     size = _TEXTS.get(kind.base)
     return (kind.numbers or (1,))[0] if size is None else size // 4
 
 
-def _bytes(old: Kind, new: Kind) -> Relation:
+def _bytes(old: ValueKind, new: ValueKind) -> Relation:
     padded = "binary" in (old.base, new.base)
     if padded and (old.base != new.base or old.numbers != new.numbers):
         # A value includes its padding of zero bytes.
@@ -239,27 +239,27 @@ def _bytes(old: Kind, new: Kind) -> Relation:
     return _judged(_size(new) >= _size(old), _size(new) > _size(old))
 
 
-def _size(kind: Kind) -> int:
+def _size(kind: ValueKind) -> int:
     return _BLOBS.get(kind.base) or ADDRESSES.get(kind.base) or (kind.numbers or (1,))[0]
 
 
-def _bits(old: Kind, new: Kind) -> Relation:
+def _bits(old: ValueKind, new: ValueKind) -> Relation:
     first, second = ((kind.numbers or (1,))[0] for kind in (old, new))
     if (first + 7) // 8 != (second + 7) // 8:
         return Relation.OTHER_FORM
     return _judged(second >= first, second > first)
 
 
-def _geometries(old: Kind, new: Kind) -> Relation:
+def _geometries(old: ValueKind, new: ValueKind) -> Relation:
     one, other = (set(_GEOMETRIES.get(kind.base, kind.base).split()) for kind in (old, new))
     return _judged(other >= one, not one >= other)
 
 
-def _by_size(old: Kind, new: Kind) -> Relation:
+def _by_size(old: ValueKind, new: ValueKind) -> Relation:
     return _judged(new.numbers >= old.numbers, new.numbers > old.numbers)
 
 
-def _by_name(old: Kind, new: Kind) -> Relation:
+def _by_name(old: ValueKind, new: ValueKind) -> Relation:
     return Relation.SAME if old == new else Relation.OTHER_FORM
 
 

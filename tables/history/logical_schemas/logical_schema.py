@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from connectors.mysql.ddl.definition import TableName
-from tables.history.logical_schemas.changes import Change, Kind, changes_of
+from tables.history.impact.type_change import (
+    Relation,
+    ValueKind,
+    charset_relation,
+    kind_of,
+    relation,
+)
 from tables.history.logical_schemas.decisions import Decision, InForce, Verb
-from tables.history.logical_schemas.joined import contains_all, joined_form
-from tables.history.logical_schemas.shard import Form, Shard
+from tables.history.logical_schemas.shard import Form, Shard, ShardName
 from wire.records import WIRE_VERSION
-from wire.table_version import without_chosen_width
+from wire.table_version import Column, without_chosen_width
 
 _NOTHING = InForce()
 _TYPE = re.compile(r"[a-z]+(\(.+\))?( unsigned)?|decimal\(\d+,\d+\)( unsigned)?")
@@ -146,7 +152,7 @@ def logical_schema(
         state=State.EQUAL,
         columns=tuple(_column(counted, column, decisions) for column in columns),
         primary_key=None
-        if any(one.kind is Kind.KEY for one in changes)
+        if any(one.kind is ChangeKind.KEY for one in changes)
         else counted[0].definition.primary_key,
         changes=changes,
         decided=decided,
@@ -247,7 +253,7 @@ def _taken(column: str, forms: Iterable[Form], decisions: InForce) -> str | None
 
 
 def _is_taken(change: Change, shards: Sequence[Shard], decisions: InForce) -> bool:
-    if change.kind is not Kind.MODIFY:
+    if change.kind is not ChangeKind.MODIFY:
         return False
     forms = [one.forms[change.column] for one in shards if change.column in one.forms]
     return _taken(change.column, forms, decisions) is not None
@@ -268,3 +274,211 @@ def _differ(shards: Sequence[Shard]) -> bool:
 
 def _decision_json(one: Decision) -> dict[str, Any]:
     return {"decision": str(one), "by": one.by, "why": one.why, "ts_ms": one.ts_ms}
+
+
+# The changes that some shards of a logical table have and others lack.
+#
+# Invariant: a change is named by its newest author: the form that a shard took last is the one
+# that the others lack. Where no shard changed anything, they lack what the union of all has.
+
+
+T = TypeVar("T")
+
+
+class ChangeKind(Enum):
+    """The kinds of changes."""
+
+    ADD = "add"
+    DROP = "drop"
+    MODIFY = "modify"
+    RENAME = "rename"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change, and the shards that have it or lack it."""
+
+    kind: ChangeKind
+    column: str
+    """In lower case; empty for a change of the key."""
+    to: str
+    """The new form, name or key, as text; empty for a dropped column."""
+    done: tuple[ShardName, ...]
+    lacking: tuple[ShardName, ...]
+    forms: tuple[str, ...]
+    """The different forms or keys among the shards, as text."""
+    is_conflict: bool
+
+    @property
+    def identity(self) -> str:
+        """What differs, whichever shards it is in."""
+        kind = ChangeKind.ADD if self.kind is ChangeKind.DROP else self.kind
+        to = self.to if kind is ChangeKind.RENAME else ""
+        return "\0".join((kind.value, self.column, to, *self.forms))
+
+    def __str__(self) -> str:
+        match self.kind:
+            case ChangeKind.KEY:
+                return f"key ({self.to})"
+            case ChangeKind.RENAME | ChangeKind.MODIFY:
+                return f"{self.kind.value} {self.column} to {self.to}"
+        return f"{self.kind.value} {self.column} {self.to}".rstrip()
+
+
+def changes_of(shards: Sequence[Shard], columns: Iterable[str]) -> list[Change]:
+    """All differences of the shards, by column in the given order; columns are in lower case."""
+    renames = list(_renames(shards))
+    known = {name for one in renames for name in (one.column, one.to)}
+    found = [*renames]
+    for column in columns:
+        if column not in known:
+            found += _of_column(shards, column)
+    return [*found, *_of_key(shards)]
+
+
+def _renames(shards: Sequence[Shard]) -> Iterator[Change]:
+    """Columns that some shards renamed and others still have by the earlier name."""
+    seen = set()
+    for shard in shards:
+        for name, origins in sorted(shard.former.items()):
+            for origin in sorted(origins - shard.forms.keys()):
+                if (origin, name) in seen:
+                    continue
+                seen.add((origin, name))
+                lacking = [one for one in shards if origin in one.forms and name not in one.forms]
+                if lacking:
+                    yield Change(
+                        kind=ChangeKind.RENAME,
+                        column=origin,
+                        to=name,
+                        done=_names(one for one in shards if name in one.forms),
+                        lacking=_names(lacking),
+                        forms=(),
+                        is_conflict=True,
+                    )
+
+
+def _of_column(shards: Sequence[Shard], column: str) -> Iterator[Change]:
+    having = [one for one in shards if column in one.forms]
+    forms = [one.forms[column] for one in having]
+    joined = joined_form(forms)
+    if len(having) < len(shards):
+        is_there = _newest(
+            shards,
+            lambda one: column in one.forms,
+            {one.name: one.moved_ms.get(column) for one in shards},
+        )
+        added = True if is_there is None else is_there
+        yield Change(
+            kind=ChangeKind.ADD if added else ChangeKind.DROP,
+            column=column,
+            to=str(joined or forms[0]) if added else "",
+            done=_names(one for one in shards if (column in one.forms) is added),
+            lacking=_names(one for one in shards if (column in one.forms) is not added),
+            forms=(),
+            is_conflict=False,
+        )
+    if len(set(forms)) > 1:
+        newest = _newest(
+            having,
+            lambda one: one.forms[column],
+            {one.name: one.changed_ms.get(column) for one in having},
+        )
+        to = newest or joined or _most_frequent(forms)
+        yield Change(
+            kind=ChangeKind.MODIFY,
+            column=column,
+            to=str(to),
+            done=_names(one for one in having if one.forms[column] == to),
+            lacking=_names(one for one in having if one.forms[column] != to),
+            forms=_texts(forms),
+            is_conflict=joined is None,
+        )
+
+
+def _of_key(shards: Sequence[Shard]) -> Iterator[Change]:
+    keys = [one.key for one in shards]
+    if len(set(keys)) < 2:
+        return
+    newest = _newest(shards, lambda one: one.key, {one.name: one.key_changed_ms for one in shards})
+    to = _most_frequent(keys) if newest is None else newest
+    yield Change(
+        kind=ChangeKind.KEY,
+        column="",
+        to=", ".join(to),
+        done=_names(one for one in shards if one.key == to),
+        lacking=_names(one for one in shards if one.key != to),
+        forms=_texts(", ".join(key) for key in keys),
+        is_conflict=True,
+    )
+
+
+def _newest(
+    shards: Collection[Shard], value: Callable[[Shard], T], times: Mapping[ShardName, int | None]
+) -> T | None:
+    """The value of the shard that changed it last; None if none did."""
+    moved = [(time, one.name, one) for one in shards if (time := times[one.name]) is not None]
+    return value(max(moved)[2]) if moved else None
+
+
+def _most_frequent(values: Iterable[T]) -> T:
+    """The value that most have; among equals the first by its text."""
+    counts = Counter(values)
+    return min(counts, key=lambda one: (-counts[one], str(one)))
+
+
+def _names(shards: Iterable[Shard]) -> tuple[ShardName, ...]:
+    return tuple(one.name for one in shards)
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(sorted({str(one) for one in values}))
+
+
+# Forms of a column joined: the one of them that contains all others.
+#
+# Invariant: no type is invented. Types of which none contains all others are not joined.
+
+
+_CONTAINED = (Relation.SAME, Relation.WIDER)
+
+
+def joined_form(forms: Iterable[Form]) -> Form | None:
+    """The form that holds all values of these; None if their types or character sets cannot be joined."""
+    found = sorted(set(forms), key=str)
+    widest = joined_type({form.type for form in found})
+    charset = _charset({form.charset for form in found if form.charset is not None})
+    if widest is None or charset is None:
+        return None
+    return Form(widest, any(form.nullable for form in found), charset or None)
+
+
+def joined_type(types: Iterable[str]) -> str | None:
+    """The type among these that holds all values of the others in the same form; None if there is none."""
+    ordered = sorted(set(types))
+    return next((one for one in ordered if contains_all(one, ordered)), None)
+
+
+def contains_all(wide: str, types: Iterable[str]) -> bool:
+    """Whether a type holds all values of these types in the same form."""
+    return all(relation(_kind(one), _kind(wide)) in _CONTAINED for one in types)
+
+
+def _kind(type_text: str) -> ValueKind:
+    return kind_of(Column(name="", type=type_text, nullable=True, charset=None))
+
+
+def _charset(charsets: set[str]) -> str | None:
+    """The character set that contains all of these; empty if there are none, None if no one does."""
+    if not charsets:
+        return ""
+    ordered = sorted(charsets)
+    return next(
+        (
+            one
+            for one in ordered
+            if all(charset_relation(other, one) in _CONTAINED for other in ordered)
+        ),
+        None,
+    )

@@ -13,11 +13,49 @@ from typing import Any
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import Decisions
-from tables.history.logical_schemas.dropped import DroppedTables
 from tables.history.logical_schemas.logical_schema import LogicalSchema, logical_schema
 from tables.history.logical_schemas.shard import RealTable, Shard, ShardName
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
+
+# Real tables that were dropped or renamed away, by the records of the DDL topics.
+#
+# Invariant: the records of a destination are taken in their order, again or not; the last one on
+# a table counts. A table that has a later version than its drop exists again.
+
+
+@dataclass(slots=True)
+class DroppedTables:
+    """The real tables that do not exist now."""
+
+    _dropped_ms: dict[ShardName, int] = field(default_factory=dict)
+
+    def drop(self, name: ShardName, ts_ms: int) -> None:
+        """Note a table that was dropped at a time, in milliseconds since 1970."""
+        self._dropped_ms[name] = ts_ms
+
+    def take(self, destination: str, record: dict[str, Any]) -> set[ShardName]:
+        """Take a record of a destination's DDL topic; return the tables that it drops or creates.
+
+        Raises AttributeError, KeyError, TypeError or ValueError if it is no such record.
+        """
+        changed = set()
+        for table in record.get("tables", ()):
+            name = ShardName(destination, table["database"], table["table"])
+            if table["new"] is None:
+                self._dropped_ms[name] = int(record["source"]["ts_ms"])
+                changed.add(name)
+            elif self._dropped_ms.pop(name, None) is not None:
+                changed.add(name)
+        return changed
+
+    def dropped_ms(self, name: ShardName, version_ms: int) -> int | None:
+        """The time at which a table was dropped; None if it exists.
+
+        ``version_ms``: the time of its newest version.
+        """
+        found = self._dropped_ms.get(name)
+        return found if found is not None and found >= version_ms else None
 
 
 @dataclass(slots=True)

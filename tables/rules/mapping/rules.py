@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tables.rules.mapping.row_filter import row_filter
 
 ACTIONS = {"hmac": True, "truncate": True, "redact": None, "drop": False, "rename": True}
 """Column actions, and whether they take an argument: a key id, a length, a new name; a fixed text
@@ -36,7 +40,7 @@ class ColumnAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class RouteRules:
     """Filters and formats of a logical table; an empty tuple or text leaves the default."""
 
     include: str = ""
@@ -62,3 +66,131 @@ class Rules:
     """What is published of a TRUNCATE; empty: what the destination's settings say."""
     tag_topics: tuple[str, ...] = ()
     """The tags whose records are published again on a topic of their own."""
+
+
+# Rules of one table that exclude each other, whatever its columns are.
+
+
+def contradictions(rules: RouteRules) -> list[str]:
+    """All of them, in a stable order."""
+    return [
+        *unfit_keys(rules, rules.key),
+        *_unfit_places(rules),
+        *_unpublished(rules),
+        *_names(rules),
+        *_unfit_growth(rules),
+        *_unfit_truncates(rules),
+    ]
+
+
+def _unfit_truncates(rules: RouteRules) -> Iterator[str]:
+    if rules.truncates not in ("", OMIT) and rules.operations and "delete" not in rules.operations:
+        yield (
+            f"truncates is {rules.truncates}, but a TRUNCATE is a delete, which operations omits; add delete "
+            "there, or set truncates to omit"
+        )
+    if rules.truncates == OMIT and rules.on_drop == "delete":
+        yield "on_drop is delete, and truncates is omit, which omits that record too; leave out one of the two"
+
+
+def _unfit_growth(rules: RouteRules) -> Iterator[str]:
+    before, after = rules.repartition_from, rules.partitions
+    if before and after <= before:
+        yield (
+            f"repartition_from is {before} and partitions {after or 'is missing'}; a topic can only get more "
+            "partitions"
+        )
+
+
+_NO_KEYS = ("truncate", "redact", "drop")
+"""Actions after which different rows could have one key; an HMAC keeps them apart."""
+
+
+def unfit_keys(rules: RouteRules, key: Iterable[str]) -> Iterator[str]:
+    """The columns of a key whose action would give different rows one key."""
+    actions = {one.column.lower(): one.action for one in rules.column_actions}
+    for name in key:
+        if actions.get(name.lower()) in _NO_KEYS:
+            yield (
+                f"{name} is of the records' key, and after {actions[name.lower()]} different rows could "
+                "have one key; use hmac, or choose other columns by the rule key"
+            )
+
+
+def _unfit_places(rules: RouteRules) -> Iterator[str]:
+    actions = {one.column.lower(): one.action for one in rules.column_actions}
+    for name in rules.partition_by:
+        if actions.get(name.lower()) in _NO_KEYS:
+            yield f"partition_by needs {name}, which {actions[name.lower()]} hides; use hmac"
+
+
+def _unpublished(rules: RouteRules) -> Iterator[str]:
+    published = {one.lower() for one in rules.columns}
+    needed = {
+        "the key or the partition needs it": (*rules.key, *rules.partition_by),
+        "the row filter reads it": row_filter(rules.row_filter)[1] if rules.row_filter else (),
+    }
+    for why, names in needed.items():
+        for name in names:
+            if published and name.lower() not in published:
+                yield f"columns omits {name}, but {why}; add it"
+
+
+def _names(rules: RouteRules) -> Iterator[str]:
+    """Columns that would have one name, or an action for a column that is not published."""
+    renamed = {
+        one.column.lower(): one.argument for one in rules.column_actions if one.action == "rename"
+    }
+    own = [one for one in rules.columns if one.lower() not in renamed]
+    counts = Counter(name.lower() for name in (*renamed.values(), *own))
+    for name in sorted(name for name, count in counts.items() if count > 1):
+        yield f"two columns would have the name {name!r}; rename one of them to another"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Tag:
+    """A tag of a logical table's records."""
+
+    name: str
+    column: str = ""
+    """The column whose change gives a record the tag; empty: each record has it."""
+
+    @property
+    def label(self) -> str:
+        """The name, with the column if it has one."""
+        return f"{self.name} ({self.column})" if self.column else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalDatabase:
+    """A logical database and the real ones it stands for."""
+
+    name: str
+    real: tuple[str, ...] = ()
+    """Names and patterns of real databases; none: the database of the same name."""
+    topic: str = ""
+    """The topic of all its tables; empty: each table has its own."""
+    share_topic: bool = False
+    """Whether another logical name may have the same topic."""
+    format: str = ""
+    """The record format of its tables whose rules name none; empty: the envelope."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalTable:
+    """A logical table and the real ones it stands for."""
+
+    name: str
+    database: str = ""
+    """Its logical database; empty: any."""
+    real: tuple[str, ...] = ()
+    """Names and patterns, each ``table`` or ``database.table``; none: the table of the same name."""
+    topic: str = ""
+    share_topic: bool = False
+    tags: tuple[Tag, ...] = ()
+    rules: RouteRules = field(default_factory=RouteRules)
+
+    @property
+    def label(self) -> str:
+        """The name with the database if it has one."""
+        return f"{self.database}.{self.name}" if self.database else self.name

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 import orjson
 
 from connectors.errors import MappingError
+from tables.rules.mapping.forms import from_json, from_yaml, to_json, to_yaml
 from tables.rules.mapping.mapping import Mapping
-from tables.rules.mapping.yaml_form import from_json, from_yaml, to_json, to_yaml
 
 MAX_STORED_BYTES = 900_000
 """Of one version, compressed: ZooKeeper's ``jute.maxbuffer`` limits a request to 1 MiB."""

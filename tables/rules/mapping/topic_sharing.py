@@ -1,4 +1,5 @@
-"""The topics of a mapping, and which real tables may share one.
+"""The topics of a mapping: which real tables may share one, the record format of each, and collisions
+of entries.
 
 Invariant: whether keys name the real table follows from the mapping alone, never from the tables that exist,
 so a key keeps its form when a shard is added that a rule already covers.
@@ -6,12 +7,14 @@ so a key keeps its form when a shard is added that a rule already covers.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
-from tables.rules.mapping.logical import LogicalDatabase, LogicalTable
 from tables.rules.mapping.real_name import RealName
-from tables.rules.mapping.rules import DEBEZIUM
-from tables.rules.mapping.topic_formats import stated_formats
+from tables.rules.mapping.rules import DEBEZIUM, LogicalDatabase, LogicalTable
 
 
 class TopicSharing:
@@ -131,3 +134,190 @@ def _has_several(database: LogicalDatabase | None, rule: LogicalTable | None) ->
         return True  # of any database
     databases = [RealName.of_database(one) for one in (database.real if database else ())]
     return len(databases) > 1 or not all(one.literal for one in databases)
+
+
+# The record formats that the rules of a mapping give to topics, each with the rule that states
+# it.
+#
+# Invariant: a table rule without a logical database has the format of each logical database that
+# it may apply to, so a topic whose rules give it one format here has one in every listed
+# database.
+
+
+TopicOf = Callable[[str, LogicalTable | None], str]
+"""Returns the topic of a logical database and table."""
+
+
+def stated_formats(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...], topic_of: TopicOf
+) -> dict[str, dict[str, str]]:
+    """Return the formats of each topic that a rule names, with the first rule that states each."""
+    stated: dict[str, dict[str, str]] = defaultdict(dict)
+    for one in databases:
+        if one.topic:
+            stated[one.topic].setdefault(one.format or DEBEZIUM, f"database {one.name}")
+    for rule in tables:
+        topic = topic_of(rule.database, rule)
+        if topic:
+            for name, label in _formats_of(rule, databases):
+                stated[topic].setdefault(name, label)
+    return stated
+
+
+def _formats_of(
+    rule: LogicalTable, databases: tuple[LogicalDatabase, ...]
+) -> Iterator[tuple[str, str]]:
+    """Yield the formats of a rule's tables, each with its label."""
+    label = f"table {rule.label}"
+    if rule.rules.format:
+        yield rule.rules.format, label
+    elif rule.database:
+        own = next((one for one in databases if one.name.lower() == rule.database.lower()), None)
+        yield (own.format if own else "") or DEBEZIUM, label
+    else:
+        found = [one for one in databases if _may_apply(rule, one)]
+        for one in found:
+            yield one.format or DEBEZIUM, f"{label} in database {one.name}"
+        if not found:
+            yield DEBEZIUM, label
+
+
+def _may_apply(rule: LogicalTable, database: LogicalDatabase) -> bool:
+    """Whether a rule for any logical database may have tables of this one."""
+    names = [found for text in rule.real or (rule.name,) if (found := _table_name(text))]
+    if not all(one.database for one in names):
+        return True
+    own = [RealName.of_database(text) for text in database.real or (database.name,)]
+    return any(_meet(RealName.of_database(name.database), one) for name in names for one in own)
+
+
+def _table_name(text: str) -> RealName | None:
+    """A real name; None for an invalid one, which is a fault of its own."""
+    try:
+        return RealName.of_table(text)
+    except ValueError:
+        return None
+
+
+def _meet(one: RealName, other: RealName) -> bool:
+    """Whether two names of databases may be one; of two patterns, that is not known."""
+    if not one.literal and not other.literal:
+        return True
+    pattern, name = (other, one) if one.literal else (one, other)
+    return bool(re.fullmatch(pattern.expression, name.name, re.IGNORECASE | re.DOTALL))
+
+
+# Collisions of a mapping that its entries alone show.
+#
+# Two patterns that match one table cannot be found in general without that table's name:
+# `Mapping.of` refuses such a table when it is asked for.
+
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def collisions(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> list[str]:
+    """All faults, in a stable order, each with the rules that it is about."""
+    scoped = [
+        (f"table {one.label}", one.database.lower(), one.real or (one.name,)) for one in tables
+    ]
+    plain = [(f"database {one.name}", "", one.real or (one.name,)) for one in databases]
+    return [
+        *_shared_names(plain),
+        *_shared_names(scoped),
+        *_topics(databases, tables),
+        *_partitions(databases, tables),
+        *_unknown_tags(tables),
+        *_formats(databases, tables),
+    ]
+
+
+def _unknown_tags(tables: tuple[LogicalTable, ...]) -> Iterator[str]:
+    """Tags that are to have a topic of their own, and that no record can have."""
+    for one in tables:
+        own = {tag.name for tag in one.tags}
+        for name in sorted(set(one.rules.tag_topics) - own):
+            yield (
+                f"table {one.label}: tag_topics lists {name!r}, which is none of its tags "
+                f"({', '.join(sorted(own)) or 'it has none'})"
+            )
+
+
+def _shared_names(rules: list[tuple[str, str, tuple[str, ...]]]) -> Iterator[str]:
+    """Names and patterns that two rules list with the same text."""
+    owners: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for label, scope, real in rules:
+        for text in sorted({one.lower() for one in real}):
+            owners["" if _names_database(text) else scope, text].append(label)
+    for (scope, text), found in sorted(owners.items()):
+        if scope:
+            # A rule for any logical database matches in this one too.
+            found = [*found, *owners.get(("", text), ())]
+        if len(found) > 1:
+            yield f"{text!r} belongs to {' and to '.join(sorted(found))}; remove it from one"
+
+
+def _names_database(text: str) -> bool:
+    """Whether a real name has a database, so that its rule's own does not narrow it."""
+    try:
+        return bool(RealName.of_table(text).database)
+    except ValueError:
+        return False
+
+
+def _topics(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> Iterator[str]:
+    """Topics that Kafka refuses, and those of two logical names."""
+    owners: dict[str, list[tuple[str, str, bool]]] = defaultdict(list)
+    labelled: list[tuple[str, LogicalDatabase | LogicalTable]]
+    labelled = [(f"database {one.name}", one) for one in databases]
+    labelled += [(f"table {one.label}", one) for one in tables]
+    for label, one in labelled:
+        if not one.topic:
+            continue
+        if not _TOPIC.fullmatch(one.topic) or one.topic in (".", ".."):
+            yield f"{one.topic!r} of {label} is no topic name; use letters, digits, '.', '_', '-'"
+        if one.topic.startswith("__"):
+            yield f"{one.topic!r} of {label} is reserved by Kafka; do not begin with '__'"
+        owners[one.topic.replace(".", "_")].append((label, one.topic, one.share_topic))
+    for _, found in sorted(owners.items()):
+        yield from _shared_topic(sorted(found))
+
+
+def _shared_topic(found: list[tuple[str, str, bool]]) -> Iterator[str]:
+    labels = " and ".join(f"{topic!r} of {label}" for label, topic, _ in found)
+    if len({topic for _, topic, _ in found}) > 1:
+        yield f"{labels} are equal to Kafka, where '.' and '_' collide; rename one"
+    elif len(found) > 1 and not all(share for _, _, share in found):
+        yield f"{labels} are one topic; rename one, or set share_topic for all of them"
+
+
+def _partitions(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> Iterator[str]:
+    """Topics of which two rules state different numbers of partitions, now or before."""
+    sharing = TopicSharing(databases, tables)
+    for name in ("partitions", "repartition_from"):
+        stated: dict[str, dict[int, str]] = defaultdict(dict)
+        for one in tables:
+            topic, count = sharing.topic(one.database, one), getattr(one.rules, name)
+            if topic and count:
+                stated[topic].setdefault(count, one.label)
+        for topic, found in sorted(stated.items()):
+            if len(found) > 1:
+                shown = " and ".join(f"{count} by table {label}" for count, label in found.items())
+                yield f"topic {topic!r} has {name} {shown}; state one number"
+
+
+def _formats(
+    databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
+) -> Iterator[str]:
+    """Topics whose tables have different record formats by their rules."""
+    stated = stated_formats(databases, tables, TopicSharing(databases, tables).topic)
+    for topic, found in sorted(stated.items()):
+        if len(found) > 1:
+            shown = " and ".join(f"{name} by {label}" for name, label in found.items())
+            yield f"topic {topic!r} has the formats {shown}; give them one format"

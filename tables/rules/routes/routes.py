@@ -14,8 +14,8 @@ from typing import Any
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
-from tables.rules.mapping.mapping import MappedTable, Mapping
-from tables.rules.mapping.packed import PackedMapping
+from tables.rules.mapping.forms import written_action
+from tables.rules.mapping.mapping import MappedTable, Mapping, PackedMapping
 from tables.rules.mapping.rules import (
     DDL_TYPES,
     DEBEZIUM,
@@ -23,9 +23,8 @@ from tables.rules.mapping.rules import (
     OMIT,
     OPERATIONS,
     RECORD,
-    Rules,
+    RouteRules,
 )
-from tables.rules.mapping.rules_entry import written_action
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import MaskingRule, column_rules, masks
 from tables.rules.routes.topic_names import TopicRule, stated_topic
@@ -247,7 +246,7 @@ class Routes:
                 is_alone=rule is not None and not rule.shared,
                 truncates=self.truncates,
             )
-        rules: Rules = mapped.rules
+        rules: RouteRules = mapped.rules
         rule = None
         if mapped.topic:
             topic = f"{self.prefix}.{mapped.topic}"
@@ -277,7 +276,7 @@ class Routes:
             return rule.partitions
         return self.existing.get(topic, self.partitions)
 
-    def _truncates(self, rules: Rules) -> str:
+    def _truncates(self, rules: RouteRules) -> str:
         """What is published of a TRUNCATE, which is a delete of all rows."""
         if "delete" not in (rules.operations or OPERATIONS):
             return OMIT
@@ -295,7 +294,7 @@ class Routes:
             )
         return own
 
-    def _column_rules(self, table: TableName, rules: Rules) -> Names[str, MaskingRule]:
+    def _column_rules(self, table: TableName, rules: RouteRules) -> Names[str, MaskingRule]:
         """The rules of a table's columns; raise MappingError if a key is missing."""
         try:
             return column_rules(rules.column_actions, self.keys)

@@ -50,7 +50,6 @@ class MemoryCheckpoint:
 
     @property
     def rows(self) -> MutableMapping[str, Row]:
-        """See Checkpoint."""
         return self._rows
 
     def fold(self, record: StoredRecord) -> None:

@@ -12,20 +12,13 @@ from typing import Any
 from tables.history.codec.fold import BASELINE, CHECKPOINT, HISTORY, RESOLVED
 from tables.history.logical_schemas.decisions import DECIDED, DECISION
 from tables.journal_kind import Kind
-from tables.state.cursor_fold import CURSOR
+from tables.state.cursor import CURSOR
 from tables.state.fingerprints import FINGERPRINTS
-from tables.state.journal.installation import INSTALLATION
-from tables.state.journal.leader import LEADER
-from tables.state.journal.version_fold import VERSION
+from tables.state.journal.records import INSTALLATION, LEADER, VERSION
 from tables.state.known_topics import TOPIC
 from tables.state.mapping_in_force import MAPPING, MAPPING_COPY, MAPPING_REFUSED
 from tables.state.merge_cursor import MERGE
-from tables.state.operator.control import CONTROL
-from tables.state.operator.history_recovery import RECOVERY
-from tables.state.operator.interventions import INTERVENTION
-from tables.state.operator.request_outcome import OUTCOME
-from tables.state.operator.skips import SKIP
-from tables.state.operator.source_choice import SOURCE
+from tables.state.operator_requests import CONTROL, INTERVENTION, OUTCOME, RECOVERY, SKIP, SOURCE
 from tables.state.quarantine import QUARANTINE, RESOLUTION
 from tables.state.snapshots.request import SNAPSHOT_REQUEST
 from tables.state.snapshots.table_snapshot import SNAPSHOT

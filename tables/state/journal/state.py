@@ -7,32 +7,40 @@ part that each kind of record folds into is registered in ``tables/state/journal
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.topics.topics import TopicPlan
 from tables.history.codec.fold import HISTORY_PART, HistoryFold
 from tables.history.history import SchemaHistory
 from tables.journal_format import decoded, encoded, quoted, unquoted
 from tables.journal_kind import Parts
 from tables.rules.table_version import TableVersion
-from tables.state.cursor import Cursor
-from tables.state.cursor_fold import CURSOR_PART, cursor_key
+from tables.state.cursor import CURSOR_PART, Cursor, cursor_key
 from tables.state.fingerprints import FINGERPRINTS_PART, Fingerprints
 from tables.state.journal.kinds import KINDS, Kinds
-from tables.state.journal.leader import LEADER_PART, Leader
-from tables.state.journal.version_fold import VERSION_PART, version_key
+from tables.state.journal.records import LEADER_PART, VERSION_PART, Leader, version_key
 from tables.state.known_topics import TOPIC_PART, KnownTopics
 from tables.state.mapping_in_force import MAPPING_PART, MappingsInForce
-from tables.state.operator.control import CONTROL_PART, Control
-from tables.state.operator.history_recovery import RECOVERY_PART, HistoryRecovery
-from tables.state.operator.interventions import INTERVENTION_PART, Interventions
-from tables.state.operator.skips import SKIP_PART, Skips
-from tables.state.operator.source_choice import SOURCE_PART, SourceChoice
+from tables.state.operator_requests import (
+    CONTROL_PART,
+    INTERVENTION_PART,
+    RECOVERY_PART,
+    SKIP_PART,
+    SOURCE_PART,
+    Control,
+    HistoryRecovery,
+    Interventions,
+    Skips,
+    SourceChoice,
+)
 from tables.state.quarantine import QUARANTINE_PART, Quarantine
 from tables.state.snapshots.request import SNAPSHOT_REQUEST_PART, SnapshotRequests
 from tables.state.snapshots.table_snapshot import SNAPSHOT_PART, Snapshots
+from wire.topics import journal_topic
 
 __all__ = [
     "DestinationState",
@@ -289,3 +297,47 @@ def fold(
     for record in records:
         state.apply(record)
     return state
+
+
+# The journal's partition of one destination: the position of its records, and how to read them.
+#
+# Invariant: committed records only, in their order.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalPartition:
+    """A partition that holds the records of a destination, and those of others."""
+
+    destination: str
+    topic: str
+    number: int
+    options: Mapping[str, Any]
+    """The options for connecting to Kafka."""
+
+    @classmethod
+    def of(cls, destination: str, topic: TopicPlan, options: Mapping[str, Any]) -> JournalPartition:
+        """The partition of a destination, in the journal of its installation."""
+        number = partition_of(destination, topic.partitions)
+        return cls(destination=destination, topic=topic.name, number=number, options=options)
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of all topics of the installation."""
+        return self.topic.removesuffix(journal_topic(""))
+
+    async def read(
+        self, take: Callable[[StoredRecord], object], *, start: int = 0, waits_for_open: bool = True
+    ) -> int:
+        """Pass on each record from an offset to the present end; return their count. See ``read_each``."""
+        return await read_each(
+            self.options,
+            self.topic,
+            self.number,
+            start=start,
+            take=take,
+            waits_for_open=waits_for_open,
+        )
+
+    async def fold_into(self, state: DestinationState, start: int) -> None:
+        """Fold the records from an offset on into a state."""
+        await self.read(state.apply, start=start)

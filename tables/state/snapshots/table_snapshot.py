@@ -15,8 +15,7 @@ from typing import Any
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
 from tables.journal_format import encoded, read_as
-from tables.journal_kind import Kind, StatePart
-from tables.state.folded_offsets import FoldedOffsets
+from tables.journal_kind import FoldedOffsets, Kind, StatePart
 
 Name = tuple[str, str]
 """Database and table."""

@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from connectors.kafka.reading.partition_reader import read_to_end
 from tables.state.cursor import Cursor
-from tables.state.journal.installation import INSTALLATION_PARTITION
+from tables.state.journal.records import INSTALLATION_PARTITION
 from tests.crash.scenario import fault
 from tests.crash.scene import DESTINATION, JOURNAL_PARTITION, Scene
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.audit.audit import Scope, audit
-from app.audit.topics.topics import KafkaTopics, RecordedTopics
+from app.audit.topics.topics import KafkaTopics
 from app.audit.truth.mysql_replication import ReplicationBinlog
 from app.audit.truth.mysqlbinlog import BinlogFiles
 from app.audit.truth.printed_events import Event, FileBegins
@@ -21,6 +21,7 @@ from app.operator.audit import run_beside_kafka
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes
+from tests.harness.recorded_topics import RecordedTopics
 from tests.harness.worker import Worker, running, settings
 from tests.integration.auditing.story import COMPRESSED, FIRST, SECOND, TABLES, play
 from tests.integration.worker.source import address_of, end_of

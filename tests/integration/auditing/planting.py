@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
-from app.audit.topics.topics import Partition, RecordedTopics
+from app.audit.topics.topics import Partition
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tests.harness.recorded_topics import RecordedTopics
 
 Wanted = Callable[[dict[str, Any]], bool]
 

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 
-from app.audit.topics.topics import RecordedTopics
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
+from tests.harness.recorded_topics import RecordedTopics
 from tests.harness.worker import running
 from tests.integration.auditing.conftest import Case
 from tests.integration.auditing.story import play

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from app.audit.change_store import Change
-from app.audit.character_sets import decoder_of
+from app.audit.table_shape import decoder_of
 from app.audit.topics.record_comparison import Comparer
-from app.audit.topics.topics import Described
 from app.audit.truth import printed_events as printed
 from app.audit.truth.mysql_replication import ReplicationBinlog
 from app.audit.truth.mysqlbinlog import BinlogFiles
@@ -26,6 +25,7 @@ from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.history.present_columns import Described
 from tables.rules.routes.routes import Routes
 from tests.harness.sql import run
 from tests.hostile import NAMES, quoted

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from app.audit.topics.topics import RecordedTopics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
+from tests.harness.recorded_topics import RecordedTopics
 from tests.harness.wait import until
 from tests.harness.worker import Worker, running, settings
 from tests.integration.auditing.conftest import caught_up, recorded

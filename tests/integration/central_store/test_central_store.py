@@ -16,11 +16,11 @@ from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.schema_store.tables import HISTORY
 from devstack.mysql import Mysql
 from tables.history.history import SchemaHistory
-from tables.history.schema_store.rows import history_of
+from tables.history.schema_store_rows import history_of
 from tests.harness.sql import ask
 from tests.harness.wait import until
 from tests.integration.central_store.conftest import store
-from tests.unit.tables.history.schema_store.test_rows import same
+from tests.unit.tables.history.test_schema_store_rows import same
 from tests.unit.tables.made import ORDERS, applied, at, begun, between, names_of, offset, table
 
 

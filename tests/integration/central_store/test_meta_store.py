@@ -15,7 +15,7 @@ from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation
 from devstack.mysql import Mysql
 from tables.history.history import SchemaHistory
-from tables.history.schema_store.rows import (
+from tables.history.schema_store_rows import (
     history_of,
     key_of,
     record_rows,
@@ -24,7 +24,7 @@ from tables.history.schema_store.rows import (
 )
 from tests.harness.sql import ask
 from tests.integration.central_store.conftest import store
-from tests.unit.tables.history.schema_store.test_rows import mixed, same
+from tests.unit.tables.history.test_schema_store_rows import mixed, same
 from tests.unit.tables.made import applied, begun, between
 
 CANAL_COLUMNS = {

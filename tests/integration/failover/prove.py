@@ -19,8 +19,7 @@ from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql
-from tables.state.cursor import Cursor
-from tables.state.cursor_proof import CursorProof
+from tables.state.cursor import Cursor, CursorProof
 from tests.integration.worker.source import address_of, facts_of
 from tests.integration.worker.streams import at, opened
 from tests.unit.app.worker.pipeline.runs import RULES

@@ -22,8 +22,7 @@ from connectors.mysql.server.facts import connection_to, read_facts
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.state.cursor import Cursor
-from tables.state.cursor_proof import CursorProof
+from tables.state.cursor import Cursor, CursorProof
 from tests.crash.links import proxy
 from tests.harness.sql import ask
 from tests.harness.wait import until

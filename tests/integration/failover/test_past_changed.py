@@ -12,14 +12,14 @@ import pytest
 
 from app.audit.audit import Scope, audit
 from app.audit.errors import TruthUnreadable
-from app.audit.topics.topics import RecordedTopics
 from app.audit.truth.mysql_replication import ReplicationBinlog
 from app.audit.truth.mysqlbinlog import ServerBinlog
-from app.audit.verdict import Kind
+from app.audit.verdict import FaultKind
 from connectors.mysql.gtid import GtidSet
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes
+from tests.harness.recorded_topics import RecordedTopics
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask
 from tests.harness.wait import until
@@ -149,7 +149,7 @@ def _audited(stack: Stack, server: Mysql, prefix: str, known: GtidSet) -> None:
     executed = GtidSet.parse(ask(server, "SELECT @@GLOBAL.gtid_executed")[0][0])
     emptied = replace(scope, published=_without(scope, lambda note: "last" not in note))
     verdict = audit(replace(emptied, begin=executed))
-    assert (verdict.changes, verdict.counts[Kind.LOST]) == (0, 0)
+    assert (verdict.changes, verdict.counts[FaultKind.LOST]) == (0, 0)
     lacking = replace(scope, published=_without(scope, lambda note: note in ("down 7", "up 49")))
     verdict = audit(replace(lacking, begin=known))
     assert (verdict.changes, verdict.faults) == (101, {"lost": 2, "seq_gaps": 2})

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.errors import for_code
 
 from connectors.errors import Retry
-from connectors.kafka.error_codes import ANSWERS
+from connectors.kafka.error_mapping import ANSWERS
 from devstack import Stack
 
 _PROGRAM = "org.apache.kafka.common.protocol.Errors"

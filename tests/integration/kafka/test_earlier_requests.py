@@ -8,14 +8,13 @@ import uuid
 
 from app.worker.destination.takeover.earlier_requests import earlier_requests, reads_journal
 from app.worker.process.journal_tail import journal_tail
-from connectors.kafka.append import append
-from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.producer import TransactionalProducer, append
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import TopicPlan, Topics
 from devstack import Stack
 from tables.journal_kind import Addressed
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.operator.control import Control, DesiredState, note_of
+from tables.state.operator_requests import Control, DesiredState, control_note
 from tests.harness.wait import TIMEOUT
 
 
@@ -30,7 +29,7 @@ async def test_a_request_that_no_row_has_is_found_and_one_after_an_open_transact
     notices: asyncio.Queue[Addressed] = asyncio.Queue()
 
     async def ask(name: str, desired: DesiredState) -> StoredRecord:
-        key, value = note_of(Control(destination=name, desired=desired))
+        key, value = control_note(Control(destination=name, desired=desired))
         assert value is not None
         return StoredRecord(key, value, await append(options, topic, 0, key=key, value=value))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.errors import KafkaLost
-from connectors.kafka.liveness import Liveness
+from connectors.kafka.client import Liveness
 from devstack import Stack
 from devstack.ports import HOST, free_port
 

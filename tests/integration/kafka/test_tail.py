@@ -13,8 +13,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost
-from connectors.kafka.append import append
-from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.producer import TransactionalProducer, append
 from connectors.kafka.reading import partition_reader, tail
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail

@@ -12,7 +12,7 @@ import pytest
 
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.history.schema_store.rows import history_of
+from tables.history.schema_store_rows import history_of
 from tests.harness.servers import own_mysql
 from tests.harness.sql import ask, run
 from tests.harness.worker import Worker, running, settings

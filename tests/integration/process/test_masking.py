@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
-from connectors.kafka.reading.topic_reader import topics
+from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end, topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

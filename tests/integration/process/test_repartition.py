@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.__main__ import main
-from connectors.kafka.partitioner import partition_of
 from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.record_batches import partition_of
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.pair import Pair, pair_settings

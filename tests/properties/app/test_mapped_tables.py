@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.worker.pipeline.publish.publisher import _after
-from connectors.kafka.partitioner import partition_of
-from tables.rules.mapping.yaml_form import from_yaml
+from connectors.kafka.record_batches import partition_of
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.actions import Action, RowsOf, Truncate, cuts, histories
 from tests.unit.app.worker.pipeline.history import Source

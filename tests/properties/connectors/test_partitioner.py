@@ -4,7 +4,7 @@ from aiokafka.partitioner import murmur2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.kafka.partitioner import partition_of, partitions_of
+from connectors.kafka.record_batches import partition_of, partitions_of
 
 
 @settings(max_examples=300, print_blob=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.mysql.ddl.definition import Column, Index, Table
-from tables.history.diff import differences
+from tables.history.differences import differences
 from tests.properties.examples import examples
 
 columns = st.builds(

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.errors import MappingError
-from tables.rules.mapping.documents import from_documents
+from tables.rules.mapping.forms import from_documents, from_yaml, to_yaml
 from tables.rules.mapping.mapping import Mapping
-from tables.rules.mapping.yaml_form import from_yaml, to_yaml
 
 REAL = st.sampled_from([f"r{number}" for number in range(8)])
 OWNERS = st.dictionaries(REAL, st.sampled_from(["x", "y", "z"]))

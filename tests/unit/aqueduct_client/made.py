@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqueduct_client.dedup import Window
 from aqueduct_client.memory import MemoryKafka
 from aqueduct_client.notes import Notes
 from aqueduct_client.records import Partition, RawRecord, Record
 from aqueduct_client.schemas import Schemas
-from aqueduct_client.selection import Selection
-from aqueduct_client.start import Earliest, Start
+from aqueduct_client.selection import Selection, Window
+from aqueduct_client.start_positions import Earliest, Start
 from aqueduct_client.subscriber import Subscriber
 
 TABLE = "trade.orders"

@@ -11,9 +11,9 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from aqueduct_client import kafka
-from aqueduct_client.backoff import Outage
 from aqueduct_client.errors import BrokersLost
 from aqueduct_client.kafka import quiet
+from aqueduct_client.subscriber import Outage
 
 COORDINATOR = "aiokafka.consumer.group_coordinator"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from aqueduct_client import start
+from aqueduct_client import start_positions
 from aqueduct_client.errors import TopicReplaced, UnknownTable
 from aqueduct_client.notes import TopicNote
 from aqueduct_client.records import Partition
 from aqueduct_client.selection import Selection
-from aqueduct_client.start import AfterSeq, Latest
+from aqueduct_client.start_positions import AfterSeq, Latest
 from aqueduct_client.subscriber import Subscriber
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
 
@@ -54,7 +54,7 @@ async def test_a_partition_that_is_added_while_the_start_is_searched_is_read_fro
 ) -> None:
     shop = Shop()
     shop.publish(5)
-    found = start.start_offsets
+    found = start_positions.start_offsets
 
     async def grown(*arguments: Any) -> dict[Partition, int]:
         shop.kafka.create(TOPIC, 3)

@@ -6,9 +6,8 @@ from hashlib import sha256
 import pytest
 
 from aqueduct_client import records
-from aqueduct_client.dedup import Window
 from aqueduct_client.errors import ForeignFormat, ImagesElsewhere, MalformedRecord, WireTooNew
-from aqueduct_client.selection import Selection
+from aqueduct_client.selection import Selection, Window
 from tests.unit.aqueduct_client.made import SERVER, TOPIC, headers, record, value
 from wire.records import Op
 

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from aqueduct_client.backoff import Outage
 from aqueduct_client.errors import (
     BatchesInFlight,
     BrokersDenied,
@@ -25,6 +24,7 @@ from aqueduct_client.memory import MemoryConsumer, MemoryLog
 from aqueduct_client.protocol import Assigned, Consumer, TopicFacts
 from aqueduct_client.records import Partition, RawRecord
 from aqueduct_client.selection import Selection
+from aqueduct_client.subscriber import Outage
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from demo.platform.documents import Documents
 from demo.platform.shards import FIRST, SECOND, SHARDS
-from tables.rules.mapping.documents import from_documents
+from tables.rules.mapping.forms import from_documents, from_yaml
 from tables.rules.mapping.mapping import Mapping
-from tables.rules.mapping.yaml_form import from_yaml
 
 PAID = {"id": 1, "status": "paid", "total": Decimal(5)}
 

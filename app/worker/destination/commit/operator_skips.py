@@ -22,7 +22,7 @@ from connectors.mysql.lookup.skipped_transactions import (
 )
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
-from tables.state.operator.skips import Skip, Skips, note_of
+from tables.state.operator_requests import Skip, Skips, skip_note
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,9 @@ class OperatorSkips:
         """The records that mark the skips as done whose transactions end before the piece does."""
         self._noted = self._passed(piece)
         return [
-            note_of(replace(self._pending[one.id], done=str(one.start), events=one.events.total()))
+            skip_note(
+                replace(self._pending[one.id], done=str(one.start), events=one.events.total())
+            )
             for one in self._noted
         ]
 

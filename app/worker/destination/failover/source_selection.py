@@ -30,7 +30,7 @@ from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 from tables.state.fingerprints import Fingerprints
 from tables.state.journal.state import DestinationState
-from tables.state.operator.source_choice import Current, SourceChoice, note_of
+from tables.state.operator_requests import Current, SourceChoice, source_note
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Sources:
                 if selected.moved
                 else [],
             )
-            selected.notes.append(note_of(current_record))
+            selected.notes.append(source_note(current_record))
         if source is not current or was_moved:
             metrics.SWITCHES.labels(self._name).inc()
             log.warning("%s: resumes at %s: %s", self._name, source.address, why)

@@ -44,8 +44,7 @@ from connectors.mysql.server.facts import SourceAddress
 from tables.history.record import Dropped, Known, Unresolved
 from tables.journal_format import Entry
 from tables.rules.masking.keys import NO_KEYS, MaskingKeys
-from tables.state.operator.control import Control, DesiredState
-from tables.state.operator.control import note_of as control_note
+from tables.state.operator_requests import Control, DesiredState, control_note
 from tables.state.snapshots.request import SnapshotRequest, after_request, latest, pending
 from tables.state.snapshots.resume_key import ResumeKeys
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of

@@ -15,8 +15,7 @@ from app.worker.destination.takeover.recovery import folded, of_partition
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from tables.history.history import SchemaHistory
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 
 _READS = 5
 _PAUSE_SECONDS = 0.2

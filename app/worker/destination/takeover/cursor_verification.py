@@ -29,7 +29,7 @@ from connectors.mysql.lookup.mariadb_start import position_at
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from tables.state.cursor_proof import CursorProof, FileHead
+from tables.state.cursor import CursorProof, FileHead
 
 log = logging.getLogger(__name__)
 

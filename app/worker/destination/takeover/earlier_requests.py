@@ -14,7 +14,7 @@ from typing import Any
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from tables.state.journal.checkpoint import Checkpoint, records_of_kind
 from tables.state.journal.state import partition_of
-from tables.state.operator.control import CONTROL, Control, DesiredState, control_in
+from tables.state.operator_requests import CONTROL, Control, DesiredState, control_in
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from connectors.mysql.lookup.start import Latest, Start
 from tables.journal_format import Entry as Note
 from tables.journal_format import tombstone
 from tables.state.journal.state import DestinationState
-from tables.state.operator.history_recovery import HistoryRecovery, note_of
+from tables.state.operator_requests import HistoryRecovery, recovery_note
 from wire.text import printed
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class HistoryReading:
         last = state.recovery
         if not self.recovers:
             has_ended = last is not None and last.is_requested
-            return [note_of(replace(last, is_requested=False))] if last and has_ended else []
+            return [recovery_note(replace(last, is_requested=False))] if last and has_ended else []
         if self.why is None and state.cursor is not None:
             return []
         recovery = HistoryRecovery(
@@ -124,7 +124,7 @@ class HistoryReading:
             why=self.why or "first start",
             ts_ms=time.time_ns() // 1_000_000,
         )
-        return [*map(tombstone, state.removed), note_of(recovery)]
+        return [*map(tombstone, state.removed), recovery_note(recovery)]
 
     def warnings(self, state: DestinationState, opened: InitialState) -> list[str]:
         """Return what is to be shown while the mode is ``recovery``, and log it."""

@@ -48,8 +48,7 @@ from tables.history.position import HistoryPosition
 from tables.history.record import Unresolved
 from tables.history.view import SchemaView
 from tables.journal_format import Entry as Note
-from tables.state.cursor import Cursor, Resume
-from tables.state.cursor_proof import CursorProof
+from tables.state.cursor import Cursor, CursorProof, Resume
 from tables.state.journal.state import DestinationState
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,8 @@ from connectors.errors import ForeignInstallation, JournalDamaged
 from connectors.kafka.reading.partition_reader import StoredRecord, end_of, read_first
 from tables.state.cursor import Cursor
 from tables.state.journal.checkpoint import Checkpoint
-from tables.state.journal.installation import installation_key
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.records import installation_key
+from tables.state.journal.state import DestinationState, JournalPartition
 from wire.topics import ddl_topic, schemas_topic, transactions_topic
 
 _BEGIN_AGAIN = (

@@ -10,7 +10,7 @@ import time
 from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.process_identity import this_process
 from tables.journal_format import Entry
-from tables.state.journal.leader import Leader, note_of
+from tables.state.journal.records import Leader, note_of
 
 
 def claim_of(plan: Plan, epoch: int) -> Entry:

@@ -16,9 +16,9 @@ from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.process_identity import is_gone, is_here, this_process
 from app.worker.destination.takeover.recovery import last_claim
 from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced
-from connectors.kafka.consumer_group import members
+from connectors.kafka.group_positions import members
 from tables.state.journal.checkpoint import Checkpoint
-from tables.state.journal.leader import Leader
+from tables.state.journal.records import Leader
 
 log = logging.getLogger(__name__)
 

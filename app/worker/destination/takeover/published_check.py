@@ -16,9 +16,14 @@ import orjson
 
 from app.worker.destination.background import beside
 from connectors.errors import JournalOutdated, MergeUnfinished
-from connectors.kafka.reading.newest_records import Away, Newest, newest
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
-from connectors.kafka.reading.record_source import source_of
+from connectors.kafka.reading.partition_reader import (
+    Away,
+    Newest,
+    StoredRecord,
+    newest,
+    read_each,
+    source_of,
+)
 from connectors.kafka.topics.topics import Topics
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor

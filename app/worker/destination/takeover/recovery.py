@@ -20,23 +20,24 @@ from connectors.errors import (
     JournalTooNew,
     JournalUnreadable,
 )
-from connectors.kafka.producer import TransactionalProducer
+from connectors.kafka.producer import TransactionalProducer, send_all
 from connectors.kafka.reading.partition_reader import StoredRecord, read_first
 from tables.history.codec.fold import OLDEST
 from tables.journal_format import decoded, encoded
 from tables.state.cursor import Cursor
 from tables.state.journal.checkpoint import Checkpoint, records_of, records_of_kind, resume_from
-from tables.state.journal.installation import (
+from tables.state.journal.records import (
     INSTALLATION,
     INSTALLATION_PARTITION,
+    Leader,
     installation_in,
     installation_key,
     is_installation,
+    leader_in,
+    leader_key,
 )
-from tables.state.journal.leader import Leader, leader_in, leader_key
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState, cursor_key
-from tables.state.operator.source_choice import SOURCE, SourceChoice
+from tables.state.journal.state import DestinationState, JournalPartition, cursor_key
+from tables.state.operator_requests import SOURCE, SourceChoice
 
 log = logging.getLogger(__name__)
 
@@ -78,13 +79,9 @@ async def _found(installation: str, topic: str, *, options: Mapping[str, Any], w
     try:
         await producer.init_transactions()
         async with producer.transaction() as kafka:
-            sent = await kafka.send(
-                topic,
-                key=installation_key(installation),
-                value=encoded({"installation": installation, "worker": worker}),
-                partition=INSTALLATION_PARTITION,
-            )
-            await sent
+            note = encoded({"installation": installation, "worker": worker})
+            record = installation_key(installation), note
+            await send_all(kafka, topic, INSTALLATION_PARTITION, [record])
     finally:
         await producer.discard()
 

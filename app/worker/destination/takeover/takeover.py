@@ -71,10 +71,10 @@ from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, next_epoch
 from tables.state.journal.checkpoint import Checkpoint
+from tables.state.journal.records import VERSION
 from tables.state.journal.state import DestinationState
-from tables.state.journal.version_fold import VERSION
 from tables.state.known_topics import note_of as topic_note
-from tables.state.operator.control import DesiredState
+from tables.state.operator_requests import DesiredState
 from tables.state.quarantine import Quarantine, note_of
 from tables.state.snapshots.table_snapshot import note_of as snapshot_note
 

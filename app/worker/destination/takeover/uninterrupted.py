@@ -16,7 +16,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import previous_of
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from tables.state.cursor_proof import CursorProof
+from tables.state.cursor import CursorProof
 
 _MARGIN = 2
 """Seconds; both times are of the server's clock, and each is rounded."""

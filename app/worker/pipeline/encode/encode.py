@@ -33,8 +33,13 @@ from app.worker.pipeline.gather.parked_event import (
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
 from app.worker.pipeline.piece_parts import DeadLetter
 from app.worker.pipeline.rules import Rules
-from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Shrink
-from connectors.kafka.record_writer import PlacedWriter, RecordWriter
+from connectors.kafka.record_batches import (
+    BatchWriter,
+    FinishedBatch,
+    PlacedWriter,
+    RecordWriter,
+    Shrink,
+)
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES

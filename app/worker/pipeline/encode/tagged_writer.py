@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.worker.pipeline.formats.protocol import Emitted
-from connectors.kafka.record_batches import Headers
-from connectors.kafka.record_writer import RecordWriter
+from connectors.kafka.record_batches import Headers, RecordWriter
 from wire.records import HEADER_TAGS
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from app.worker.pipeline.gather.items import Ddl, Rows
 from app.worker.pipeline.rules import Rules
-from connectors.kafka.record_writer import RecordWriter
+from connectors.kafka.record_batches import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row

@@ -16,8 +16,7 @@ from app.worker.pipeline.formats.protocol import Emitted, Marker, Records, Write
 from app.worker.pipeline.formats.shape import Envelope
 from app.worker.pipeline.gather.items import Ddl
 from connectors.errors import AqueductError, RecordNotEncodable
-from connectors.kafka.record_batches import Headers
-from connectors.kafka.record_writer import PLACE, RecordWriter
+from connectors.kafka.record_batches import PLACE, Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion

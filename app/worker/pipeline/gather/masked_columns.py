@@ -14,7 +14,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.compiled.generate import Row
-from tables.rules.mapping.filters.syntax import row_filter
+from tables.rules.mapping.row_filter import row_filter
 from tables.rules.masking.rules import Hmac, MaskingRule
 from tables.rules.routes.routes import Route
 from wire.table_version import Column, Definition

@@ -17,8 +17,7 @@ from app.worker.pipeline.gather.items import Ddl, ParkedRows
 from connectors.errors import JournalTooNew
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
-from tables.rules.masking.keys import NO_KEYS, MaskingKeys
-from tables.rules.masking.sealing import opened, sealed
+from tables.rules.masking.keys import NO_KEYS, MaskingKeys, opened, sealed
 from wire.records import HEADER_META, HEADER_SEALED, HEADER_TABLE_MAP
 
 FORMAT = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable
-from connectors.kafka.record_writer import PLACE
+from connectors.kafka.record_batches import PLACE
 from connectors.mysql.rows.compiled.generate import Row
 
 

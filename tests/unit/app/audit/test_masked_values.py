@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.audit.masked_values import masked_comparison
-from app.audit.table_shape import Column, Shape
-from app.audit.topics.record_comparison import Columns, Comparer
-from app.audit.topics.topics import Described
-from tables.rules.mapping.yaml_form import from_yaml
+from app.audit.table_shape import BinlogColumn, Shape
+from app.audit.topics.record_comparison import Columns, Comparer, masked_comparison
+from tables.history.present_columns import Described
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Routes
@@ -38,7 +37,9 @@ def digest(text: str) -> str:
         (column("ENUM", labels=("a", "b")), b"2", "b"),
     ],
 )
-def test_a_value_is_hashed_as_the_wire_has_it(source: Column, printed: bytes, text: str) -> None:
+def test_a_value_is_hashed_as_the_wire_has_it(
+    source: BinlogColumn, printed: bytes, text: str
+) -> None:
     same = masked_comparison(source, HASHED)
     assert same is not None
     assert same(printed, digest(text))
@@ -84,7 +85,7 @@ def test_replaced_values_differ_from_all_others(
 def compared(rules: str, *, names: bool, version: Described | None = None) -> Columns | None:
     """The comparison of ``shop.t``, which has the INT columns a (the key) and b."""
     columns = tuple(
-        Column(name if names else None, "INT", None, False, None, None) for name in ("a", "b")
+        BinlogColumn(name if names else None, "INT", None, False, None, None) for name in ("a", "b")
     )
     mapping = from_yaml(f"{{tables: {{t: {{column_actions: {rules}}}}}}}")
     routes = Routes(prefix="aq", mapping=mapping, keys=MaskingKeys((("k", KEY),)))

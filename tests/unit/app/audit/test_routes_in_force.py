@@ -9,7 +9,7 @@ import pytest
 from app.audit.change_store import Store
 from app.audit.routes_in_force import RoutesInForce, Stretch
 from connectors.errors import MappingError
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.audit.character_sets import label_text
-from app.audit.table_shape import Column, column_of_type
+from app.audit.table_shape import BinlogColumn, column_of_type, label_text
 from app.audit.value_comparison import comparison
 
 
@@ -18,12 +17,12 @@ def column(
     unsigned: bool = False,
     charset: str | None = None,
     labels: tuple[str, ...] | None = None,
-) -> Column:
-    return Column("c", kind, size, unsigned, charset, labels)
+) -> BinlogColumn:
+    return BinlogColumn("c", kind, size, unsigned, charset, labels)
 
 
 NUMBERS = tuple("123456789x")
-CASES: list[tuple[Column, bytes, Any, Any]] = [
+CASES: list[tuple[BinlogColumn, bytes, Any, Any]] = [
     (column("INT"), b"-1 (4294967295)", -1, 4294967295),
     (column("INT", unsigned=True), b"-1 (4294967295)", 4294967295, -1),
     (column("BIGINT", unsigned=True), b"7", 7, 7.0),
@@ -73,7 +72,7 @@ CASES: list[tuple[Column, bytes, Any, Any]] = [
 
 @pytest.mark.parametrize(("what", "printed", "equal", "other"), CASES)
 def test_equal_values_are_equal_and_others_are_not(
-    what: Column, printed: bytes, equal: Any, other: Any
+    what: BinlogColumn, printed: bytes, equal: Any, other: Any
 ) -> None:
     same = comparison(what)
     assert same is not None
@@ -91,7 +90,7 @@ def test_equal_values_are_equal_and_others_are_not(
         column("VARCHAR", charset="sjis"),
     ],
 )
-def test_what_cannot_be_compared_is_not(what: Column) -> None:
+def test_what_cannot_be_compared_is_not(what: BinlogColumn) -> None:
     assert comparison(what) is None
 
 

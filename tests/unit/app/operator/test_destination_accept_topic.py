@@ -13,8 +13,7 @@ from app.operator.destination import plan_acceptance
 from connectors.errors import TopicGone, UsageError
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry as Note
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.known_topics import KnownTopic, note_of
 from tables.state.quarantine import Entry, Outcome
 from tables.state.quarantine import note_of as quarantine_note

@@ -16,8 +16,8 @@ from app.operator import destination as destination_commands
 from connectors.errors import CoordinationLost
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.state.cursor import Cursor
-from tables.state.journal.leader import Leader
-from tables.state.operator.control import Control, DesiredState
+from tables.state.journal.records import Leader
+from tables.state.operator_requests import Control, DesiredState
 
 STATUS = {
     "worker": "a",

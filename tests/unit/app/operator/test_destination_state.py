@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.operator.destination import request_state
-from tables.state.operator.control import Control, DesiredState
+from tables.state.operator_requests import Control, DesiredState
 from tests.unit.app.operator.journals import MemoryJournal, journal
 
 

@@ -11,7 +11,7 @@ import pytest
 from app.operator import journal as journal_commands
 from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.reading.open_transactions import OpenTransaction, held_up
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.state import JournalPartition
 
 FOREIGN = OpenTransaction(
     producer_id=7, transactional_id="nightly import", offset=5, written_ms=1_700_000_000_000

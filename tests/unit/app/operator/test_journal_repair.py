@@ -25,8 +25,7 @@ from tables.history.logical_schemas.decisions import (
 from tables.journal_format import Entry
 from tables.journal_kind import StatePart
 from tables.state.journal import state as journal
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.merge_cursor import MERGE_PART, MergeCursor
 from tables.state.merge_cursor import note_of as note_of_merge
 from tables.state.quarantine import Quarantine, note_of

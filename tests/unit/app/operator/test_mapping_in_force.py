@@ -18,10 +18,10 @@ from app.operator.mapping import (
 )
 from app.settings.model import load
 from connectors.errors import MappingError
-from connectors.zookeeper.memory import MemoryServer
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.state.journal.state import DestinationState
 from tables.state.mapping_in_force import MappingInForce
+from tests.harness.memory_zookeeper import MemoryServer
 from tests.unit.app.settings.test_model import GOOD
 
 X, Y = from_yaml("{tables: {a: {topic: x}}}"), from_yaml("{tables: {a: {topic: y}}}")

@@ -10,7 +10,7 @@ import pytest
 
 from app.__main__ import main
 from app.operator import mapping as mapping_commands
-from connectors.zookeeper.memory import MemoryServer
+from tests.harness.memory_zookeeper import MemoryServer
 from tests.unit.app.settings.test_model import GOOD
 
 Command = Callable[..., int]

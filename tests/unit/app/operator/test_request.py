@@ -17,12 +17,15 @@ from connectors.errors import NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
 from tables.state.journal.state import DestinationState
-from tables.state.operator.control import Control, DesiredState
-from tables.state.operator.control import note_of as control_note
-from tables.state.operator.request_outcome import Applied
-from tables.state.operator.request_outcome import note_of as applied_note
-from tables.state.operator.source_choice import Current
-from tables.state.operator.source_choice import note_of as source_note
+from tables.state.operator_requests import (
+    Applied,
+    Control,
+    Current,
+    DesiredState,
+    control_note,
+    source_note,
+)
+from tables.state.operator_requests import outcome_note as applied_note
 
 OFFSET = 7
 CONTROL = Control(destination="shop", desired=DesiredState.PAUSE, by="me", ts_ms=1)

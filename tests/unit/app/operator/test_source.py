@@ -11,7 +11,7 @@ from app.operator import request
 from app.operator.source import request_switch
 from connectors.errors import NotApplied, UsageError
 from tables.journal_format import Entry as Note
-from tables.state.operator.source_choice import Current, SourceRequest, note_of
+from tables.state.operator_requests import Current, SourceRequest, source_note
 from tests.unit.app.operator.journals import MemoryJournal, journal
 
 
@@ -21,7 +21,7 @@ def tried_by_a_worker(made: MemoryJournal, **more: Any) -> None:
             destination="shop", address="b:3306", server_uuid="uuid-b", why="asked for", ts_ms=9,
             answers=orjson.loads(note[1])["id"], **more,
         )  # fmt: skip
-        return [note_of(current)]
+        return [source_note(current)]
 
     made.answer = answer
 

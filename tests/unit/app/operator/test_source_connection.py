@@ -11,7 +11,7 @@ from app.operator import source_connection
 from app.operator.source_connection import UnreachableSource, reachable_source
 from connectors.errors import NoSourceFits, SourceLost
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from tables.state.operator.source_choice import Current, SourceChoice
+from tables.state.operator_requests import Current, SourceChoice
 from tests.unit.app.operator.journals import MemoryJournal, journal
 
 

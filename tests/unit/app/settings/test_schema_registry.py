@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.settings.mapping import MappingSettings
-from app.settings.schema_registry import SchemaRegistrySettings
+from app.settings.mapping import MappingSettings, SchemaRegistrySettings
 from connectors.errors import MappingError
 from connectors.secret import FileSecret
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 
 AVRO = from_yaml("{tables: {a: {format: avro}}}")
 

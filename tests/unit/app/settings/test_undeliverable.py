@@ -8,7 +8,7 @@ import pytest
 from botocore.utils import is_valid_endpoint_url, is_valid_ipv6_endpoint_url
 from pydantic import ValidationError
 
-from app.settings.undeliverable import RecordSettings
+from app.settings.model import RecordSettings
 
 
 def taken(path: str, **s3: str) -> RecordSettings:

@@ -13,8 +13,7 @@ from connectors.errors import (
     Retry,
     TooFewBrokers,
 )
-from connectors.kafka.error_codes import ANSWERS, answered
-from connectors.kafka.error_mapping import translated
+from connectors.kafka.error_mapping import ANSWERS, answered, translated
 
 
 @pytest.mark.parametrize(

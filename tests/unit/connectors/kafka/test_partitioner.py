@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from aiokafka.partitioner import murmur2
 
-from connectors.kafka.partitioner import partition_of, partitions_of
+from connectors.kafka.record_batches import partition_of, partitions_of
 
 
 @pytest.mark.parametrize(

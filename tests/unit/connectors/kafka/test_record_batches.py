@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from connectors.kafka.partitioner import partition_of
-from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Headers, Record, Sendable
+from connectors.kafka.record_batches import (
+    BatchWriter,
+    FinishedBatch,
+    Headers,
+    Record,
+    Sendable,
+    partition_of,
+)
 
 CODECS = {None: 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NOW = 1_700_000_000_123

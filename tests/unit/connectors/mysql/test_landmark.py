@@ -12,7 +12,7 @@ from connectors.mysql.binlog.events import HEADER, Event, EventType
 from connectors.mysql.landmark import Landmark, Mark
 from connectors.mysql.lookup.fingerprint.recent import Recent
 from connectors.mysql.position import Coordinates
-from tables.state.cursor_proof import CursorProof, FileHead
+from tables.state.cursor import CursorProof, FileHead
 
 BODY = b"\x00" + uuid.UUID(int=7).bytes + struct.pack("<QBQQ", 5, 2, 1, 2)
 

@@ -18,7 +18,7 @@ from connectors.errors import (
     SchemaRegistryLost,
 )
 from connectors.secret import FileSecret
-from connectors.store import registry_requests as requests
+from connectors.store import registry as requests
 from connectors.store.registry import ConfluentRegistry, RegistryAccess
 from devstack.ports import free_port
 from tests.schema_registry import schema_registry

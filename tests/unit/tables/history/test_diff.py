@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.ddl.definition import Index, Table
-from tables.history.diff import differences, witnessed
+from tables.history.differences import differences, witnessed
 from tests.unit.tables.made import LATIN, column, table
 
 KEY = Index(

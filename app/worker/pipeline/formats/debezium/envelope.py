@@ -21,8 +21,7 @@ from app.worker.pipeline.formats.debezium.tags import RowTags
 from app.worker.pipeline.formats.protocol import Emitted, Marker, WriteRows
 from app.worker.pipeline.gather.items import REMOVED, SELECTED, Ddl, Replacement, Rows
 from app.worker.pipeline.rules import Rules
-from connectors.kafka.record_batches import Headers
-from connectors.kafka.record_writer import RecordWriter
+from connectors.kafka.record_batches import Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of

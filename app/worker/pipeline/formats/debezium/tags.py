@@ -15,7 +15,7 @@ import orjson
 
 from app.worker.pipeline.gather.masked_columns import MaskedRow
 from connectors.mysql.rows.compiled.generate import Row
-from tables.rules.mapping.logical import Tag
+from tables.rules.mapping.rules import Tag
 
 _MISSING = object()
 

@@ -11,13 +11,12 @@ import pytest
 from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics.existing_rows import ExistingRows, incomplete_tables
 from app.audit.topics.record_check import Subject
-from app.audit.topics.topics import Described
+from app.audit.truth.window import End
 from app.audit.verdict import Verdict
-from app.audit.window import End
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.topic_reader import partition_of
+from connectors.kafka.reading.partition_reader import StoredRecord, partition_of
 from connectors.mysql.position import Coordinates
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.history.present_columns import Described
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 

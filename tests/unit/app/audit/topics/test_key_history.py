@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.audit.topics.key_history import Effect, Entry, KeyHistory, Proof
-from app.audit.topics.topics import Described
-from app.audit.verdict import Finding, Kind
+from app.audit.verdict import FaultKind, Finding
+from tables.history.present_columns import Described
 
-AT = Finding(kind=Kind.UNTRUE, what="", topic="aq.shop.t", partition=1, offset=7)
+AT = Finding(kind=FaultKind.UNTRUE, what="", topic="aq.shop.t", partition=1, offset=7)
 ONE = Described(
     columns=("id", "v", "w"),
     types=("int", "varchar(9)", "int"),
@@ -70,7 +70,7 @@ class Judged:
         history.close()
         self.proofs = {proof: count for proof, count in history.counts.items() if count}
 
-    def _report(self, kind: Kind, at: Finding, what: str) -> None:
+    def _report(self, kind: FaultKind, at: Finding, what: str) -> None:
         self.faults.append((kind.value, at.offset, what))
 
     @property

@@ -11,15 +11,15 @@ import pytest
 from app.audit.change_store import Store
 from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics.record_check import RecordCheck, Subject
-from app.audit.topics.shares import Copies, Shares
+from app.audit.topics.topics import Copies, Shares
 from app.audit.topics.totals import _is_expired
 from app.audit.truth.changes import Truth
-from app.audit.verdict import Kind, Verdict
-from app.audit.window import End
+from app.audit.truth.window import End
+from app.audit.verdict import FaultKind, Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.audit.truth.test_changes import SOURCE, rows, transaction, truth
 
@@ -113,7 +113,7 @@ def test_a_record_has_the_format_of_its_mapping(stated: str, found: str, fault: 
         one = examined(truth(store, transaction(1, rows("t", 5))), mapping=table)
         plain = record(0, "1#0", {**delete(1), "op": "c"})
         one.take(TOPIC, 0, foreign(0, "1#0", 1) if found == "canal" else plain)
-        shown = [finding.what for finding in one.verdict.shown.get(Kind.DIFFERENT, [])]
+        shown = [finding.what for finding in one.verdict.shown.get(FaultKind.DIFFERENT, [])]
         assert shown == ([] if fault is None else [fault])
 
 
@@ -193,10 +193,10 @@ def test_copies_in_the_merged_topic_are_not_repeated_and_keep_their_order() -> N
             one.verdict.unjudged["copies in merged topics, of which only the order is checked"] == 2
         )
         one.take(TOPIC, 0, keyed(4, "2#0", created(2)))
-        assert one.verdict.counts == {Kind.OUT_OF_ORDER: 1}
+        assert one.verdict.counts == {FaultKind.OUT_OF_ORDER: 1}
         # In a topic that the share is not merged into, it is a second record.
         one.take("aq.shop.other", 0, keyed(0, "2#0", created(2)))
-        assert one.verdict.counts[Kind.REPEATED] == 1
+        assert one.verdict.counts[FaultKind.REPEATED] == 1
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import orjson
 
-from app.audit.topics.topics import Described, Journal, RecordedTopics, journal, row_topics
+from app.audit.topics.topics import Journal, journal, row_topics
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.history.present_columns import Described
+from tests.harness.recorded_topics import RecordedTopics
 
 
 def test_topics_of_another_installation_are_not_taken_for_rows() -> None:

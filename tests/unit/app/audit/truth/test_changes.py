@@ -9,7 +9,7 @@ import pytest
 from app.audit.change_store import Store
 from app.audit.truth.changes import Truth, read
 from app.audit.truth.printed_events import events
-from app.audit.window import Bound, End, Side, Window
+from app.audit.truth.window import Bound, End, Side, Window
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from tables.rules.routes.routes import Routes

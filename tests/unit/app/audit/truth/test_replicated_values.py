@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.audit.truth.replicated_values import image_of, printed, shape_of
+from app.audit.truth.mysql_replication import image_of, printed, shape_of
 from app.audit.value_comparison import UNTOLD, comparison
 from connectors.mysql.stream import second_reader as read
 

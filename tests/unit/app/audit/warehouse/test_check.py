@@ -12,16 +12,15 @@ import orjson
 import pytest
 
 from app.audit.routes_in_force import RoutesInForce
-from app.audit.table_verdict import TableVerdict, lines
-from app.audit.topics.shares import Shares
-from app.audit.topics.topics import Described, Versions
-from app.audit.verdict import Verdict
+from app.audit.topics.topics import Shares
+from app.audit.verdict import TableVerdict, Verdict, table_lines
 from app.audit.warehouse.check import Warehouse
 from app.audit.warehouse.dump import Origin
 from app.audit.warehouse.dump import lines as lines_of
 from app.audit.warehouse.store import WarehouseStore
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.history.present_columns import Described, Versions
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 
 TOPIC = "aq.shop.t"
@@ -185,7 +184,7 @@ def test_each_difference_is_found_and_named_by_its_change(
     assert not verdict.is_clean
     assert verdict.to_json()["warehouse"][0]["findings"] == found.shown
     assert verdict.lines()[-2].startswith("warehouse: tables=1 rows=2 ")
-    assert lines([found])[1].startswith("  ")
+    assert table_lines([found])[1].startswith("  ")
 
 
 def test_a_column_that_a_change_does_not_hold_is_as_it_was_and_no_fault(case: Case) -> None:

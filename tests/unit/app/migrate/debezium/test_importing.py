@@ -9,7 +9,7 @@ import pytest
 
 from app.migrate.debezium.importing import import_debezium
 from app.migrate.findings import Imported, Outcome
-from app.settings.connect import ConnectSettings
+from app.settings.mapping import ConnectSettings
 from app.settings.model import CONFIG_VARIABLE, DestinationSettings, load
 from connectors.errors import UsageError
 from tables.rules.routes.routes import Routes

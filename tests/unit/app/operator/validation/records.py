@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from app.audit.topics.topics import Described, Versions
 from app.operator.validation.folded_topic import SelectedRow
 from app.operator.validation.present_images import PresentImages, stored
 from connectors.kafka.reading.partition_reader import StoredRecord
+from tables.history.present_columns import Described, Versions
 from wire.table_version import Column, Definition
 
 NAME = ("shop", "t")

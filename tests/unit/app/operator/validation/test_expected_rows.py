@@ -19,7 +19,7 @@ from connectors.mysql.ddl.definition import Table
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.chunk_reader import ReadChunk
 from connectors.mysql.select.selected_table import SelectedTable
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.runs import RULES

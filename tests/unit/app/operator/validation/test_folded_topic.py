@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from app.audit.topics.claim_checks import Claims
+from app.audit.topics.topics import Claims
 from app.operator.validation.errors import NotComparable
 from app.operator.validation.folded_topic import (
     PARTIAL,

@@ -10,14 +10,14 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from app.audit.topics.claim_checks import Claims
+from app.audit.topics.topics import Claims
 from app.operator.validation.errors import NotComparable, TableChanged
 from app.operator.validation.folded_topic import FoldedTopic, SelectedRow
 from app.operator.validation.looks import Looks
 from app.operator.validation.table_result import Kind, TableResult
 from app.operator.validation.topic_pass import TableValidation
 from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
-from connectors.kafka.reading.catching_up import read_to_ends
+from connectors.kafka.reading.follower import read_to_ends
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.select.chunk_reader import DefinitionChanged
 from tests.unit.app.operator.validation.records import NAME, images, record, selected

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.audit.topics.claim_checks import Claims
+from app.audit.topics.topics import Claims
 from app.operator.validation.errors import PublishingStalled
 from app.operator.validation.folded_topic import FoldedTopic
 from app.operator.validation.topic_pass import Goals, MergeWait

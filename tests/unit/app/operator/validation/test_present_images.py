@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.audit.topics.topics import Versions
 from app.operator.validation.present_images import PresentImages
+from tables.history.present_columns import Versions
 from tests.unit.app.operator.validation.records import (
     NAME,
     PLAIN,

@@ -14,9 +14,8 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from tables.journal_format import TOMBSTONE, encoded
-from tables.state.cursor import Cursor, Resume
-from tables.state.cursor_fold import cursor_key
-from tables.state.journal.partition import JournalPartition
+from tables.state.cursor import Cursor, Resume, cursor_key
+from tables.state.journal.state import JournalPartition
 from tests.unit.app.operator.journals import cursor
 
 GTIDS = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7")

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.audit.topics.claim_checks import Claims
+from app.audit.topics.topics import Claims
 from app.operator.validation.errors import NotComparable
 from app.operator.validation.folded_topic import (
     PARTIAL,
@@ -36,7 +36,7 @@ from app.worker.pipeline.formats.shaped_form import ShapedForm, version_of
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.store.registry import MemoryRegistry
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 from tests.unit.app.operator.validation.records import (
     NAME,

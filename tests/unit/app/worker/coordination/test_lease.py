@@ -11,8 +11,8 @@ from app.worker.coordination import lease as leases
 from app.worker.coordination.lease import PermanentLease, ZNodeLease
 from app.worker.coordination.znodes import Identity
 from connectors.errors import CoordinationLost, LeadershipLost
-from connectors.zookeeper.memory import MemoryServer, MemorySession
 from connectors.zookeeper.protocol import SessionState
+from tests.harness.memory_zookeeper import MemoryServer, MemorySession
 
 ME = Identity(worker="a", address="host:1")
 PATH = "/aqueduct/destinations/shop/running"
@@ -22,7 +22,7 @@ PATH = "/aqueduct/destinations/shop/running"
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     time = [1000.0]
     monkeypatch.setattr("app.worker.coordination.lease.now", lambda: time[0])
-    monkeypatch.setattr("connectors.zookeeper.memory.now", lambda: time[0])
+    monkeypatch.setattr("tests.harness.memory_zookeeper.now", lambda: time[0])
     return time
 
 

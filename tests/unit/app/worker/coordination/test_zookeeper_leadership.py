@@ -15,8 +15,8 @@ from app.worker.coordination.lease import Lease
 from app.worker.coordination.znodes import Identity, Nodes
 from app.worker.coordination.zookeeper_leadership import ZooKeeperLeadership
 from connectors.errors import Fenced
-from connectors.zookeeper.memory import MemoryServer, MemorySession
 from connectors.zookeeper.protocol import Session, SessionState
+from tests.harness.memory_zookeeper import MemoryServer, MemorySession
 from tests.harness.wait import until_in_loop
 
 NODES = Nodes("/aqueduct")

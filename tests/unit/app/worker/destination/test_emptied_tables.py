@@ -20,7 +20,7 @@ from app.worker.pipeline.portions.removed_rows import RemovedRows
 from app.worker.status import DestinationStatus
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.baseline import server_of
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.connectors.mysql.facts import facts
 from tests.unit.tables.made import ORDERS, applied, begun

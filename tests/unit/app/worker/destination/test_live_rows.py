@@ -16,7 +16,7 @@ from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.formats.shaped_form import version_of as version_of_table
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.table_version import TableVersion
 from tests.unit.app.operator.validation.records import column, definition

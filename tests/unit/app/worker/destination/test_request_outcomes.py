@@ -22,8 +22,14 @@ from tables.journal_format import Entry
 from tables.journal_kind import Kind
 from tables.state.cursor import Claimed
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.operator.control import Control, DesiredState
-from tables.state.operator.request_outcome import OUTCOME, Applied, applied_in, note_of
+from tables.state.operator_requests import (
+    OUTCOME,
+    Applied,
+    Control,
+    DesiredState,
+    applied_in,
+    outcome_note,
+)
 from tables.state.quarantine import RESOLUTION
 
 
@@ -151,14 +157,14 @@ async def test_what_another_has_answered_for_good_is_not_answered_again(scene: S
         epoch=3, ts_ms=1,
     )  # fmt: skip
     notices = Notices(scene.notify)
-    notices.take(2, StoredRecord(*note_of(said), 7))
+    notices.take(2, StoredRecord(*outcome_note(said), 7))
     notices.take(2, StoredRecord(b"applied/shop/b", b"{ no JSON", 8))
     notices.take(2, StoredRecord(b"resolution/shop/d/t", b'{"format": 1, "table": 7}', 8))
     notices.take(2, StoredRecord(b"control/shop/wish", b'{"format": 1, "wish": "dance"}', 8))
     assert await scene.states() == ["RUNNING"]
     scene.asked(DesiredState.RUN, offset=6)
     final = replace(said, request=6, state="RUNNING")
-    notices.take(2, StoredRecord(*note_of(final), 9))
+    notices.take(2, StoredRecord(*outcome_note(final), 9))
     assert await scene.states() == ["RUNNING"]
 
 

@@ -18,7 +18,7 @@ from app.worker.destination.supervisor import Destination
 from app.worker.status import State
 from connectors.errors import LeadershipLost, TransactionOpen
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.operator.control import Control, DesiredState
+from tables.state.operator_requests import Control, DesiredState
 
 
 @dataclass(slots=True)

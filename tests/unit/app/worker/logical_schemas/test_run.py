@@ -21,7 +21,7 @@ from connectors.errors import KafkaLost, TransactionOpen
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.history.logical_schemas.decisions import UNIT, Decision, Verb, note_of_decision
 from tables.history.logical_schemas.published import PublishedSchema
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from tables.state.journal.state import DestinationState, fold
@@ -97,8 +97,8 @@ class Kafka:
         assert partition == 0
         self._sent.append((topic, key, value))
 
-        async def sent() -> None:
-            return None
+        async def sent() -> SimpleNamespace:
+            return SimpleNamespace(offset=0)
 
         return sent()
 

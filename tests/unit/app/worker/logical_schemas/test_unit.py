@@ -12,8 +12,8 @@ from app.worker.logical_schemas.plan import LogicalSchemasStatus
 from app.worker.logical_schemas.unit import FollowedRoutes
 from app.worker.status import State
 from tables.history.logical_schemas.published import next_published
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.mapping.mapping import Mapping
-from tables.rules.mapping.yaml_form import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.tables.history.logical_schemas.made import NAME, Shards
 

@@ -12,9 +12,9 @@ from app.worker.status import DestinationStatus
 from connectors.errors import MappingError, RunRestarts
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates, SourceOffset
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.stored_version import StoredVersion
-from tables.rules.mapping.yaml_form import from_yaml
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor, Resume
 from tables.state.journal.state import DestinationState

@@ -10,10 +10,10 @@ from app.settings.mapping import with_registry
 from app.worker.mapping_versions.store import MappingStore
 from app.worker.mapping_versions.watch import MappingWatch
 from connectors.errors import MappingError
-from connectors.zookeeper.memory import MemoryServer
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.stored_version import StoredVersion
-from tables.rules.mapping.yaml_form import from_yaml
+from tests.harness.memory_zookeeper import MemoryServer
 from tests.harness.wait import until_async
 
 ROOT = "/aqueduct"

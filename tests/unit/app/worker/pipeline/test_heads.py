@@ -6,8 +6,7 @@ from app.worker.pipeline.publish.publisher import _after
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.stream.chunk import Chunk
-from tables.state.cursor import Cursor
-from tables.state.cursor_proof import FileHead
+from tables.state.cursor import Cursor, FileHead
 from tests.unit.app.worker.pipeline.runs import run
 
 _BEGUN = 1_795_000_000

@@ -20,7 +20,7 @@ from app.worker.pipeline.portions.selected_rows import SelectedRows
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import MemoryRegistry
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests import made
 from tests.hostile import NAMES

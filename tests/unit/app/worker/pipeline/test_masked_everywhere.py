@@ -37,7 +37,7 @@ from connectors.store.registry import RegistryAccess
 from tables.history.codec.journal_records import checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import NO_KEYS, MaskingKeys
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor

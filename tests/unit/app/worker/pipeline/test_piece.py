@@ -23,7 +23,7 @@ from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
 from connectors.mysql.position import Coordinates
 from tables.history.position import HistoryPosition
-from tables.state.cursor_proof import FileHead
+from tables.state.cursor import FileHead
 from tests.made import SERVER, START
 
 END = Coordinates("b.000001", 900)

@@ -9,8 +9,8 @@ import pytest
 from app.operator.cursor import moved_cursor
 from app.worker.pipeline.publish.publisher import _after
 from connectors.errors import ResumeMismatch
-from tables.rules.mapping.packed import PackedMapping
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
+from tables.rules.mapping.mapping import PackedMapping
 from tables.state.cursor import Resume
 from tables.state.journal.state import DestinationState
 from tests.made import SERVER as UUID

@@ -20,12 +20,17 @@ from tables.state.cursor import Claimed
 from tables.state.journal.checkpoint import MemoryCheckpoint, records_of
 from tables.state.journal.kinds import KINDS, Kinds
 from tables.state.journal.state import cursor_key, fold
-from tables.state.operator.control import Control, DesiredState
-from tables.state.operator.control import note_of as control_note
-from tables.state.operator.request_outcome import Applied
-from tables.state.operator.request_outcome import note_of as outcome_note
-from tables.state.operator.source_choice import SOURCE, Current, SourceRequest
-from tables.state.operator.source_choice import note_of as source_note
+from tables.state.operator_requests import (
+    SOURCE,
+    Applied,
+    Control,
+    Current,
+    DesiredState,
+    SourceRequest,
+    control_note,
+    outcome_note,
+    source_note,
+)
 from tables.state.quarantine import GIVE_UP, RESOLUTION, Resolution
 from tables.state.quarantine import note_of as quarantine_note
 

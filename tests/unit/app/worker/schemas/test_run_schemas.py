@@ -12,7 +12,7 @@ import pytest
 from app.worker.destination.plan import Signals
 from app.worker.schemas.run_schemas import Schemas
 from tables.history.position import HistoryPosition
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.state.quarantine import RESOLUTION, Outcome, Quarantine, Resolution
 from tests.made import SERVER
 from tests.unit.app.worker.destination.commit.made import AFTER, BEGIN, piece, run_of

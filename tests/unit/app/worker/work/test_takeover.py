@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,8 +18,7 @@ from app.worker.work.unit import Unit
 from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced, LeadershipLost
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.state import DestinationState, JournalPartition
 
 UNIT = "merge.trade"
 JOURNAL = JournalPartition(destination=UNIT, topic="aq.__journal", number=0, options={})
@@ -54,8 +54,10 @@ class Producer:
     async def send(self, topic: str, *, key: bytes, value: bytes, partition: int) -> Any:
         assert (topic, partition) == (JOURNAL.topic, JOURNAL.number)
 
-        async def sent() -> None:
-            self._kafka.records.append(StoredRecord(key, value, len(self._kafka.records)))
+        async def sent() -> SimpleNamespace:
+            offset = len(self._kafka.records)
+            self._kafka.records.append(StoredRecord(key, value, offset))
+            return SimpleNamespace(offset=offset)
 
         return sent()
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from connectors.kafka.reading import newest_records as module
+from connectors.kafka.reading import partition_reader as module
 
 COPIES = {
     "whole": (1, [1, 2]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,8 @@ END = 15
 class Consumer:
     """Of a partition that holds markers of transactions and no record; ``steps`` are passed at each poll."""
 
-    def __init__(self, steps: int) -> None:
-        self._steps, self._position = steps, 0
+    def __init__(self, steps: int, *records: Any) -> None:
+        self._steps, self._position, self._records = steps, 0, list(records)
 
     def assign(self, _: Any) -> None:
         pass
@@ -37,15 +38,15 @@ class Consumer:
     async def position(self, _: Any) -> int:
         return self._position
 
-    async def getmany(self, *_: Any, **__: Any) -> dict[Any, Any]:
+    async def getmany(self, *partitions: Any, **_: Any) -> dict[Any, Any]:
         await asyncio.sleep(0.1)
         self._position += self._steps
-        return {}
+        return {partitions[0]: [self._records.pop(0)]} if self._records else {}
 
 
 def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTransaction) -> None:
     @asynccontextmanager
-    async def made(*_: Any) -> AsyncIterator[Consumer]:
+    async def made(*_: Any, **__: Any) -> AsyncIterator[Consumer]:
         yield consumer
 
     async def those_open(*_: Any) -> list[OpenTransaction]:
@@ -53,7 +54,7 @@ def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTrans
 
     monkeypatch.setattr(partition_reader, "open_consumer", made)
     monkeypatch.setattr(open_transactions, "open_transactions", those_open)
-    monkeypatch.setattr(partition_reader, "_DEADLINE", 1.0)
+    monkeypatch.setattr(partition_reader, "_SILENCE", 1.0)
 
 
 async def test_markers_alone_are_read_for_as_long_as_that_takes(
@@ -79,7 +80,7 @@ async def test_an_open_transaction_is_named_before_the_end_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(0), opened(0, None))
-    monkeypatch.setattr(partition_reader, "_DEADLINE", 60.0)
+    monkeypatch.setattr(partition_reader, "_SILENCE", 60.0)
     monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(TransactionOpen) as caught:
         await partition_reader.read_to_end({}, "aq.__journal", 3)
@@ -97,3 +98,26 @@ async def test_a_transaction_that_began_after_what_is_missing_is_not_blamed(
     monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(KafkaLost):
         await partition_reader.read_to_end({}, "journal", 0)
+
+
+async def test_an_open_transaction_is_named_to_a_reader_of_many_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served(monkeypatch, Consumer(0), opened(0))
+    monkeypatch.setattr(partition_reader, "_SILENCE", 60.0)
+    monkeypatch.setattr(partition_reader, "HELD", 0.1)
+    with pytest.raises(TransactionOpen, match="--transactional-id 'nightly import'"):
+        await partition_reader.read_all({}, [("aq.a", 0), ("aq.b", 0)], lambda *_: None)
+
+
+async def test_the_time_that_a_caller_takes_for_a_piece_is_not_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = SimpleNamespace(key=b"k", value=b"v", offset=0, headers=())
+    past_the_end = SimpleNamespace(key=b"k", value=b"w", offset=END, headers=())
+    served(monkeypatch, Consumer(5, record, past_the_end))
+    found = []
+    async for piece in partition_reader.read_in_pieces({}, "journal", 0, start=0):
+        found += piece
+        await asyncio.sleep(1.5)
+    assert [one.value for one in found] == [b"v"]

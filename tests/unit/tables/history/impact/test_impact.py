@@ -18,18 +18,18 @@ from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
 from spark_sink.warehouse.shape import Shape, shaped
-from tables.history.impact.columns import _added
-from tables.history.impact.finding import Severity
+from tables.history.impact.findings import Severity, _added
 from tables.history.impact.impact import (
+    NOTHING,
     Impact,
     RouteOf,
+    as_text,
     ddl_effects,
     impact,
     rows_changed,
     severest,
     truncated,
 )
-from tables.history.impact.text import NOTHING, as_text
 from tables.rules.routes.routes import Route, Routes
 from wire.warehouse import warehouse_path
 

@@ -11,7 +11,7 @@ from tables.history.logical_schemas.logical_schema import State
 from tables.history.logical_schemas.logical_tables import LogicalTables
 from tables.history.logical_schemas.published import PublishedSchema, key_name, next_published
 from tables.history.logical_schemas.shard import ShardName
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.tables.history.logical_schemas.made import NAME, Shards, full_name, version
 

@@ -6,10 +6,9 @@ import pickle
 import pytest
 
 from connectors.errors import MappingError
-from tables.rules.mapping.differences import Difference, differences
-from tables.rules.mapping.documents import from_documents
-from tables.rules.mapping.logical import Tag
-from tables.rules.mapping.yaml_form import from_json, from_yaml, to_json, to_yaml
+from tables.rules.mapping.forms import from_documents, from_json, from_yaml, to_json, to_yaml
+from tables.rules.mapping.mapping import Difference, differences
+from tables.rules.mapping.rules import Tag
 
 SEED = {
     "com.pajk.Roma.dbs/ROMA_GROUP": '[{"logicDb":"logicDb1","realDbs":"realDb11,realDb12"},'

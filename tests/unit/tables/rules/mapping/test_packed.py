@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from connectors.errors import MappingError
-from tables.rules.mapping.packed import PackedMapping
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
+from tables.rules.mapping.mapping import PackedMapping
 from tables.rules.routes.routes import Routes
 
 TEXT = """

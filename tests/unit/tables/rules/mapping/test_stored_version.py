@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from connectors.errors import MappingError
-from tables.rules.mapping.logical import LogicalTable
+from tables.rules.mapping.forms import from_yaml, to_yaml
 from tables.rules.mapping.mapping import Mapping
+from tables.rules.mapping.rules import LogicalTable
 from tables.rules.mapping.stored_version import StoredVersion
-from tables.rules.mapping.yaml_form import from_yaml, to_yaml
 
 MAPPING = from_yaml(
     "databases: {trade: {from: [s_1, s_2], topic: trade}}\n"

@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from tables.rules.mapping.logical import LogicalTable
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.real_name import RealName
+from tables.rules.mapping.rules import LogicalTable
 
 
 class _Counted:

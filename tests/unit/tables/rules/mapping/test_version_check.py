@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.mapping.mapping import Mapping
-from tables.rules.mapping.version_check import version_faults
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.routes.table_faults import version_faults
 
 TYPES = {"id": "int", "name": "varchar(80)", "note": "text", "price": "decimal(8,2)"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.routes.key_changes import changed_keys, changes_refused, returning
 from tables.rules.routes.routes import Routes

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from connectors.errors import MappingError
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 
 

@@ -11,7 +11,7 @@ import pytest
 from app.worker.pipeline.number.table_versions import VersionBook
 from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.repartitions import (
     Growth,
     Spread,

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 from wire.topics import merged_topic
 

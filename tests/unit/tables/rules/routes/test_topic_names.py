@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from app.settings.row_topics import RowTopicSettings
+from app.settings.model import RowTopicSettings
 from connectors.errors import MappingError
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tables.rules.routes.topic_names import TopicRename, TopicRule
 

@@ -16,7 +16,7 @@ from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
 from tables.state.journal import state as journal
 from tables.state.journal.checkpoint import MemoryCheckpoint, newer, resume_from
-from tables.state.journal.installation import installation_in, installation_key, is_installation
+from tables.state.journal.records import installation_in, installation_key, is_installation
 from tables.state.journal.state import DestinationState
 from tests.unit.tables.state.journal.made import cursor, fold_in, version
 

@@ -15,21 +15,13 @@ from tables.history.codec.journal_records import checkpoint_key
 from tables.history.position import HistoryPosition
 from tables.journal_kind import Audience, Kind
 from tables.rules.table_version import TableVersion
+from tables.state import operator_requests as requests
 from tables.state.fingerprints import FINGERPRINTS
 from tables.state.journal.checkpoint import MemoryCheckpoint, records_of_kind
-from tables.state.journal.installation import installation_key
 from tables.state.journal.kinds import KINDS, Kinds
-from tables.state.journal.leader import Leader
-from tables.state.journal.leader import note_of as leader_note
+from tables.state.journal.records import Leader, installation_key
+from tables.state.journal.records import note_of as leader_note
 from tables.state.journal.state import DestinationState, cursor_key, fold, version_key
-from tables.state.operator import (
-    control,
-    history_recovery,
-    interventions,
-    request_outcome,
-    skips,
-    source_choice,
-)
 from tables.state.quarantine import GIVE_UP, Entry, Resolution
 from tables.state.quarantine import note_of as quarantine_note
 from wire.table_version import Definition
@@ -51,16 +43,14 @@ def keys() -> dict[str, bytes]:
     resolution = Resolution(
         destination=NAME, name=("d/b", "t"), id="r", table=None, by="me", ts_ms=1, source=GIVE_UP
     )
-    skip = skips.Skip(destination=NAME, transaction="u:7", id="i", by="me", why="w", ts_ms=1)
-    intervention = interventions.Intervention(
+    skip = requests.Skip(destination=NAME, transaction="u:7", id="i", by="me", why="w", ts_ms=1)
+    intervention = requests.Intervention(
         destination=NAME, id="0f", what="set", by="me", why="w", ts_ms=1, epoch=1, before=None,
         after="x", effect="y",
     )  # fmt: skip
-    asked = source_choice.SourceRequest(destination=NAME, id="i", address="h:1", by="me", ts_ms=1)
-    current = source_choice.Current(
-        destination=NAME, address="h:1", server_uuid="s", why="w", ts_ms=1
-    )
-    applied = request_outcome.Applied(
+    asked = requests.SourceRequest(destination=NAME, id="i", address="h:1", by="me", ts_ms=1)
+    current = requests.Current(destination=NAME, address="h:1", server_uuid="s", why="w", ts_ms=1)
+    applied = requests.Applied(
         destination=NAME,
         worker="w/1",
         address="",
@@ -70,7 +60,7 @@ def keys() -> dict[str, bytes]:
         epoch=1,
         ts_ms=1,
     )
-    recovery = history_recovery.HistoryRecovery(destination=NAME, at="b:4", why="w", ts_ms=1)
+    recovery = requests.HistoryRecovery(destination=NAME, at="b:4", why="w", ts_ms=1)
     leader = Leader(destination=NAME, worker="w", address="", process="p", epoch=1, ts_ms=1)
     return {
         "installation": installation_key("0f3a"),
@@ -82,13 +72,13 @@ def keys() -> dict[str, bytes]:
         "resolution": quarantine_note(resolution)[0],
         "fp": FINGERPRINTS.key(NAME, "5"),
         "leader": leader_note(leader)[0],
-        "control": control.note_of(control.Control(destination=NAME))[0],
-        "skip": skips.note_of(skip)[0],
-        "asked": source_choice.note_of(asked)[0],
-        "current": source_choice.note_of(current)[0],
-        "intervention": interventions.note_of(intervention)[0],
-        "applied": request_outcome.note_of(applied)[0],
-        "recovery": history_recovery.note_of(recovery)[0],
+        "control": requests.control_note(requests.Control(destination=NAME))[0],
+        "skip": requests.skip_note(skip)[0],
+        "asked": requests.source_note(asked)[0],
+        "current": requests.source_note(current)[0],
+        "intervention": requests.intervention_note(intervention)[0],
+        "applied": requests.outcome_note(applied)[0],
+        "recovery": requests.recovery_note(recovery)[0],
     }
 
 
@@ -185,7 +175,7 @@ def test_a_record_of_any_kind_in_another_form_is_named_each_time_it_is_folded(
 def test_the_checkpoint_returns_the_records_of_one_kind_in_the_journals_order() -> None:
     rows = MemoryCheckpoint()
     for offset, name in enumerate(("b", "a")):
-        rows.fold(StoredRecord(*control.note_of(control.Control(destination=name)), offset))
+        rows.fold(StoredRecord(*requests.control_note(requests.Control(destination=name)), offset))
     rows.fold(StoredRecord(cursor_key("a"), b'{"format":1}', 9))
-    found = records_of_kind(control.CONTROL, rows)
-    assert [control.control_in(record).destination for record in found] == ["b", "a"]
+    found = records_of_kind(requests.CONTROL, rows)
+    assert [requests.control_in(record).destination for record in found] == ["b", "a"]

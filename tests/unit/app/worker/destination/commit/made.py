@@ -22,7 +22,7 @@ from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.position import HistoryPosition
 from tables.state.cursor import Cursor
-from tables.state.operator.skips import Skip
+from tables.state.operator_requests import Skip
 from tests.made import SERVER
 from tests.unit.app.worker.pipeline.runs import RULES
 

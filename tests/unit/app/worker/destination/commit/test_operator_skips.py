@@ -15,7 +15,7 @@ from app.worker.destination.commit.operator_skips import OperatorSkips
 from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from connectors.mysql.position import Coordinates
 from tables.state.cursor import Resume
-from tables.state.operator.skips import Skips, note_of
+from tables.state.operator_requests import Skips, skip_note
 from tests.made import SERVER
 from tests.unit.app.worker.destination.commit.made import (
     AFTER,
@@ -52,7 +52,7 @@ def test_the_record_says_where_it_was_and_how_many_events_it_had() -> None:
     assert one.skipper is not None
     one.skipper.done.append(omitted())
     done = replace(SKIP, done="b.000001:4", events=3)
-    assert list(one.before(moving(), BEFORE)) == [note_of(done)]
+    assert list(one.before(moving(), BEFORE)) == [skip_note(done)]
 
 
 def test_a_skip_counts_once_and_only_after_the_commit(caplog: pytest.LogCaptureFixture) -> None:

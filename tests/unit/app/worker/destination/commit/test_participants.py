@@ -31,7 +31,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
-from tables.state.operator.skips import Skips
+from tables.state.operator_requests import Skips
 from tables.state.quarantine import Quarantine
 from tables.state.snapshots.request import request_in
 from tests.made import SERVER

@@ -27,7 +27,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
-from tables.state.operator.source_choice import SourceRequest, note_of
+from tables.state.operator_requests import SourceRequest, source_note
 
 NAMES = ("a", "b", "c")
 
@@ -58,7 +58,7 @@ class World:
 
     def ask(self, name: str) -> None:
         self.note(
-            note_of(
+            source_note(
                 SourceRequest(
                     destination="shop",
                     id=f"w{self._offset}",

@@ -11,7 +11,7 @@ from connectors.errors import JournalDamaged, KafkaLost
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.state import partition_of
-from tables.state.operator.control import Control, DesiredState, note_of
+from tables.state.operator_requests import Control, DesiredState, control_note
 
 PARTITIONS = 2
 PAUSE, RUN, STOP, DELETE = (
@@ -29,7 +29,7 @@ class Journal:
         self.lost = False
 
     def add(self, name: str, desired: DesiredState, *, folded: bool) -> None:
-        key, value = note_of(Control(destination=name, desired=desired))
+        key, value = control_note(Control(destination=name, desired=desired))
         self.append(partition_of(name, PARTITIONS), key, value or b"", folded=folded)
 
     def append(self, partition: int, key: bytes, value: bytes, *, folded: bool) -> None:
@@ -96,7 +96,7 @@ async def test_each_partition_is_read_once_and_only_for_destinations_at_rest() -
 async def test_what_cannot_be_read_is_an_error_and_no_request() -> None:
     journal = Journal()
     journal.add("shop", STOP, folded=True)
-    key, _ = note_of(Control(destination="shop"))
+    key, _ = control_note(Control(destination="shop"))
     journal.append(partition_of("shop", PARTITIONS), key, b"{}", folded=False)
     with pytest.raises(JournalDamaged):
         await journal.known()

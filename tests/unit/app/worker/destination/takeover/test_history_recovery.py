@@ -27,7 +27,7 @@ from tables.history.history import SchemaHistory
 from tables.journal_format import is_tombstone
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState, fold
-from tables.state.operator.history_recovery import HistoryRecovery, note_of
+from tables.state.operator_requests import HistoryRecovery, recovery_note
 from tests.unit.tables.made import begun
 
 CURSOR = Cursor(
@@ -70,7 +70,7 @@ class Journal:
         notes = reading.notes(self.state, opened)
         records = [StoredRecord(*note, at) for at, note in enumerate(notes)]
         found = [fold("shop", [record]).recovery for record in records]
-        state = fold("shop", [StoredRecord(*note_of(one), 1) for one in found if one])
+        state = fold("shop", [StoredRecord(*recovery_note(one), 1) for one in found if one])
         if state.recovery is not None:
             state.cursor = CURSOR
             self.state = state

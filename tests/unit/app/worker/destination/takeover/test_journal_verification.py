@@ -16,9 +16,8 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import TopicPlan
 from tables.journal_format import encoded
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.journal.installation import installation_key
-from tables.state.journal.partition import JournalPartition
-from tables.state.journal.state import DestinationState
+from tables.state.journal.records import installation_key
+from tables.state.journal.state import DestinationState, JournalPartition
 from tests.unit.app.worker.destination.commit.made import BEFORE
 
 JOURNAL = JournalPartition(destination="shop", topic="aq.__journal", number=0, options={})

@@ -37,17 +37,17 @@ from connectors.mysql.lookup.start import Latest
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.journal_format import Entry
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, next_epoch
 from tables.state.journal import state as journal
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.journal.installation import installation_key
-from tables.state.journal.partition import JournalPartition
+from tables.state.journal.records import installation_key
+from tables.state.journal.state import JournalPartition
 from tables.state.known_topics import KnownTopic
 from tables.state.known_topics import note_of as topic_note
-from tables.state.operator.source_choice import Current, note_of
+from tables.state.operator_requests import Current, source_note
 from tests.properties.app.interleaved.worker import PLANS
 from wire.table_version import Definition
 
@@ -195,7 +195,7 @@ class Scene:
         monkeypatch.setattr(
             "app.worker.destination.takeover.takeover.installation_of", installation_of
         )
-        monkeypatch.setattr("tables.state.journal.partition.read_each", read_each)
+        monkeypatch.setattr("tables.state.journal.state.read_each", read_each)
         monkeypatch.setattr("app.worker.destination.takeover.journal_verification.end_of", asks_for)
         monkeypatch.setattr(
             "app.worker.destination.takeover.journal_verification.read_first", asks_for
@@ -269,7 +269,7 @@ def reads(name: str) -> tuple[bytes, bytes]:
     current = Current(
         destination="shop", address=f"{name}:3306", server_uuid=SERVER, why="", ts_ms=1
     )
-    return note_of(current)
+    return source_note(current)
 
 
 async def test_one_that_was_given_up_by_its_heartbeat_is_not_waited_for(scene: Scene) -> None:

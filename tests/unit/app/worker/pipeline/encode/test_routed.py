@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.worker.pipeline.piece import Piece
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tests.unit.app.worker.pipeline.actions import TABLES, RowsOf, Truncate
 from tests.unit.app.worker.pipeline.history import Source
 from tests.unit.app.worker.pipeline.runs import (

@@ -20,7 +20,7 @@ from app.worker.pipeline.formats.registry import FORMATS
 from app.worker.pipeline.formats.shaped import ShapedFactory
 from app.worker.pipeline.piece import Piece
 from connectors.errors import RecordNotEncodable, Retry
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.actions import TABLES, Ddl, RowsOf, Truncate
 from tests.unit.app.worker.pipeline.history import Source

@@ -10,7 +10,7 @@ from app.worker.pipeline.gather.captured_tables import CapturedTables
 from app.worker.pipeline.gather.dropped_tables import dropped_routes
 from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.ddl.definition import Change, Server, Table, TableChange
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.history import CHARSETS
 

@@ -12,7 +12,7 @@ from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTa
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.rows.compiled.generate import Row
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.gather.test_null_check import (
     DEFINED,

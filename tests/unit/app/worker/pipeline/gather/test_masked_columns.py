@@ -20,7 +20,7 @@ from connectors.mysql.schema.definition_from_table_map import adopted
 from connectors.mysql.schema.row_key import row_key
 from connectors.mysql.types.registry import FieldType
 from tables.history.impact.published import published
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import Hmac
 from tables.rules.routes.routes import Routes

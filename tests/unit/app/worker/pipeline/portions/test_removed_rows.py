@@ -20,7 +20,7 @@ from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.select.packets.rows import PacketEncoder
 from connectors.mysql.stream.chunk import Chunk
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests import made
 from tests.unit.app.worker.pipeline.portions.test_inserted_rows import cursor

@@ -22,7 +22,7 @@ from app.worker.pipeline.formats.avro.schema import (
     truncation_schema,
 )
 from connectors.store.registry import MemoryRegistry
-from tables.rules.mapping.yaml_form import from_yaml
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.formats.envelopes import Image, envelope_of, version_of
 from tests.unit.app.worker.pipeline.runs import RULES

@@ -4,7 +4,7 @@ import pytest
 
 from app.worker.pipeline.formats.debezium.tags import RowTags
 from connectors.mysql.rows.compiled.generate import Row
-from tables.rules.mapping.logical import Tag
+from tables.rules.mapping.rules import Tag
 
 SEED = (Tag(name="f1", column="FIELD1"), Tag(name="tag1"))
 COLUMNS = ("id", "field1", "field2")

@@ -1,0 +1,210 @@
+"""The window of an audit in the source, and the side of it that a transaction is on.
+
+Invariant: a position is compared by GTID sets if there are GTIDs, by file and offset of one server
+otherwise, by the commit's time on request; never by two of them at once.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from enum import Enum
+
+from app.audit.errors import NotAuditable
+from app.audit.truth.printed_events import Before, FileBegins, TransactionBegins
+from app.audit.truth.witness import Witness
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates
+
+Bound = GtidSet | Coordinates | str | int
+"""A set of GTIDs; coordinates; one transaction by its name; a time in milliseconds since 1970."""
+
+
+class Side(Enum):
+    """The side of a window that a transaction is on."""
+
+    BEFORE = "before"
+    WITHIN = "within"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end of the published part, from the journal's cursor."""
+
+    server_uuid: str
+    coordinates: Coordinates
+    gtids: GtidSet | None
+    partial: tuple[str, int] | None = None
+    """A transaction that is published in part, and the number of its published rows."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Window:
+    """Judges transactions in the order of the binlog: a bound by name is passed once."""
+
+    begin: Bound | None
+    """Transactions in this set, or before this position, are not audited; None: from the first file on."""
+    until: Bound | None
+    """Later transactions are not audited, if less than the cursor's position is wanted."""
+    end: End
+    server_uuid: str
+    """The server of the binlog."""
+    last_of_set: Coordinates | None = None
+    """Of a set to begin after: its last transaction, if found. Transactions without GTIDs are
+    before the window up to it, and in the window from there on."""
+    _has_begun: bool = False
+    _is_over: bool = False
+
+    def side(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> Side:
+        """Return the side of a transaction that begins there."""
+        if not self._begins(name, gtid, at, ts_ms):
+            return Side.BEFORE
+        if self._is_after(name, gtid, at, ts_ms):
+            return Side.AFTER
+        return Side.WITHIN
+
+    def may_stop(self, at: Coordinates) -> bool:
+        """Return whether nothing after these coordinates can be within."""
+        end = self.end
+        return (
+            end.server_uuid == self.server_uuid
+            and at.order >= end.coordinates.order
+            and not end.partial
+        )
+
+    def _begins(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> bool:
+        match self.begin:
+            case GtidSet():
+                if gtid is None:
+                    return self.last_of_set is None or at.order > self.last_of_set.order
+                return gtid not in self.begin
+            case Coordinates():
+                return at.order >= self.begin.order
+            case str():
+                self._has_begun = self._has_begun or name == self.begin
+                return self._has_begun
+            case int():
+                return ts_ms >= self.begin
+        return True
+
+    def _is_after(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> bool:
+        is_after = False
+        match self.until:
+            case GtidSet():
+                is_after = gtid is not None and gtid not in self.until
+            case Coordinates():
+                is_after = at.order >= self.until.order
+            case str():
+                is_after = self._is_over
+                self._is_over = self._is_over or name == self.until
+            case int():
+                is_after = ts_ms > self.until
+        return is_after or not self._is_published(name, gtid, at)
+
+    def _is_published(self, name: str, gtid: str | None, at: Coordinates) -> bool:
+        end = self.end
+        if end.partial is not None and end.partial[0] == name:
+            return True
+        if gtid is not None and end.gtids is not None:
+            return gtid in end.gtids
+        if end.server_uuid != self.server_uuid:
+            return True  # a server without GTIDs that is read no more: everything requested is read
+        return at.order < end.coordinates.order
+
+
+# The binlog file from which an audit reads, and the beginning of a window by GTIDs in it.
+#
+# The heads of files list GTIDs. A transaction without one is in no head, so after the last
+# transaction of a set there may be files whose heads all list that set and no more.
+#
+# Invariant: reading begins at or before the window; heads are read by the witness, not by the
+# worker's code.
+
+
+def first_file(binlog: Witness, begin: Bound | None) -> str:
+    """The last file before which no GTID, time or position is wanted: found by bisecting the heads."""
+    files = list(binlog.files())
+    if not files:
+        raise NotAuditable(
+            "there are no binlog files",
+            remedy="Start the server with log_bin; or name copies of its files with --binlogs.",
+        )
+    low, high = 0, len(files) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _is_before(binlog, files[middle], begin):
+            low = middle
+        else:
+            high = middle - 1
+    return files[low]
+
+
+def file_of_last(binlog: Witness, first: str, begin: GtidSet) -> str:
+    """The file at or before ``first`` that has the last transaction of a set; the oldest one if
+    none has."""
+    files = list(binlog.files())
+    at = files.index(first)
+    while at > 0 and not _begins_within(binlog, files[at], begin):
+        at -= 1
+    return files[at]
+
+
+def last_of(binlog: Witness, first: str, begin: GtidSet) -> Coordinates | None:
+    """The beginning of a set's last transaction, before the first that the set lacks; None if there
+    is none from that file on."""
+    found, file = None, first
+    with closing(binlog.events(first)) as events:
+        for event in events:
+            if isinstance(event, FileBegins):
+                file = event.file
+            elif isinstance(event, TransactionBegins) and event.gtid is not None:
+                if event.gtid not in begin:
+                    break
+                found = Coordinates(file, event.pos)
+    return found
+
+
+def _begins_within(binlog: Witness, file: str, begin: GtidSet) -> bool:
+    """Whether the first transaction with a GTID in a file is of a set."""
+    with closing(binlog.events(file)) as events:
+        for event in events:
+            if isinstance(event, FileBegins) and event.file != file:
+                break
+            if isinstance(event, TransactionBegins) and event.gtid is not None:
+                return event.gtid in begin
+    return False
+
+
+def _is_before(binlog: Witness, file: str, begin: Bound | None) -> bool:
+    """Whether a window begins in this file or after it."""
+    match begin:
+        case Coordinates():
+            return Coordinates(file, 4).order <= begin.order
+        case GtidSet():
+            return _previous(binlog, file).issubset(begin)
+        case str() if ":" in begin:
+            source, _, number = begin.rpartition(":")
+            if number.isdigit() and "." not in source:
+                return begin not in _previous(binlog, file)
+            coordinates = Coordinates.parse(begin.partition(":")[2])
+            return Coordinates(file, 4).order <= coordinates.order
+        case int():
+            return _begins_before(binlog, file, begin)
+    return False
+
+
+def _previous(binlog: Witness, file: str) -> GtidSet:
+    with closing(binlog.events(file)) as events:
+        for event in events:
+            if isinstance(event, Before):
+                return GtidSet.parse(event.gtids)
+            if not isinstance(event, FileBegins):
+                break
+    return GtidSet()
+
+
+def _begins_before(binlog: Witness, file: str, ts_ms: int) -> bool:
+    with closing(binlog.events(file)) as events:
+        first = next((event for event in events if isinstance(event, TransactionBegins)), None)
+    return first is not None and first.ts_ms < ts_ms

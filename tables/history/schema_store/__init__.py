@@ -1,1 +1,0 @@
-"""The schema history as rows of the schema store."""
