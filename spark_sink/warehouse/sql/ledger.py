@@ -10,6 +10,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from spark_sink.text.names import literal
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
 from spark_sink.warehouse.milestones import (
     Batch,
@@ -20,7 +21,6 @@ from spark_sink.warehouse.milestones import (
     milestones_of,
 )
 from spark_sink.warehouse.sql.own_table import OwnTable
-from spark_sink.wire.names import literal
 
 _LEDGER_COLUMNS: Final = (
     "query_id STRING, batch_id BIGINT, topic STRING, partition INT, from_offset BIGINT, "
