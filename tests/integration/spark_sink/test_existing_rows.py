@@ -32,7 +32,6 @@ from spark_sink.views.recent.reading import current, fresh
 from spark_sink.views.recent.wholeness import reaches
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
-from spark_sink.wire.names import table_path
 from tests.harness import wait
 from tests.harness.beside import beside
 from tests.harness.forked import run_command
@@ -45,6 +44,7 @@ from tests.integration.spark_sink.test_sink import Installation, until
 from tests.unit.spark_sink.batch.test_existing_rows import chunk, image
 from tests.unit.spark_sink.conftest import FORMAT, FORMATS, spark
 from tests.unit.spark_sink.history import Change, held, schema
+from wire.warehouse import table_path
 
 __all__ = ["filled", "mysql", "spark"]
 pytestmark = [
