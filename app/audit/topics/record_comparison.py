@@ -23,7 +23,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord, partition_of
 from tables.history.impact.impact import RouteOf
 from tables.history.present_columns import Described
 from tables.rules.mapping.row_filter import Predicate, predicate, row_filter
-from tables.rules.mapping.rules import RouteRules
+from tables.rules.mapping.rules import Rules
 from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Route
 from wire.changes import change_key
@@ -76,7 +76,7 @@ class Columns:
         return found
 
     def with_rules(
-        self, rules: RouteRules, version: Described | None, masks: Mapping[str, MaskingRule]
+        self, rules: Rules, version: Described | None, masks: Mapping[str, MaskingRule]
     ) -> Columns:
         """The same as a mapping's rules have it; ``masks``: what replaces values, by column in lower case."""
         own = {name.lower(): name for name in self.names}

@@ -27,7 +27,7 @@ from tables.rules.mapping.rules import (
     ColumnAction,
     LogicalDatabase,
     LogicalTable,
-    RouteRules,
+    Rules,
     Tag,
     contradictions,
 )
@@ -83,7 +83,7 @@ class Assembly:
         topic: str = "",
         share_topic: bool = False,
         tags: dict[str, str] | None = None,
-        rules: RouteRules | None = None,
+        rules: Rules | None = None,
     ) -> None:
         """Add what an entry states about a logical table."""
         self._check(where, name, RealName.of_table, real)
@@ -231,7 +231,7 @@ def _document_tags(into: Assembly, where: str, names: str, values: str) -> None:
 # The rules of a table's entry in YAML: read, checked and written.
 
 
-RULE_KEYS = {one.name for one in fields(RouteRules)}
+RULE_KEYS = {one.name for one in fields(Rules)}
 _LISTS = ("columns", "operations", "ddl", "key", "partition_by", "tag_topics")
 _TEXTS = {"hmac": "the id of a key", "redact": "a text", "rename": "a name"}
 _CHOICES = {
@@ -244,7 +244,7 @@ _CHOICES = {
 }
 
 
-def read_rules(into: Assembly, where: str, entry: dict[str, Any]) -> RouteRules:
+def read_rules(into: Assembly, where: str, entry: dict[str, Any]) -> Rules:
     """The rules of an entry; a fault leaves the default."""
     found = {}
     for key, value in entry.items():
@@ -252,7 +252,7 @@ def read_rules(into: Assembly, where: str, entry: dict[str, Any]) -> RouteRules:
             found[key] = _value(key, value)
         except ValueError as error:
             into.fault(f"{where}.{key}", str(error))
-    rules = RouteRules(**found)
+    rules = Rules(**found)
     for fault in contradictions(rules):
         into.fault(where, fault)
     return rules
@@ -312,12 +312,12 @@ def _action(column: str, value: Any) -> ColumnAction:
     return ColumnAction(column=column, action=action, argument=str(argument), domain=domain)
 
 
-def written_rules(rules: RouteRules) -> dict[str, Any]:
+def written_rules(rules: Rules) -> dict[str, Any]:
     """The entry of rules, without defaults."""
     found: dict[str, Any] = {}
-    for one in fields(RouteRules):
+    for one in fields(Rules):
         value = getattr(rules, one.name)
-        if value != getattr(RouteRules(), one.name):
+        if value != getattr(Rules(), one.name):
             found[one.name] = list(value) if isinstance(value, tuple) else value
     if rules.column_actions:
         found["column_actions"] = {one.column: written_action(one) for one in rules.column_actions}
@@ -480,5 +480,5 @@ def _common(one: LogicalDatabase | LogicalTable) -> dict[str, Any]:
 
 def _written(one: LogicalTable) -> dict[str, Any]:
     tags = {tag.column: tag.name for tag in one.tags}
-    rules = {} if one.rules == RouteRules() else written_rules(one.rules)
+    rules = {} if one.rules == Rules() else written_rules(one.rules)
     return _common(one) | ({"tags": tags} if tags else {}) | rules

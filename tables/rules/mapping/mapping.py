@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from tables.rules.mapping.real_name import RealName
-from tables.rules.mapping.rules import LogicalDatabase, LogicalTable, RouteRules, Tag
+from tables.rules.mapping.rules import LogicalDatabase, LogicalTable, Rules, Tag
 from tables.rules.mapping.topic_sharing import TopicSharing
 
 Rule = TypeVar("Rule", LogicalDatabase, LogicalTable)
@@ -30,7 +30,7 @@ class MappedTable:
     topic: str
     """Empty: the table's own row topic."""
     tags: tuple[Tag, ...]
-    rules: RouteRules
+    rules: Rules
     partitions: int
     """Partitions of the topic; 0: the settings' number."""
     repartition_from: int
@@ -130,7 +130,7 @@ class Mapping:
             rule.name if rule else table[1],
         )
         topic = self._sharing.topic(logical[0], rule)
-        rules = rule.rules if rule else RouteRules()
+        rules = rule.rules if rule else Rules()
         return MappedTable(
             logical=logical,
             topic=topic,

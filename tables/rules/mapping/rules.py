@@ -40,8 +40,11 @@ class ColumnAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouteRules:
-    """Filters and formats of a logical table; an empty tuple or text leaves the default."""
+class Rules:
+    """Filters and formats of a logical table; an empty tuple or text leaves the default.
+
+    Its name and those of its fields are in the digests of stored mappings, and so never change.
+    """
 
     include: str = ""
     """Canal's expressions over real ``database.table``, with commas; empty: all."""
@@ -71,7 +74,7 @@ class RouteRules:
 # Rules of one table that exclude each other, whatever its columns are.
 
 
-def contradictions(rules: RouteRules) -> list[str]:
+def contradictions(rules: Rules) -> list[str]:
     """All of them, in a stable order."""
     return [
         *unfit_keys(rules, rules.key),
@@ -83,7 +86,7 @@ def contradictions(rules: RouteRules) -> list[str]:
     ]
 
 
-def _unfit_truncates(rules: RouteRules) -> Iterator[str]:
+def _unfit_truncates(rules: Rules) -> Iterator[str]:
     if rules.truncates not in ("", OMIT) and rules.operations and "delete" not in rules.operations:
         yield (
             f"truncates is {rules.truncates}, but a TRUNCATE is a delete, which operations omits; add delete "
@@ -93,7 +96,7 @@ def _unfit_truncates(rules: RouteRules) -> Iterator[str]:
         yield "on_drop is delete, and truncates is omit, which omits that record too; leave out one of the two"
 
 
-def _unfit_growth(rules: RouteRules) -> Iterator[str]:
+def _unfit_growth(rules: Rules) -> Iterator[str]:
     before, after = rules.repartition_from, rules.partitions
     if before and after <= before:
         yield (
@@ -106,7 +109,7 @@ _NO_KEYS = ("truncate", "redact", "drop")
 """Actions after which different rows could have one key; an HMAC keeps them apart."""
 
 
-def unfit_keys(rules: RouteRules, key: Iterable[str]) -> Iterator[str]:
+def unfit_keys(rules: Rules, key: Iterable[str]) -> Iterator[str]:
     """The columns of a key whose action would give different rows one key."""
     actions = {one.column.lower(): one.action for one in rules.column_actions}
     for name in key:
@@ -117,14 +120,14 @@ def unfit_keys(rules: RouteRules, key: Iterable[str]) -> Iterator[str]:
             )
 
 
-def _unfit_places(rules: RouteRules) -> Iterator[str]:
+def _unfit_places(rules: Rules) -> Iterator[str]:
     actions = {one.column.lower(): one.action for one in rules.column_actions}
     for name in rules.partition_by:
         if actions.get(name.lower()) in _NO_KEYS:
             yield f"partition_by needs {name}, which {actions[name.lower()]} hides; use hmac"
 
 
-def _unpublished(rules: RouteRules) -> Iterator[str]:
+def _unpublished(rules: Rules) -> Iterator[str]:
     published = {one.lower() for one in rules.columns}
     needed = {
         "the key or the partition needs it": (*rules.key, *rules.partition_by),
@@ -136,7 +139,7 @@ def _unpublished(rules: RouteRules) -> Iterator[str]:
                 yield f"columns omits {name}, but {why}; add it"
 
 
-def _names(rules: RouteRules) -> Iterator[str]:
+def _names(rules: Rules) -> Iterator[str]:
     """Columns that would have one name, or an action for a column that is not published."""
     renamed = {
         one.column.lower(): one.argument for one in rules.column_actions if one.action == "rename"
@@ -188,7 +191,7 @@ class LogicalTable:
     topic: str = ""
     share_topic: bool = False
     tags: tuple[Tag, ...] = ()
-    rules: RouteRules = field(default_factory=RouteRules)
+    rules: Rules = field(default_factory=Rules)
 
     @property
     def label(self) -> str:

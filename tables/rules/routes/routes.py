@@ -23,7 +23,7 @@ from tables.rules.mapping.rules import (
     OMIT,
     OPERATIONS,
     RECORD,
-    RouteRules,
+    Rules,
 )
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import MaskingRule, column_rules, masks
@@ -246,7 +246,7 @@ class Routes:
                 is_alone=rule is not None and not rule.shared,
                 truncates=self.truncates,
             )
-        rules: RouteRules = mapped.rules
+        rules: Rules = mapped.rules
         rule = None
         if mapped.topic:
             topic = f"{self.prefix}.{mapped.topic}"
@@ -276,7 +276,7 @@ class Routes:
             return rule.partitions
         return self.existing.get(topic, self.partitions)
 
-    def _truncates(self, rules: RouteRules) -> str:
+    def _truncates(self, rules: Rules) -> str:
         """What is published of a TRUNCATE, which is a delete of all rows."""
         if "delete" not in (rules.operations or OPERATIONS):
             return OMIT
@@ -294,7 +294,7 @@ class Routes:
             )
         return own
 
-    def _column_rules(self, table: TableName, rules: RouteRules) -> Names[str, MaskingRule]:
+    def _column_rules(self, table: TableName, rules: Rules) -> Names[str, MaskingRule]:
         """The rules of a table's columns; raise MappingError if a key is missing."""
         try:
             return column_rules(rules.column_actions, self.keys)

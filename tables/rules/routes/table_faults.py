@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from tables.rules.mapping.row_filter import Family, family_of, predicate
-from tables.rules.mapping.rules import CONNECT, UNNAMED_FORMATS, RouteRules, Tag, unfit_keys
+from tables.rules.mapping.rules import CONNECT, UNNAMED_FORMATS, Rules, Tag, unfit_keys
 from tables.rules.routes.routes import Route
 from wire.records import KEY_SHARD
 
@@ -72,7 +72,7 @@ def _deletes_fault(route: Route, key: tuple[str, ...]) -> str | None:
 
 
 def version_faults(
-    rules: RouteRules, tags: Collection[Tag], types: Mapping[str, str], key: Iterable[str]
+    rules: Rules, tags: Collection[Tag], types: Mapping[str, str], key: Iterable[str]
 ) -> list[str]:
     """All faults of rules and tags; ``types``: of the columns by name, ``key``: the records' key."""
     known = {one.lower() for one in types}
@@ -90,7 +90,7 @@ def version_faults(
     ]
 
 
-def _named(rules: RouteRules, tags: Iterable[Tag]) -> list[tuple[str, str]]:
+def _named(rules: Rules, tags: Iterable[Tag]) -> list[tuple[str, str]]:
     named = [("columns", one) for one in rules.columns]
     named += [("key", one) for one in rules.key]
     named += [("partition_by", one) for one in rules.partition_by]
@@ -98,7 +98,7 @@ def _named(rules: RouteRules, tags: Iterable[Tag]) -> list[tuple[str, str]]:
     return named + [(f"the tag {one.name}", one.column) for one in tags if one.column]
 
 
-def _omitted(rules: RouteRules, tags: Iterable[Tag], key: Iterable[str]) -> list[str]:
+def _omitted(rules: Rules, tags: Iterable[Tag], key: Iterable[str]) -> list[str]:
     published = {one.lower() for one in rules.columns}
     if not published:
         return []
@@ -111,7 +111,7 @@ def _omitted(rules: RouteRules, tags: Iterable[Tag], key: Iterable[str]) -> list
     ]
 
 
-def _renamed(rules: RouteRules, known: set[str]) -> list[str]:
+def _renamed(rules: Rules, known: set[str]) -> list[str]:
     """Renames onto another column that is published too."""
     renames = {
         one.column.lower(): one.argument for one in rules.column_actions if one.action == "rename"
@@ -125,7 +125,7 @@ def _renamed(rules: RouteRules, known: set[str]) -> list[str]:
     ]
 
 
-def _untruncatable(rules: RouteRules, types: Mapping[str, str]) -> list[str]:
+def _untruncatable(rules: Rules, types: Mapping[str, str]) -> list[str]:
     """Columns that are to be truncated and hold no text: a part of another value may not be one of its type."""
     lengths = {one.column.lower() for one in rules.column_actions if one.action == "truncate"}
     return [
@@ -135,7 +135,7 @@ def _untruncatable(rules: RouteRules, types: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _filter_fault(rules: RouteRules, types: Mapping[str, str]) -> list[str]:
+def _filter_fault(rules: Rules, types: Mapping[str, str]) -> list[str]:
     try:
         if rules.row_filter:
             predicate(rules.row_filter, types)

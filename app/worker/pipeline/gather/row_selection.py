@@ -21,7 +21,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from tables.rules.mapping.row_filter import Predicate, predicate
-from tables.rules.mapping.rules import RouteRules
+from tables.rules.mapping.rules import Rules
 from wire.table_version import Definition
 
 _INSERT, _DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
@@ -41,7 +41,7 @@ class SelectedRows(NamedTuple):
 class RowSelection:
     """The selection for one table version."""
 
-    def __init__(self, table: TableName, rules: RouteRules, definition: Definition) -> None:
+    def __init__(self, table: TableName, rules: Rules, definition: Definition) -> None:
         """``definition``: that of all columns. Raises ValueError if the filter does not fit it."""
         self._table = table
         self._operations = frozenset(rules.operations or ("insert", "update", "delete"))
@@ -51,7 +51,7 @@ class RowSelection:
             self._passes = predicate(rules.row_filter, types)
 
     @classmethod
-    def of(cls, table: TableName, rules: RouteRules, definition: Definition) -> RowSelection | None:
+    def of(cls, table: TableName, rules: Rules, definition: Definition) -> RowSelection | None:
         """Return the selection; None if the rules publish all rows."""
         if not rules.row_filter and not rules.operations:
             return None

@@ -8,7 +8,7 @@ from app.worker.pipeline.gather.row_selection import RowSelection
 from connectors.errors import RuleImpossible
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
-from tables.rules.mapping.rules import RouteRules
+from tables.rules.mapping.rules import Rules
 from wire.table_version import Column, Definition
 
 WRITE, UPDATE, DELETE = 30, 31, 32
@@ -24,7 +24,7 @@ DEFINITION = Definition(
 def selected(
     *rows: Row, kind: int = UPDATE, row_filter: str = "n > 0", operations: tuple[str, ...] = ()
 ) -> list[tuple[int, list[Row], int]]:
-    rules = RouteRules(row_filter=row_filter, operations=operations)
+    rules = Rules(row_filter=row_filter, operations=operations)
     selection = RowSelection.of(("shop", "t"), rules, DEFINITION)
     assert selection is not None
     return [(one.event_type, one.rows, one.size) for one in selection.runs(list(rows), kind)]
@@ -84,4 +84,4 @@ def test_a_partial_image_that_does_not_suffice_quarantines_the_table(row: Row, f
 
 
 def test_rules_without_a_filter_select_nothing() -> None:
-    assert RowSelection.of(("shop", "t"), RouteRules(columns=("id",)), DEFINITION) is None
+    assert RowSelection.of(("shop", "t"), Rules(columns=("id",)), DEFINITION) is None
