@@ -167,7 +167,8 @@ class Sink:
         )
         self._rate = RateLimit(per_second=settings.max_rate)
         loads = Loads(spark, settings.warehouse, self._warehouse.notes)
-        self._reloader = Reloader(applier=self._applier, topics=topics, loads=loads)
+        most = partial(batch_limit, spark, settings)
+        self._reloader = Reloader(applier=self._applier, topics=topics, loads=loads, most=most)
         self._recent = (
             Follower(
                 spark,
@@ -238,8 +239,7 @@ class Sink:
                 self._watch.look()
                 # Of tables of which all rows that replace theirs have come by now.
                 self._waits.refresh()
-                for request in list(self._waits.requests):
-                    self._reloader.answer(request)
+                self._reloader.answer(*self._waits.requests)
                 while name := self._applier.deleted.due():
                     self._applier.deleted.sweep(name)
                 while name := self._maintenance.due():
@@ -298,8 +298,7 @@ class Sink:
             self._applier.follow_ddl({})
             self._applier.hold_against_ledger()
         if settings.mode == "available-now":
-            for request in list(self._waits.requests):
-                self._reloader.answer(request)
+            self._reloader.answer(*self._waits.requests)
         self._applier.milestones.begin()
         _log.info("sink started mode=%s topics=%s", settings.mode, pattern(settings))
         return start

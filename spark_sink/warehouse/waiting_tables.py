@@ -253,17 +253,20 @@ class Waits:
         )
         self._put(ended)
 
-    def ask(self, request: Request) -> None:
-        """Adds a request, which the sink reads from the log."""
+    def ask(self, *requests: Request) -> None:
+        """Adds requests, which the sink reads from the log together."""
         self.log.append(
-            {
-                "number": 0,
-                "kind": _REQUEST,
-                "database": request.database,
-                "table": request.table,
-                "at_ms": self._now(),
-                "request": request.text(),
-            }
+            *(
+                {
+                    "number": 0,
+                    "kind": _REQUEST,
+                    "database": request.database,
+                    "table": request.table,
+                    "at_ms": self._now(),
+                    "request": request.text(),
+                }
+                for request in requests
+            )
         )
 
     def after(self, moment_ms: int) -> int:

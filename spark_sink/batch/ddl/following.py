@@ -129,14 +129,14 @@ class Ddl:
         self.warehouse.ddl.void(topics)
         self._history = None
 
-    def routed(self, batch: DataFrame, *, table: Name | None = None) -> DataFrame:
+    def routed(self, batch: DataFrame, *, tables: Collection[Name] | None = None) -> DataFrame:
         """The envelopes with the tables that their rows belong to; without those that are gone.
 
-        With a `table`, those that belong to it; they may be older than what is applied.
+        With `tables`, those that belong to them; they may be older than what is applied.
         """
-        if table is None:
+        if tables is None:
             return routed(batch, self._pieces())
-        return routed(batch, pieces_of(pieces(list(self.history.events.values())), [table]))
+        return routed(batch, pieces_of(pieces(list(self.history.events.values())), tables))
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
         """See History.floors."""
