@@ -181,6 +181,9 @@ class Reloader:
         """Begins a reload; returns what makes the rebuild of its table. None if the wait has ended already."""
         if request.replaced and self._has_ended(request):
             return None
+        if request.discard and not request.unknown:
+            self._discard(request)
+            return None
         held = self._waiting(request)
         kept = self._cut(request)
         put = kept[1] if kept is not None and kept[0] == held.since_ms else None
@@ -190,6 +193,19 @@ class Reloader:
         # Together, so that no change is between the two.
         held, reached = self._waits.reloading(self._waits.tables[request.name]), self._position()
         return request, partial(self._rebuild, held, request, put, reached)
+
+    def _discard(self, request: Request) -> None:
+        """Removes a table that the source has dropped, which ends its wait."""
+        name, ddl = request.name, self._applier.ddl
+        if ddl is None:
+            raise ReloadRefused(f"no DDL is followed that has dropped {'.'.join(name)}")
+        ddl.give_up(name)
+        self._applier.truncates.forget()
+        for tables in (self._stage, self._applier.warehouse.moving):
+            tables.drop(*name)
+        self._applier.deleted.discard(name)
+        self._end(request, self._standing(request), {})
+        _log.info("table removed, which the source had dropped table=%s.%s", *name)
 
     def _has_ended(self, request: Request) -> bool:
         """Whether a table of which all rows have come does not wait any more: an operator has reloaded it."""

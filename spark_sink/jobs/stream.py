@@ -186,7 +186,7 @@ class Sink:
             partial(registrar, spark, settings, self._warehouse),
             settings.metastore,
             shapes=self._applier.shapes.known,
-            moved=lambda: len(ddl.history.events),
+            moved=lambda: sum(1 + len(one.given_up) for one in [*ddl.history.events.values()]),
         )
         self._watch = Watch(self._ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(

@@ -21,7 +21,7 @@ from spark_sink.warehouse.maintenance import faults_of
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
 from spark_sink.wire.envelope import place
-from spark_sink.wire.names import FOREIGN, UNMAINTAINED, argument, of_sink
+from spark_sink.wire.names import FOREIGN, OR_DISCARD, UNMAINTAINED, argument, of_sink
 from spark_sink.wire.times import utc
 
 _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
@@ -36,7 +36,9 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     asked = {request.name: request for request in waits.requests}
     there = set(warehouse.tables.names())
     notes = warehouse.ddl.history().notes(warehouse.floors.highest())
-    names = sorted({*there, *waits.tables, *asked})
+    # Not a table that has waited, and was removed since.
+    waited = (name for name, held in waits.tables.items() if held.waits or held.error)
+    names = sorted({*there, *waited, *asked})
     yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
     yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
     yield from _reloads(waits.tables[name] for name in sorted(waits.tables.keys() - asked.keys()))
@@ -67,7 +69,8 @@ def _reloads(states: Iterable[WaitState]) -> Iterator[str]:
     tables: dict[str, list[str]] = {}
     for held in states:
         own = argument((held.database, held.table))
-        command, _, options = held.action.partition(f" reload {own}")
+        first = held.action.partition(OR_DISCARD)[0]
+        command, _, options = first.partition(f" reload {own}")
         if held.kind == WAITING and command == "Run: python -m spark_sink" and ";" not in options:
             tables.setdefault(options, []).append(own)
     for options, names in sorted(tables.items()):

@@ -56,6 +56,8 @@ class Request:
     """The number of the load whose rows replace those of the table."""
     unknown_as_null: bool = False
     """Whether values that only the source had are NULL from now on."""
+    discard: bool = False
+    """Whether the rows of a table that the source has dropped are given up, and the table is removed."""
     replaced: bool = False
     """Whether the sink asks by itself, as all rows have come that replace those of the table."""
     unknown: tuple[str, ...] = ()
@@ -70,7 +72,7 @@ class Request:
         """The request as stored."""
         body = asdict(self)
         del body["unknown"]
-        for name in ("sink", "load", "unknown_as_null", "replaced"):
+        for name in ("sink", "load", "unknown_as_null", "discard", "replaced"):
             # An earlier version of the sink does not know it.
             if not body[name]:
                 del body[name]

@@ -142,6 +142,10 @@ def action(name: tuple[str, str]) -> str:
     return f"Run: python -m spark_sink reload {argument(name)}"
 
 
+OR_DISCARD: Final = "; or, if its rows are not wanted, run: "
+"""Precedes what removes a table that the source has dropped, in the advice for its wait."""
+
+
 def full(name: tuple[str, str]) -> str:
     """The name of a table in a database, in SQL."""
     return f"{quoted(name[0])}.{quoted(name[1])}"

@@ -13,7 +13,7 @@ from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
-from spark_sink.wire.names import action
+from spark_sink.wire.names import OR_DISCARD, action
 
 
 def waiting(kept: MemoryWarehouse, **tables: tuple[type[Any], str]) -> Waits:
@@ -35,7 +35,8 @@ def test_one_command_reloads_all_tables_that_wait_for_the_same() -> None:
     waits = waiting(
         kept,
         **{"it is": (KeyChanged, ""), "b": (KeyChanged, "")},
-        c=(RenamedWhileWaiting, again), d=(RenamedWhileWaiting, again), e=(KeyChanged, ""),
+        c=(RenamedWhileWaiting, again), e=(KeyChanged, ""),
+        d=(RenamedWhileWaiting, f"{again}{OR_DISCARD}python -m spark_sink reload shop.d --discard"),
         f=(TableReplaced, "; if it is refused, add --from-beginning"), g=(KeyChanged, " --only-new"),
     )  # fmt: skip
     waits.ask(Request(number="1", database="shop", table="e"))
