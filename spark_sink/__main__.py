@@ -218,6 +218,14 @@ def _reload(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
     """Requests reloads of the sink that runs, or of the next that does, and waits for its answers."""
+    others = (
+        options.from_beginning,
+        options.only_new,
+        options.skip_unusable,
+        options.unknown_as_null,
+    )
+    if options.discard and any((*others, options.topic, options.time_zone)):
+        raise BadSettings("--discard removes the table", advice="Add no other option")
     requests = [
         Request(
             number=uuid.uuid4().hex,
@@ -227,6 +235,7 @@ def _reload(
             only_new=options.only_new,
             skip_unusable=options.skip_unusable,
             unknown_as_null=options.unknown_as_null,
+            discard=options.discard,
             time_zone=options.time_zone or "",
             topics=tuple(options.topic),
             sink=settings.name,
@@ -421,6 +430,11 @@ def _parser() -> argparse.ArgumentParser:
         help="of a table that no source has any more: values that only the source had become NULL",
     )
     reload.add_argument(
+        "--discard",
+        action="store_true",
+        help="remove a table that the source has dropped, with the rows that it was renamed for",
+    )
+    reload.add_argument(
         "--time-zone", type=_time_zone, help="time zone of the session that altered the table"
     )
     reload.add_argument("--topic", action="append", default=[], help="only with --from-beginning")
@@ -432,7 +446,7 @@ def _parser() -> argparse.ArgumentParser:
     rebuild.add_argument("--topic", action="append", default=[], help="only of these topics")
     rebuild.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
     rebuild.set_defaults(from_beginning=True, only_new=False, skip_unusable=False, time_zone=None)
-    rebuild.set_defaults(unknown_as_null=False)
+    rebuild.set_defaults(unknown_as_null=False, discard=False)
     load = commands.add_parser(
         "load", help="fill tables with the rows that their source has, read by Spark in parallel"
     )

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -199,7 +199,7 @@ class Applier:
         self.waits.refresh()
         with stages.timed(TABLES):
             self.follow_ddl(moved[0])
-        self._keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
+        self.keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
         batch = self.envelopes(records, moved=moved)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
@@ -229,7 +229,7 @@ class Applier:
         faults |= self.replaced(list(found.tables.values()))
         faults = {**self._published_again(found.tables.values()), **faults}
         parts = [part for part in found.tables.values() if part.name not in faults and part.ops]
-        self._keep_pace(batch, self.sizes.rows(parts))
+        self.keep_pace(batch, self.sizes.rows(parts))
         faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
         describe(records.sparkSession, f"batch {batch_id}: ledger")
         with stages.timed(LEDGER):
@@ -294,16 +294,16 @@ class Applier:
         records: DataFrame,
         *,
         moved: tuple[Offsets, Offsets] | None = None,
-        table: Name | None = None,
+        tables: Collection[Name] | None = None,
     ) -> DataFrame:
         """Kafka's records as envelopes of the tables that they belong to now.
 
-        `moved` is the range of a batch. With a `table`, those of it; they may be older than what is applied.
+        `moved` is the range of a batch. With `tables`, those of them; they may be older than what is applied.
         """
         rows, foreign = envelopes(records), self.foreign
         rows = rows if foreign is None else foreign.own(rows, moved)
-        rows = rows if self.ddl is None else self.ddl.routed(rows, table=table)
-        return rows if table is None else rows.where(of_table(table))
+        rows = rows if self.ddl is None else self.ddl.routed(rows, tables=tables)
+        return rows if tables is None else rows.where(" OR ".join(map(of_table, tables)))
 
     def follow_ddl(self, start: Offsets) -> None:
         """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
@@ -324,7 +324,8 @@ class Applier:
         if changed or len(self.ddl.history.events) > known:
             self.truncates.forget()
 
-    def _keep_pace(self, rows: DataFrame, number: int) -> None:
+    def keep_pace(self, rows: DataFrame, number: int) -> None:
+        """Sets, in the session of the rows, what is best for so many."""
         if self.pace is not None:
             self.pace.keep(rows.sparkSession, number)
 

@@ -6,8 +6,9 @@ Invariant: a truncate is stored before it is applied to a table, once.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from pyspark.sql import DataFrame
@@ -44,6 +45,8 @@ class Truncates:
     ddl: Ddl | None
     _highest: Floored | None = None
     _is_mended: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held by what changes them: tables are rebuilt beside the batches, several at a time."""
 
     def mend(self, floors: Collection[Floor]) -> None:
         """Stores truncates again that the ledger has, `floors`, and their own log has not; once in a process.
@@ -72,10 +75,16 @@ class Truncates:
 
     def forget(self) -> None:
         """Drops what is remembered, as tables have moved."""
-        self._highest = None
+        with self._lock:
+            self._highest = None
 
     def raised(self, *truncates: Iterable[Floor]) -> Floored:
         """Records truncates of several tables; returns the highest of each table and source."""
+        with self._lock:
+            found = self._raised(truncates)
+            return {name: dict(sources) for name, sources in found.items()}
+
+    def _raised(self, truncates: Iterable[Iterable[Floor]]) -> Floored:
         if self._highest is None:
             self._highest = {}
             stored = self.warehouse.floors.highest()

@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.columns import brought, fitted, traced_to
 from spark_sink.batch.contents import (
+    Contents,
     Replacements,
     TablePart,
     contents,
@@ -90,6 +91,12 @@ class Rebuild:
     """The partitions that have some of them."""
     unread: set[tuple[str, int]] = field(default_factory=set)
     """The partitions whose topic is excluded, and of which the request skips the changes."""
+    start: Offsets = field(default_factory=dict)
+    """The offset of each partition from which on its records are read."""
+    end: Offsets | None = None
+    """Up to where they are, once the table is built."""
+    is_fresh: bool = False
+    """Whether nothing that the table has is kept."""
 
     def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
         """Starts from a table's rows, or from nothing."""
@@ -114,31 +121,41 @@ class Rebuild:
     def check_whole(self, tables: Tables[DataFrame], unseen: DataFrame) -> None:
         """Raises LoadRefused if the load lacks a source of the table.
 
-        `unseen` are the records before the load's offsets that the table does not have.
+        `unseen` are its records before the load's offsets that the table does not have.
         """
         if self.load is not None:
             check_rows(self.load.state, tables)
-            check_records(self.load.state, self.applier.envelopes(unseen, table=self.name))
+            check_records(self.load.state, unseen)
 
-    def part(self, records: DataFrame) -> TablePart | None:
-        """The table's part of Kafka's records; None if they have none."""
-        return contents(self._own(records)).tables.get(self.name)
+    def part(self, rows: DataFrame) -> TablePart | None:
+        """What the table's records have; None without any."""
+        return contents(self._own(rows)).tables.get(self.name)
 
-    def sort_out(self, records: DataFrame) -> None:
-        """Finds unusable records and skips them; raises if one of them matters and may not be skipped."""
-        batch = self._envelopes(records).where(unusable())
+    def sort_out(
+        self, rows: DataFrame, keys: Callable[[], DataFrame], part: TablePart | None
+    ) -> None:
+        """Skips the unusable records that `part` has found; raises if one matters and may not be skipped.
+
+        `keys` returns Kafka's records, which have the keys that the rows lack.
+        """
+        if part is None or part.fault is None:
+            return
+        batch = self._later(rows).where(unusable())
         found = batch.selectExpr("topic", "partition", "offset", "reason").limit(MOST + 1)
-        places = [at_of(row) for row in found.collect()]
-        part = self.part(records)
-        fault = part.fault if part is not None else None
-        if fault is not None:
-            self.put_aside(records, [at for at in places if at not in self.aside], fault)
+        places = [at for row in found.collect() if (at := at_of(row)) not in self.aside]
+        self.put_aside(rows, keys, places, part.fault)
 
-    def put_aside(self, records: DataFrame, places: Sequence[At], fault: TableError) -> None:
+    def put_aside(
+        self,
+        rows: DataFrame,
+        keys: Callable[[], DataFrame],
+        places: Sequence[At],
+        fault: TableError,
+    ) -> None:
         """Skips records; raises `fault` if they matter and the request does not allow it."""
         if len(self.aside) + len(places) > MOST:
             raise fault
-        matter = [] if self.request.skip_unusable else self._unreplaced(records, places)
+        matter = [] if self.request.skip_unusable else self._unreplaced(rows, keys(), places)
         if matter:
             letters = self.applier.warehouse.letters.within(*spanned(matter))
             matter = [at for at in matter if at not in letters]
@@ -155,13 +172,13 @@ class Rebuild:
             place(*min(places)),
         )
 
-    def omit(self, records: DataFrame, fault: TableError) -> bool:
+    def omit(self, rows: DataFrame, fault: TableError) -> bool:
         """Omits records of versions that no table can have; returns whether there were any more.
 
         Those from before a truncate of their own source are of no consequence, as it removes their rows. Others
         are omitted only if the request skips what is unusable.
         """
-        part = self.part(records)
+        part = self.part(rows)
         if part is None or part.fault is not None:
             return False
         if foreign := foreign_rows(part, self.applier.book):
@@ -179,8 +196,8 @@ class Rebuild:
             if not self.request.skip_unusable:
                 below = _any(_below(self.name, source, at) for source, at in highest.items())
                 found = f"{found} AND {below}"
-        rows = self._own(records).where(f"coalesce({found}, false)")
-        ((number, first),) = rows.selectExpr(
+        left = self._own(rows).where(f"coalesce({found}, false)")
+        ((number, first),) = left.selectExpr(
             "count(*) AS number", "min(struct(topic, partition, offset)) AS first"
         ).collect()
         if not number:
@@ -199,14 +216,16 @@ class Rebuild:
         self.places |= part.places
         return True
 
-    def apply(self, records: DataFrame, until: Offsets) -> set[tuple[str, int]]:
-        """Applies the table's records to the stage; returns the partitions that had any.
+    def apply(self, rows: DataFrame, until: Offsets, part: TablePart | None = None) -> None:
+        """Applies the table's records to the stage, and takes the partitions that had any.
 
-        `until` are the offsets at which the records end, for what must be read past them.
+        `until` are the offsets at which the records end, for what must be read past them; `part` is what they
+        have, if that is known.
         """
-        prepared = self._prepared(self._own(records), until)
+        is_known = part is not None and not self.aside and not self.omitted
+        prepared = self._prepared(self._own(rows), until, part if is_known else None)
         if prepared is None:
-            return set(self.places)
+            return
         batch, part, versions = prepared
         self.replaced.add(part.replaced)
         removed = floors_of(part, versions)
@@ -214,25 +233,24 @@ class Rebuild:
         if (held := self.stage.shape(*self.name)) is not None:
             for floor in removed:
                 self.stage.truncate(held, floor)
-        self._fold(batch, part, versions, floors)
+        self._fold(batch, part, versions, floors, shape=held)
         self.applier.histories.add(batch, part, versions)
         self.seen |= part.versions
-        return part.places | self.places
+        self.places |= part.places
 
-    def keep_history(self, records: DataFrame, until: Offsets) -> None:
+    def keep_history(self, rows: DataFrame, until: Offsets) -> None:
         """Adds the changes that the load has read to the table's history, if it has one."""
         if self.load is None or not self.applier.rules.has_history(self.name):
             return
-        rows = self.applier.envelopes(records, table=self.name)
         own = rows.where(f"{before_sql(self.load.state)} AND NOT {unusable()}")
         if prepared := self._prepared(own, until):
             self.applier.histories.add(*prepared)
 
     def _prepared(
-        self, batch: DataFrame, until: Offsets
+        self, batch: DataFrame, until: Offsets, known: TablePart | None = None
     ) -> tuple[DataFrame, TablePart, list[TableVersion]] | None:
         """The table's records with all that they need, and their versions; None if there are none."""
-        found = contents(batch)
+        found = contents(batch) if known is None else Contents(tables={self.name: known})
         part = found.tables.get(self.name)
         if part is None:
             return None
@@ -250,11 +268,19 @@ class Rebuild:
         return batch, part, versions_of(part, self.applier.book)
 
     def _fold(
-        self, batch: DataFrame, part: TablePart, versions: list[TableVersion], floors: Floors
+        self,
+        batch: DataFrame,
+        part: TablePart,
+        versions: list[TableVersion],
+        floors: Floors,
+        *,
+        shape: Shape | None,
     ) -> None:
-        """Applies the records era by era: rows of all versions that fit, then a conversion to the next ones."""
+        """Applies the records era by era: rows of all versions that fit, then a conversion to the next ones.
+
+        `shape` is that of the table in the stage.
+        """
         queues = _queues(versions)
-        shape = self.stage.shape(*self.name)
         while any(queues):
             taken = _fitting(queues, partial(self._fit, shape, part))
             if not taken:
@@ -264,10 +290,14 @@ class Rebuild:
                 continue
             found = self._traced(shape, taken, part)
             wanted = found.wanted
-            brought(self.stage, found, wanted, notes=self.applier.warehouse.notes)
+            # Then it is made with its first rows, in one commit.
+            is_new = shape is None and part.has_rows and not part.is_partial
+            if not is_new:
+                brought(self.stage, found, wanted, notes=self.applier.warehouse.notes)
             shape = wanted
             if part.has_rows:
-                merged(self.stage, batch, part, shape, found.versions, dict(floors))
+                given = batch, part, shape, found.versions, dict(floors)
+                merged(self.stage, *given, is_new=is_new)
 
     def _fit(self, held: Shape | None, part: TablePart, versions: list[TableVersion]) -> None:
         found = self._traced(held, versions, part)
@@ -376,26 +406,26 @@ class Rebuild:
         rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
         return {tuple(row.s): row.v for row in rows.collect()}
 
-    def _envelopes(self, records: DataFrame) -> DataFrame:
-        rows = self.applier.envelopes(records, table=self.name)
+    def _later(self, rows: DataFrame) -> DataFrame:
+        """The table's records, without those that the load has seen."""
         if self.load is None:
             return rows
         # NULL for a record that names no table.
         return rows.where(f"NOT coalesce({before_sql(self.load.state)}, false)")
 
-    def _own(self, records: DataFrame) -> DataFrame:
-        """The table's records, without the skipped ones."""
-        rows = outside(self._envelopes(records), self.aside)
+    def _own(self, rows: DataFrame) -> DataFrame:
+        """The same without the skipped ones."""
+        rows = outside(self._later(rows), self.aside)
         return rows.where(f"NOT coalesce({_any(self.omitted)}, false)") if self.omitted else rows
 
-    def _unreplaced(self, records: DataFrame, places: Sequence[At]) -> list[At]:
+    def _unreplaced(self, rows: DataFrame, records: DataFrame, places: Sequence[At]) -> list[At]:
         """The records that no later usable record of the same key and partition, with all columns, replaces."""
         kept = {*places, *self.aside}
         keys = records.where("key IS NOT NULL").selectExpr(
             "topic", "partition", "offset", "CAST(key AS STRING) AS k"
         )
         bad = {at_of(row): row.k for row in keys.where(any_of(places)).collect()}
-        batch = self._envelopes(records).where(f"NOT {unusable()}")
+        batch = self._later(rows).where(f"NOT {unusable()}")
         batch = batch.where("NOT coalesce(partial, false) OR op = 'd'")
         usable = batch.select("topic", "partition", "offset").join(
             keys, ["topic", "partition", "offset"]

@@ -1,7 +1,11 @@
 """Reloads of tables on request, beside the stream.
 
 A table is rebuilt in a folder of its own, then put in place in one commit that also records the offsets up to
-which Kafka is applied; after that the wait ends.
+which Kafka is applied; after that the wait ends. Tables that are requested at once are read at once, and built
+beside one another; each is put in place by itself, and what one is refused for is no matter of the others.
+
+Batches wait for what a reload does between them, and it waits for each batch: so it has few such steps, for all
+its tables together.
 
 Invariant: a reload interrupted at any point is repeated from the start, or found complete. Readers see the
 existing table until its replacement is complete.
@@ -10,9 +14,11 @@ existing table until its replacement is complete.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
-from contextlib import suppress
-from typing import Any
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -21,11 +27,13 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.contents import published_again
 from spark_sink.batch.ddl.moving import is_unplaced
+from spark_sink.batch.parallel import in_parallel
 from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
     ColumnsChanged,
     ForeignTable,
     HistoryReplaced,
+    KafkaUnreachable,
     LedgerLost,
     MalformedRecord,
     ReloadRefused,
@@ -41,13 +49,16 @@ from spark_sink.errors import (
 from spark_sink.jobs.load.origin import BEGIN
 from spark_sink.jobs.load.placed import has_rows_of
 from spark_sink.jobs.load.state import Loaded, Loads
+from spark_sink.jobs.reading import Reading, first_of, size
 from spark_sink.jobs.rebuild import OF_VERSIONS, Rebuild
 from spark_sink.source.kafka import Topics
 from spark_sink.source.offsets import Offsets
+from spark_sink.source.schemas import topics_of
 from spark_sink.spark.error_mapping import named
+from spark_sink.spark.pace import MANY
 from spark_sink.warehouse.foreign import forget_foreign
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.moves import pieces, pieces_of
+from spark_sink.warehouse.moves import Event, pieces, pieces_of
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sql.commits import again
@@ -56,6 +67,10 @@ from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, Wait
 
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
+_SECONDS_FOR_TABLES: Final = 5.0
+"""For which the batches wait, until the table in hand is done."""
+_ERRORS: Final = (SinkError, PySparkException, Py4JError)
+_KEEPS_CHANGING: Final = "the table's definition keeps changing"
 
 _REPLACED = (TableReplaced.__name__, ColumnsChanged.__name__)
 _OF_ITS_ROWS = (*_REPLACED, TableFailed.__name__)
@@ -67,40 +82,130 @@ _ONLY_NEW = (
 )
 
 At = tuple[str, int]
+Done = TypeVar("Done")
 
 
 class Reloader:
     """Carries out the reload requests in the log."""
 
-    def __init__(self, *, applier: Applier, topics: Topics, loads: Loads | None = None) -> None:
-        """`loads` are the rows that were loaded from sources; without it, no such request is carried out."""
+    def __init__(
+        self,
+        *,
+        applier: Applier,
+        topics: Topics,
+        loads: Loads | None = None,
+        most: Callable[[], int] = lambda: MANY,
+    ) -> None:
+        """`loads` are the rows that were loaded from sources; without it, no such request is carried out.
+
+        `most` returns how many records may be kept at a time: those that a batch may have.
+        """
         self._loads = loads
         self._store = applier.warehouse.tables
         self._stage = applier.warehouse.stage
         self._applier = applier
         self._waits = applier.waits
         self._topics = topics
+        self._most = most
+        self._merged: Offsets | None = None
+        """What the ledger had when the reloads that are carried out began."""
+        self._versions: list[str] | None = None
+        """The schemas topic as it was last read for them."""
 
-    def answer(self, request: Request) -> None:
-        """Reloads a table, or records why that failed."""
-        if request.replaced and self._has_ended(request):
-            return
+    def answer(self, *requests: Request) -> None:
+        """Reloads tables, or records of each why that failed."""
+        self._merged = self._versions = None
+        # Of two requests for a table, the later is answered after the first.
+        first = {request.name: request for request in reversed(requests)}
+        begun = self._between_batches(
+            {request: partial(self._begun, request) for request in reversed(first.values())}
+        )
+        # Since a table waits, it is known in which other topics it gets rows.
+        self._versions = None
+        rebuilds: list[Rebuild] = []
+        for request, rebuilt in begun:
+            with self._refusing(request):
+                rebuilds.append(rebuilt())
         try:
-            held = self._waiting(request)
-            kept = self._cut(request)
-            put = kept[1] if kept is not None and kept[0] == held.since_ms else None
-            if put is None or not self._ended(request, put):
-                self._reload(held, request, put)
-        except (SinkError, PySparkException, Py4JError) as failure:
-            fault = self._fault(request.name, failure)
-            with self._applier.gate:
-                if (ddl := self._applier.ddl) is not None and isinstance(fault, TableError):
-                    fault = ddl.advised(request.name, fault)
-            _log.error("table not reloaded table=%s.%s: %s", *request.name, fault)
-            with self._applier.gate:
-                self._waits.refuse(self._standing(request), fault, request)
+            groups = self._groups(rebuilds)
+        except _ERRORS as failure:
+            self._refuse(rebuilds, failure)
             return
-        _log.info("table reloaded table=%s.%s", *request.name)
+        for group in groups:
+            self._carry_out(group)
+
+    def _between_batches(self, acts: Mapping[Request, Callable[[], Done | None]]) -> list[Done]:
+        """What is done for each request while no batch is applied, of those for which there is anything.
+
+        The batches continue after some seconds, and the rest is done after the next one.
+        """
+        done: list[Done] = []
+        left = list(acts.items())
+        while left:
+            with self._applier.gate:
+                until = time.monotonic() + _SECONDS_FOR_TABLES
+                while left:
+                    request, act = left.pop(0)
+                    try:
+                        found = act()
+                    except _ERRORS as failure:
+                        self._refused(request, failure)
+                    else:
+                        done += [] if found is None else [found]
+                    if time.monotonic() >= until:
+                        break
+        return done
+
+    @contextmanager
+    def _refusing(self, request: Request) -> Iterator[None]:
+        """Records an error as the answer of a request."""
+        try:
+            yield
+        except _ERRORS as failure:
+            with self._applier.gate:
+                self._refused(request, failure)
+
+    def _refused(self, request: Request, failure: Exception) -> None:
+        fault = self._fault(request.name, failure)
+        if (ddl := self._applier.ddl) is not None and isinstance(fault, TableError):
+            fault = ddl.advised(request.name, fault)
+        _log.error("table not reloaded table=%s.%s: %s", *request.name, fault)
+        self._waits.refuse(self._standing(request), fault, request)
+
+    def _refuse(self, rebuilds: Iterable[Rebuild], fault: Exception) -> None:
+        with self._applier.gate:
+            for rebuild in rebuilds:
+                self._refused(rebuild.request, fault)
+
+    def _begun(self, request: Request) -> tuple[Request, Callable[[], Rebuild]] | None:
+        """Begins a reload; returns what makes the rebuild of its table. None if the wait has ended already."""
+        if request.replaced and self._has_ended(request):
+            return None
+        if request.discard and not request.unknown:
+            self._discard(request)
+            return None
+        held = self._waiting(request)
+        kept = self._cut(request)
+        put = kept[1] if kept is not None and kept[0] == held.since_ms else None
+        if put is not None and self._ended(request, put):
+            _log.info("table reloaded table=%s.%s", *request.name)
+            return None
+        # Together, so that no change is between the two.
+        held, reached = self._waits.reloading(self._waits.tables[request.name]), self._position()
+        return request, partial(self._rebuild, held, request, put, reached)
+
+    def _discard(self, request: Request) -> None:
+        """Removes a table that the source has dropped, which ends its wait."""
+        name, ddl = request.name, self._applier.ddl
+        if ddl is None:
+            raise ReloadRefused(f"no DDL is followed that has dropped {'.'.join(name)}")
+        ddl.give_up(name)
+        self._applier.truncates.forget()
+        for tables in (self._stage, self._applier.warehouse.moving):
+            tables.drop(*name)
+        self._applier.deleted.discard(name)
+        self._end(request, self._standing(request), {})
+        _log.info("table removed, which the source had dropped table=%s.%s", *name)
 
     def _fault(self, name: Name, failure: Exception) -> SinkError:
         """The error of the table, or of all if none could be worked on."""
@@ -108,16 +213,15 @@ class Reloader:
             return failure
         try:
             return table_failed(name, failure, self._applier.warehouse)
-        except (SinkError, PySparkException, Py4JError):
+        except _ERRORS:
             return named(failure)
 
     def _has_ended(self, request: Request) -> bool:
         """Whether a table of which all rows have come does not wait any more: an operator has reloaded it."""
-        with self._applier.gate:
-            if self._waits.waiting(request.name) is not None:
-                return False
-            held = self._standing(request)
-            self._waits.loaded(held, held.offsets, request)
+        if self._waits.waiting(request.name) is not None:
+            return False
+        held = self._standing(request)
+        self._waits.loaded(held, held.offsets, request)
         return True
 
     def _cut(self, request: Request) -> tuple[int, dict[At, int]] | None:
@@ -149,30 +253,29 @@ class Reloader:
             self._check_beginning(request)
         # A load that is gone must not make the table wait.
         starts = request.from_beginning or self._load(request) is not None
-        with self._applier.gate:
-            held = self._waits.waiting(request.name)
-            if held is None:
-                if not starts:
-                    raise ReloadRefused(
-                        f"{'.'.join(request.name)} does not wait",
-                        advice="To read its topics again from their beginning, add --from-beginning",
-                    )
-                self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
-                self._applier.forget(request.name)
-                held = self._waits.tables[request.name]
-            # Its own rows are what a reload without these options begins with.
-            keeps = not starts and not request.only_new
-            if keeps and held.waits_for == RenamedWhileWaiting.__name__:
-                raise RenamedWhileWaiting(held.reason, advice=held.action)
-            if keeps and held.waits_for == LedgerLost.__name__:
-                raise LedgerLost(held.reason, advice=held.action)
-            if keeps and is_unplaced(held):
-                if self._applier.warehouse.moving.shape(*request.name) is None:
-                    raise RenameFailed(held.reason, advice=held.action)
-            elif keeps and held.waits_for in _OF_ITS_ROWS:
-                self._check_put_back(held)
-            if request.unknown_as_null:
-                self._check_gone(request)
+        held = self._waits.waiting(request.name)
+        if held is None:
+            if not starts:
+                raise ReloadRefused(
+                    f"{'.'.join(request.name)} does not wait",
+                    advice="To read its topics again from their beginning, add --from-beginning",
+                )
+            self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
+            self._applier.forget(request.name)
+            held = self._waits.tables[request.name]
+        # Its own rows are what a reload without these options begins with.
+        keeps = not starts and not request.only_new
+        if keeps and held.waits_for == RenamedWhileWaiting.__name__:
+            raise RenamedWhileWaiting(held.reason, advice=held.action)
+        if keeps and held.waits_for == LedgerLost.__name__:
+            raise LedgerLost(held.reason, advice=held.action)
+        if keeps and is_unplaced(held):
+            if self._applier.warehouse.moving.shape(*request.name) is None:
+                raise RenameFailed(held.reason, advice=held.action)
+        elif keeps and held.waits_for in _OF_ITS_ROWS:
+            self._check_put_back(held)
+        if request.unknown_as_null:
+            self._check_gone(request)
         return held
 
     def _check_gone(self, request: Request) -> None:
@@ -233,11 +336,12 @@ class Reloader:
         placed = self._loads.placed() if self._loads is not None else []
         if not placed:
             return False
-        with self._applier.gate:
-            ddl = self._applier.ddl
-            moved = pieces(ddl.history.events.values() if ddl is not None else ())
-            floors = self._applier.truncates.raised().get(name, {})
-            return has_rows_of(name, placed, moved, floors)
+        floors = self._applier.truncates.raised().get(name, {})
+        return has_rows_of(name, placed, pieces(self._events()), floors)
+
+    def _events(self) -> list[Event]:
+        ddl = self._applier.ddl
+        return list(ddl.history.events.values()) if ddl is not None else []
 
     def _ranges(self, names: Collection[str]) -> tuple[Offsets, Offsets]:
         """(earliest, latest committed) offsets of topics, of all of this installation where none is named."""
@@ -281,19 +385,17 @@ class Reloader:
         is_gone = shape is None and name in self._applier.milestones.integrity.left
         if is_gone or (shape is not None and shape.apart):
             return None
-        with self._applier.gate:
-            ddl = self._applier.ddl
-            events = list(ddl.history.events.values()) if ddl is not None else []
-        sources = {source for _, source in pieces_of(pieces(events), [name])}
-        return self._applier.book.topics_of({name, *sources})
+        sources = {source for _, source in pieces_of(pieces(self._events()), [name])}
+        book = self._applier.book
+        self._versions = list(book.read()) if self._versions is None else self._versions
+        return topics_of(self._versions, {name, *sources})
 
     def _ended(self, request: Request, put: dict[At, int]) -> bool:
         """Ends the wait if its reload is already in place with no change since; returns whether it did."""
-        with self._applier.gate:
-            held, reached = self._waits.tables[request.name], self._position()
-            if any(reached.get(at, 0) > put.get(at, 0) for at in held.offsets):
-                return False
-            self._end(request, held, put)
+        held, reached = self._waits.tables[request.name], self._position()
+        if any(reached.get(at, 0) > put.get(at, 0) for at in held.offsets):
+            return False
+        self._end(request, held, put)
         return True
 
     def _end(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
@@ -304,13 +406,18 @@ class Reloader:
         self._applier.forget(request.name)
 
     def _position(self) -> dict[At, int]:
-        return {**self._applier.warehouse.ledger.applied(), **self._applier.applied}
+        if self._merged is None:
+            self._merged = self._applier.warehouse.ledger.applied()
+        # What batches have merged since; topics that are excluded stay as the ledger has them.
+        return {**self._merged, **self._applier.applied}
 
-    def _reload(self, held: WaitState, request: Request, put: dict[At, int] | None) -> None:
-        """Rebuilds the table; `put` are the offsets of a rebuild already put in place for this wait."""
-        with self._applier.gate:
-            held = self._waits.reloading(self._waits.tables[request.name])
-            reached = self._position()
+    def _rebuild(
+        self, held: WaitState, request: Request, put: dict[At, int] | None, reached: Offsets
+    ) -> Rebuild:
+        """What a table is rebuilt by, and where the reading of its records begins.
+
+        `put` are the offsets of a rebuild that is already in place for this wait.
+        """
         load = self._load(request) if put is None else None
         rebuild = Rebuild(
             name=request.name,
@@ -318,40 +425,133 @@ class Reloader:
             applier=self._applier,
             stage=self._stage,
             load=load,
+            is_fresh=put is None and (request.from_beginning or request.only_new),
         )
-        start = self._start(held, request, put, load, reached)
+        rebuild.start = self._start(held, request, put, load, reached)
         if request.skip_unusable:
-            rebuild.unread = held.offsets.keys() - start.keys()
+            rebuild.unread = held.offsets.keys() - rebuild.start.keys()
         if load is not None:
-            unseen = self._unseen(held, load.state.offsets)
+            records = self._unseen(held, load.state.offsets)
+            unseen = self._applier.envelopes(records, tables=[request.name])
             rebuild.check_whole(self._store, unseen)
-            rebuild.keep_history(unseen, {**self._position(), **load.state.offsets})
-        fresh = put is None and (request.from_beginning or request.only_new)
-        end, places = self._built(rebuild, start, fresh=fresh)
+            rebuild.keep_history(unseen, {**reached, **load.state.offsets})
+        return rebuild
+
+    def _groups(self, rebuilds: Collection[Rebuild]) -> list[list[Rebuild]]:
+        """The tables that are read at once: their records together can be kept."""
+        if len(rebuilds) < 2:
+            return [[one] for one in rebuilds]
+        groups: list[list[Rebuild]] = []
+        most, end = self._most(), self._ends(first_of(one.start for one in rebuilds))
+        for rebuild in rebuilds:
+            for group in groups:
+                if size(first_of(one.start for one in (*group, rebuild)), end) <= most:
+                    group.append(rebuild)
+                    break
+            else:
+                groups.append([rebuild])
+        return groups
+
+    def _carry_out(self, rebuilds: list[Rebuild]) -> None:
+        """Reads the records of tables, builds these, and puts each in place."""
+        left = rebuilds
         for _ in range(_ROUNDS):
-            with self._applier.gate:
-                held, reached = self._waits.tables[request.name], self._position()
-                self._check_reloading(held)
-                since = {
-                    at: end.get(at, start.get(at, held.offsets.get(at, 0)))
-                    for at in held.offsets.keys() - rebuild.unread
-                }
-                until = {at: max(since[at], reached.get(at, 0)) for at in since}
-                records = self._topics.read(since, until)
-                part = rebuild.part(records)
-                if part is None or (part.fault is None and part.versions <= rebuild.seen):
-                    places |= rebuild.apply(records, {**reached, **until})
-                    end = {**end, **until}
-                    if request.replaced and (again := rebuild.replaced.open):
-                        # A second replacement has begun, whose end will ask again.
-                        raise published_again(request.name, again)
-                    known = load.state.offsets if load is not None else {}
-                    own = places | held.offsets.keys() | known.keys()
-                    self._put(rebuild, held, {at: end[at] for at in own - rebuild.unread})
+            try:
+                left, reading = self._read(left)
+            except _ERRORS as failure:
+                # One of them may have been refused before.
+                left = [one for one in left if not self._is_answered(one.request)]
+                if len(left) == 1 or isinstance(failure, KafkaUnreachable):
+                    self._refuse(left, failure)
                     return
+                # Records of one of them are no matter of the others.
+                for one in left:
+                    self._carry_out([one])
+                return
+            if not left:
+                return
+            build = partial(self._built, reading)
+            session, threads = reading.rows.sparkSession, self._applier.threads
+            in_parallel(build, left, session=session, threads=threads)
             # A version that is new since: changes before it may be in other partitions.
-            end, places = self._built(rebuild, start, fresh=fresh)
-        raise ReloadRefused("the table's definition keeps changing", advice="Try again later")
+            left = self._between_batches(
+                {
+                    one.request: partial(self._handed_over, one)
+                    for one in left
+                    if one.end is not None
+                }
+            )
+            if not left:
+                return
+        self._refuse(left, ReloadRefused(_KEEPS_CHANGING, advice="Try again later"))
+
+    def _is_answered(self, request: Request) -> bool:
+        return self._waits.tables[request.name].answered == request.number
+
+    def _read(self, rebuilds: list[Rebuild]) -> tuple[list[Rebuild], Reading]:
+        """A reading of all that the tables need, and those of them that can still be built.
+
+        Such that no version is read without the changes that precede it. The ends of partitions are not fetched
+        at one instant, so the later of two transactions may be seen without the earlier. The records committed
+        before the second fetch include all that precede those seen by the first.
+        """
+        for _ in range(_ROUNDS):
+            start = first_of(one.start for one in rebuilds)
+            first, end = self._ends(start), self._ends(start)
+            rebuilds = self._between_batches(
+                {one.request: partial(self._ready, one) for one in rebuilds}
+            )
+            reading = Reading(
+                applier=self._applier,
+                topics=self._topics,
+                starts={one.name: one.start for one in rebuilds},
+                end=end,
+                most=self._most(),
+            )
+            if rebuilds:
+                reading.read()
+            if not rebuilds or first == end or not reading.has_versions_since(first):
+                return rebuilds, reading
+        raise ReloadRefused(_KEEPS_CHANGING, advice="Try again later")
+
+    def _ready(self, rebuild: Rebuild) -> Rebuild:
+        """A table that can be built, once DDL is followed and its rows are all in it."""
+        # The records may be past DDL that no batch has come to.
+        self._applier.follow_ddl({})
+        self._check_reloading(self._waits.tables[rebuild.name])
+        try:
+            self._applier.deleted.put_back(rebuild.name)
+        except FAILURES as failure:
+            if is_shared(failure) or not (rebuild.request.from_beginning or rebuild.load):
+                raise
+        return rebuild
+
+    def _handed_over(self, rebuild: Rebuild) -> Rebuild | None:
+        """Puts a table in place that was built, and ends its wait; returns one that must be built again."""
+        request, load = rebuild.request, rebuild.load
+        held, reached = self._waits.tables[request.name], self._position()
+        self._check_reloading(held)
+        end = dict(rebuild.end or {})
+        since = {
+            at: end.get(at, held.offsets.get(at, 0)) for at in held.offsets.keys() - rebuild.unread
+        }
+        until = {at: max(offset, reached.get(at, 0)) for at, offset in since.items()}
+        if until != since:
+            records = self._topics.read(since, until)
+            rows = self._applier.envelopes(records, tables=[request.name])
+            part = rebuild.part(rows)
+            if part is not None and (part.fault is not None or not part.versions <= rebuild.seen):
+                return rebuild
+            rebuild.apply(rows, {**reached, **until}, part)
+        if request.replaced and (again := rebuild.replaced.open):
+            # A second replacement has begun, whose end will ask again.
+            raise published_again(request.name, again)
+        end |= until
+        known = load.state.offsets if load is not None else {}
+        own = rebuild.places | held.offsets.keys() | known.keys()
+        self._put(rebuild, held, {at: end[at] for at in own - rebuild.unread})
+        _log.info("table reloaded table=%s.%s", *request.name)
+        return None
 
     def _check_reloading(self, held: WaitState) -> None:
         """Raises ReloadRefused if the table was renamed or dropped since the reload began."""
@@ -409,26 +609,24 @@ class Reloader:
             self._store.drop(*name)
             self._store.replace(shape, self._stage.rows(shape), cut=cut)
 
-    def _built(
-        self, rebuild: Rebuild, start: dict[At, int], *, fresh: bool
-    ) -> tuple[dict[At, int], set[At]]:
-        """Builds the table in the stage; returns the end offsets, and the partitions with its records."""
-        end = self._settled(rebuild, start)
-        with self._applier.gate:
-            # The records may be past DDL that no batch has come to.
-            self._applier.follow_ddl({})
-            self._check_reloading(self._waits.tables[rebuild.name])
-            try:
-                self._applier.deleted.put_back(rebuild.name)
-            except FAILURES as failure:
-                if is_shared(failure) or not (rebuild.request.from_beginning or rebuild.load):
-                    raise
-        records = self._topics.read(start, end)
-        rebuild.sort_out(records)
-        rebuild.keep_history(records, {**self._position(), **end})
+    def _built(self, reading: Reading, rebuild: Rebuild) -> None:
+        """Builds a table in the stage; it has no `end` if that failed."""
+        rebuild.end = None
+        with self._refusing(rebuild.request):
+            self._build(reading, rebuild)
+            rebuild.end = {at: reading.end[at] for at in rebuild.start}
+
+    def _build(self, reading: Reading, rebuild: Rebuild) -> None:
+        until = {**self._position(), **reading.end}
+        rows, keys = reading.of(rebuild.name), partial(reading.records, rebuild.name)
+        # Those that a load has seen are no matter.
+        is_known = rebuild.load is None
+        part = reading.found.tables.get(rebuild.name) if is_known else rebuild.part(rows)
+        rebuild.sort_out(rows, keys, part)
+        rebuild.keep_history(rows, until)
         held = self._waits.tables[rebuild.name]
         tables = self._applier.warehouse.moving if is_unplaced(held) else self._store
-        shape: Shape | None = None if fresh else tables.shape(*rebuild.name)
+        shape: Shape | None = None if rebuild.is_fresh else tables.shape(*rebuild.name)
         # Starts over where records must be skipped.
         while True:
             if rebuild.load is not None:
@@ -436,15 +634,17 @@ class Reloader:
             else:
                 rebuild.begin(shape, tables.rows(shape) if shape is not None else None)
             try:
-                return end, rebuild.apply(records, {**self._position(), **end})
+                rebuild.apply(rows, until, part)
             except (MalformedRecord, UnsupportedPartialImage) as fault:
                 places = positions_of(fault)
                 if not places or any(at in rebuild.aside for at in places):
                     raise
-                rebuild.put_aside(records, places, fault)
+                rebuild.put_aside(rows, keys, places, fault)
             except OF_VERSIONS as fault:
-                if not rebuild.omit(records, fault):
+                if not rebuild.omit(rows, fault):
                     raise
+            else:
+                return
 
     def _load(self, request: Request) -> Loaded | None:
         """What a request's load has read; None if it names none. Raises ReloadRefused."""
@@ -526,24 +726,7 @@ class Reloader:
         }
         return self._topics.read(since, until)
 
-    def _settled(self, rebuild: Rebuild, start: dict[At, int]) -> dict[At, int]:
-        """The offsets to read up to, such that no version is read without the changes that precede it.
-
-        The ends of partitions are not fetched at one instant, so the later of two transactions may be seen
-        without the earlier. The records committed before the second fetch include all that precede those
-        seen by the first.
-        """
+    def _ends(self, start: Offsets) -> dict[At, int]:
         topics = sorted({topic for topic, _ in start})
-        for _ in range(_ROUNDS):
-            first, second = (self._ends(start, topics) for _ in range(2))
-            if first == second:
-                return second
-            known = rebuild.part(self._topics.read(start, first))
-            later = rebuild.part(self._topics.read(first, second))
-            if later is None or (known is not None and later.versions <= known.versions):
-                return second
-        raise ReloadRefused("the table's definition keeps changing", advice="Try again later")
-
-    def _ends(self, start: dict[At, int], topics: list[str]) -> dict[At, int]:
         latest: Any = self._topics.ranges(topics)[1] if topics else {}
         return {at: max(offset, latest.get(at, offset)) for at, offset in start.items()}

@@ -167,7 +167,8 @@ class Sink:
         )
         self._rate = RateLimit(per_second=settings.max_rate)
         loads = Loads(spark, settings.warehouse, self._warehouse.notes)
-        self._reloader = Reloader(applier=self._applier, topics=topics, loads=loads)
+        most = partial(batch_limit, spark, settings)
+        self._reloader = Reloader(applier=self._applier, topics=topics, loads=loads, most=most)
         self._recent = (
             Follower(
                 spark,
@@ -185,7 +186,7 @@ class Sink:
             partial(registrar, spark, settings, self._warehouse),
             settings.metastore,
             shapes=self._applier.shapes.known,
-            moved=lambda: len(ddl.history.events),
+            moved=lambda: sum(1 + len(one.given_up) for one in [*ddl.history.events.values()]),
         )
         self._watch = Watch(self._ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
@@ -238,8 +239,7 @@ class Sink:
                 self._watch.look()
                 # Of tables of which all rows that replace theirs have come by now.
                 self._waits.refresh()
-                for request in list(self._waits.requests):
-                    self._reloader.answer(request)
+                self._reloader.answer(*self._waits.requests)
                 while name := self._applier.deleted.due():
                     self._applier.deleted.sweep(name)
                 while name := self._maintenance.due():
@@ -298,8 +298,7 @@ class Sink:
             self._applier.follow_ddl({})
             self._applier.hold_against_ledger()
         if settings.mode == "available-now":
-            for request in list(self._waits.requests):
-                self._reloader.answer(request)
+            self._reloader.answer(*self._waits.requests)
         self._applier.milestones.begin()
         _log.info("sink started mode=%s topics=%s", settings.mode, pattern(settings))
         return start

@@ -24,7 +24,7 @@ class _Waits(Protocol):
 
 
 class _Reloader(Protocol):
-    def answer(self, request: Request) -> None: ...
+    def answer(self, *requests: Request) -> None: ...
 
 
 class _Requested(Protocol):
@@ -77,8 +77,8 @@ class BackgroundTasks:
         if self._thread is not None and self._thread.is_alive():
             return
         work: Callable[[], object] | None = None
-        if request := self._request():
-            work = partial(self.reloader.answer, request)
+        if requests := self._requests():
+            work = partial(self.reloader.answer, *requests)
         elif self.requested is not None and (step := self.requested.next()):
             work = step
         elif self.hard is not None and (name := self.hard.due()) is not None:
@@ -91,15 +91,15 @@ class BackgroundTasks:
             self._thread = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
             self._thread.start()
 
-    def _request(self) -> Request | None:
-        """The first request; None without one, or while a long batch holds the gate."""
+    def _requests(self) -> list[Request]:
+        """All requests; none while a long batch holds the gate."""
         if not self.gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
-            return None
+            return []
         try:
             self.waits.refresh()
         finally:
             self.gate.release()
-        return next(iter(self.waits.requests), None)
+        return list(self.waits.requests)
 
     def _guarded(self, work: Callable[[], object], stop: threading.Event) -> None:
         try:

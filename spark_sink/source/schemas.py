@@ -161,9 +161,14 @@ def _initial(value: Any) -> Initial | None:
 
 @dataclass(slots=True)
 class SchemaBook:
-    """The table versions known so far; `read` fetches the values of the whole schemas topic."""
+    """The table versions known so far; `read` fetches the values of the whole schemas topic.
+
+    With `read_of`, only those of the source tables that are asked for are fetched, by database and name.
+    """
 
     read: Callable[[], Iterable[str]]
+    read_of: Callable[[tuple[str, str]], Iterable[str]] | None = None
+    _asked: set[tuple[str, str]] = field(default_factory=set)
     _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
     _raw: dict[VersionKey, str] = field(default_factory=dict)
     _numbers: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
@@ -175,22 +180,37 @@ class SchemaBook:
 
     def fetch(self, keys: Iterable[VersionKey]) -> None:
         """Reads the topic again where one of the keys is new."""
-        if any(key not in self._raw for key in keys):
-            for value in self.read():
-                key = _key_of(value)
-                self._raw[key] = value
-                source = key.destination, key.database, key.table
-                self._numbers.setdefault(source, set()).add(key.version)
+        wanted = list(keys)
+        for key in wanted:
+            self._ask((key.database, key.table))
+        if self.read_of is None and any(key not in self._raw for key in wanted):
+            self._take(self.read())
+
+    def _ask(self, name: tuple[str, str]) -> None:
+        """Reads the versions of the source tables of a name, if that is how they are read."""
+        if self.read_of is not None and name not in self._asked:
+            self._take(self.read_of(name))
+            self._asked.add(name)
+
+    def _take(self, values: Iterable[str]) -> None:
+        for value in values:
+            key = _key_of(value)
+            self._raw[key] = value
+            source = key.destination, key.database, key.table
+            self._numbers.setdefault(source, set()).add(key.version)
 
     def named(self, name: tuple[str, str]) -> list[tuple[str, str, str]]:
         """The source tables of that name, by destination."""
-        return sorted(one for one in self._numbers if one[1:] == name)
+        self._ask(name)
+        # A copy, as tables are built beside the batches.
+        return sorted(one for one in list(self._numbers) if one[1:] == name)
 
     def earlier(self, source: tuple[str, str, str], until: int | None) -> list[TableVersion]:
         """The known versions of a source table up to a number, oldest first; all of them without one.
 
         A version that the sink cannot read is omitted: no table has rows of it.
         """
+        self._ask(source[1:])
         numbers = self._numbers.get(source, set())
         count, found = self._parsed.get(source, (0, []))
         if count != len(numbers):
@@ -211,18 +231,6 @@ class SchemaBook:
         own = {key.destination for key in keys if (key.database, key.table) == name}
         return own or {key.destination for key in keys}
 
-    def topics_of(self, names: Collection[tuple[str, str]]) -> set[str] | None:
-        """The topics of all rows of the source tables of these names, by the schemas topic as it is now.
-
-        None if a version names none, as those of an earlier worker.
-        """
-        found = {
-            _topic_of(json.loads(value))
-            for value in self.read()
-            if (key := _key_of(value)) and (key.database, key.table) in names
-        }
-        return None if "" in found else found
-
     def home(self, key: VersionKey) -> str:
         """The topic that a version names, whether or not it can be read; empty if it names none."""
         self.fetch([key])
@@ -241,6 +249,19 @@ class SchemaBook:
             if key not in self._known:
                 self._known[key] = parse_version(self._raw[key])
         return {key: self._known[key] for key in wanted}
+
+
+def topics_of(values: Iterable[str], names: Collection[tuple[str, str]]) -> set[str] | None:
+    """The topics of all rows of the source tables of these names, by the values of the schemas topic.
+
+    None if a version names none, as those of an earlier worker.
+    """
+    found = {
+        _topic_of(json.loads(value))
+        for value in values
+        if (key := _key_of(value)) and (key.database, key.table) in names
+    }
+    return None if "" in found else found
 
 
 def _key_of(value: str) -> VersionKey:

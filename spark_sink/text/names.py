@@ -61,6 +61,10 @@ def argument(name: tuple[str, str]) -> str:
     return f"$'{printed(escaped)}'"
 
 
+OR_DISCARD: Final = "; or, if its rows are not wanted, run: "
+"""Precedes what removes a table that the source has dropped, in the advice for its wait."""
+
+
 def action(name: tuple[str, str]) -> str:
     """The advice for a waiting table whose error has none."""
     return f"Run: python -m spark_sink reload {argument(name)}"

@@ -55,6 +55,8 @@ class Event:
     carried: Mapping[Name, Place] = field(default_factory=dict)
     """The floor of each incarnation that moved, by its new name: a truncate from before the move."""
     notes: Collection[Note] = ()
+    given_up: Collection[Name] = ()
+    """The names that a DROP left rows under, of those that an operator does not want: they are gone."""
 
     @property
     def place(self) -> Place:
@@ -79,6 +81,7 @@ class Event:
                     [list(note.name), note.text, *([True] if note.is_gap else [])]
                     for note in self.notes
                 ],
+                **({"given_up": [list(name) for name in self.given_up]} if self.given_up else {}),
             }
         )
 
@@ -98,6 +101,18 @@ class Event:
                 Note(name=_name(name), text=text, is_gap=bool(more))
                 for name, text, *more in body["notes"]
             ),
+            given_up=tuple(_name(name) for name in body.get("given_up", ())),
+        )
+
+    def without_given_up(self, names: Iterable[Name]) -> Event:
+        """The event as if it removed the rows that would have these names."""
+        given_up = {*self.given_up, *names}
+        return replace(
+            self,
+            moves={old: None if new in given_up else new for old, new in self.moves.items()},
+            carried={name: at for name, at in self.carried.items() if name not in given_up},
+            notes=tuple(note for note in self.notes if note.name not in given_up),
+            given_up=tuple(sorted(given_up)),
         )
 
 
@@ -109,7 +124,7 @@ class History:
     done: dict[str, Place] = field(default_factory=dict)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Adds events; one that is known gets what `carried` has more."""
+        """Adds events; one that is known gets what `carried` and `given_up` have more."""
         for event in events:
             at = event.destination, event.place
             held = self.events.get(at)
@@ -117,8 +132,8 @@ class History:
                 carried = dict(held.carried)
                 for name, place in event.carried.items():
                     carried[name] = max(place, carried.get(name, place))
-                event = replace(held, carried=carried)
-            self.events[at] = event
+                event = replace(held, carried=carried, given_up=(*held.given_up, *event.given_up))
+            self.events[at] = event.without_given_up(()) if event.given_up else event
 
     def settled(self) -> list[Event]:
         """The events that are carried out."""

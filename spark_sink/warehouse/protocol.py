@@ -253,8 +253,8 @@ class WaitLog(Protocol):
     def rows(self) -> list[dict[str, Any]]:
         """All rows, in any order; members that were not given are missing or None."""
 
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Adds a row."""
+    def append(self, *rows: Mapping[str, Any]) -> None:
+        """Adds rows."""
 
     def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
         """Removes the rows that are older, but those to keep, of those that `rows` gave. It may do nothing.

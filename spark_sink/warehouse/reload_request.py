@@ -31,8 +31,7 @@ def request_reloads(
     unanswered: dict[Name, Request] = {one.name: one for one in requests}
     refused: dict[Name, ReloadRefused] = {}
     is_one = len(unanswered) == 1
-    for request in unanswered.values():
-        waits.ask(request)
+    waits.ask(*unanswered.values())
     _log.info("reload requested table=%s; waiting for the sink", _listed(unanswered))
     deadline = time.monotonic() + timeout
     while not stopped(_SECONDS):

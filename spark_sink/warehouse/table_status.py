@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.names import FOREIGN, UNMAINTAINED, argument, of_sink
+from spark_sink.text.names import FOREIGN, OR_DISCARD, UNMAINTAINED, argument, of_sink
 from spark_sink.warehouse.column_notes import column_lines
 from spark_sink.warehouse.foreign import foreign_lines
 from spark_sink.warehouse.foreign_topics import refused_topics
@@ -36,7 +36,9 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     asked = {request.name: request for request in waits.requests}
     there = set(warehouse.tables.names())
     notes = warehouse.ddl.history().notes(warehouse.floors.highest())
-    names = sorted({*there, *waits.tables, *asked})
+    # Not a table that has waited, and was removed since.
+    waited = (name for name, held in waits.tables.items() if held.waits or held.error)
+    names = sorted({*there, *waited, *asked})
     yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
     yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
     yield from _reloads(waits.tables[name] for name in sorted(waits.tables.keys() - asked.keys()))
@@ -67,7 +69,8 @@ def _reloads(states: Iterable[WaitState]) -> Iterator[str]:
     tables: dict[str, list[str]] = {}
     for held in states:
         own = argument((held.database, held.table))
-        command, _, options = held.action.partition(f" reload {own}")
+        first = held.action.partition(OR_DISCARD)[0]
+        command, _, options = first.partition(f" reload {own}")
         if held.kind == WAITING and command == "Run: python -m spark_sink" and ";" not in options:
             tables.setdefault(options, []).append(own)
     for options, names in sorted(tables.items()):

@@ -56,6 +56,8 @@ class Request:
     """The number of the load whose rows replace those of the table."""
     unknown_as_null: bool = False
     """Whether values that only the source had are NULL from now on."""
+    discard: bool = False
+    """Whether the rows of a table that the source has dropped are given up, and the table is removed."""
     replaced: bool = False
     """Whether the sink asks by itself, as all rows have come that replace those of the table."""
     unknown: tuple[str, ...] = ()
@@ -70,7 +72,7 @@ class Request:
         """The request as stored."""
         body = asdict(self)
         del body["unknown"]
-        for name in ("sink", "load", "unknown_as_null", "replaced"):
+        for name in ("sink", "load", "unknown_as_null", "discard", "replaced"):
             # An earlier version of the sink does not know it.
             if not body[name]:
                 del body[name]
@@ -257,17 +259,20 @@ class Waits:
         )
         self._put(ended)
 
-    def ask(self, request: Request) -> None:
-        """Adds a request, which the sink reads from the log."""
+    def ask(self, *requests: Request) -> None:
+        """Adds requests, which the sink reads from the log together."""
         self.log.append(
-            {
-                "number": 0,
-                "kind": _REQUEST,
-                "database": request.database,
-                "table": request.table,
-                "at_ms": self._now(),
-                "request": request.text(),
-            }
+            *(
+                {
+                    "number": 0,
+                    "kind": _REQUEST,
+                    "database": request.database,
+                    "table": request.table,
+                    "at_ms": self._now(),
+                    "request": request.text(),
+                }
+                for request in requests
+            )
         )
 
     def after(self, moment_ms: int) -> int:

@@ -275,6 +275,13 @@ def test_events_of_ddl_are_read_as_they_were_stored_and_stay_pending_until_done(
     log.add([replace(first, carried={("shop", "u"): (1, 4)})], {})
     assert log.history().ordered()[1].carried == {("shop", "u"): (1, 4)}
     assert log.history().ordered()[1].moves == first.moves
+    # Rows that are given up are gone, in whichever order that and the statement are read.
+    log.add([replace(first, given_up=(("shop", "u"),))], {})
+    given_up = log.history().ordered()[1]
+    assert (given_up.moves, given_up.carried) == ({NAME: None, ("shop", "u"): None}, {})
+    assert (given_up.given_up, given_up.notes) == ((("shop", "u"),), first.notes)
+    log.add([first], {})
+    assert log.history().ordered()[1] == given_up
 
 
 def test_tables_that_are_moved_are_no_tables_of_readers(case: Case) -> None:

@@ -82,7 +82,7 @@ def _has_any(_: Any, given: Any, *__: Any, **___: Any) -> bool:
 
 
 def _is_state(kind: str) -> Callable[..., bool]:
-    return lambda _, row: row.get("kind") == kind
+    return lambda _, *rows: any(row.get("kind") == kind for row in rows)
 
 
 _Recent, _Tables, _Waits = {

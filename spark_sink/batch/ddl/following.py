@@ -21,11 +21,11 @@ from spark_sink.batch.ddl.decision import OnDrop, OnRename, Rules, decided, is_l
 from spark_sink.batch.ddl.moving import Moving
 from spark_sink.batch.ddl.statement import Statement, parse_statement
 from spark_sink.batch.ddl.topic import DdlTopics
-from spark_sink.errors import TableError, ValuesChanged
+from spark_sink.errors import ReloadRefused, TableError, ValuesChanged
 from spark_sink.metrics import Metrics
 from spark_sink.source.offsets import Offsets
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.names import DDL, SETTLED, argument, of_sink
+from spark_sink.text.names import DDL, OR_DISCARD, SETTLED, action, argument, of_sink
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import (
     BEGINNING,
@@ -129,14 +129,14 @@ class Ddl:
         self.warehouse.ddl.void(topics)
         self._history = None
 
-    def routed(self, batch: DataFrame, *, table: Name | None = None) -> DataFrame:
+    def routed(self, batch: DataFrame, *, tables: Collection[Name] | None = None) -> DataFrame:
         """The envelopes with the tables that their rows belong to; without those that are gone.
 
-        With a `table`, those that belong to it; they may be older than what is applied.
+        With `tables`, those that belong to them; they may be older than what is applied.
         """
-        if table is None:
+        if tables is None:
             return routed(batch, self._pieces())
-        return routed(batch, pieces_of(pieces(list(self.history.events.values())), [table]))
+        return routed(batch, pieces_of(pieces(list(self.history.events.values())), tables))
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
         """See History.floors."""
@@ -191,14 +191,42 @@ class Ddl:
 
     def advised(self, name: Name, fault: TableError) -> TableError:
         """The error of a table with what ends its wait, where no source has the table any more."""
-        if not isinstance(fault, ValuesChanged) or name not in self.absent():
+        if OR_DISCARD in fault.advice or name not in self.absent():
             return fault
-        command = f"python -m spark_sink reload {argument(name)} --unknown-as-null"
-        return ValuesChanged(
-            fault.where,
-            advice="No source has the table any more. To keep its rows, with NULL in place of these values, "
-            f"run: {command}",
-        )
+        own, advice = argument(name), fault.advice or action(name)
+        if isinstance(fault, ValuesChanged):
+            advice = (
+                "No source has the table any more. To keep its rows, with NULL in place of these values, run: "
+                f"python -m spark_sink reload {own} --unknown-as-null"
+            )
+        if self._is_left(name):
+            advice = f"{advice}{OR_DISCARD}python -m spark_sink reload {own} --discard"
+        return type(fault)(fault.where, advice=advice)
+
+    def give_up(self, name: Name) -> None:
+        """Removes the rows that a DROP has left under a name, and those that come later; safe to repeat.
+
+        Raises ReloadRefused unless it is such a name.
+        """
+        events = [one for one in self.history.events.values() if name in one.moves.values()]
+        if not any(name in one.given_up for one in self.history.events.values()):
+            if not self._is_left(name):
+                raise ReloadRefused(
+                    f"{'.'.join(name)} has other rows than those that a DROP TABLE left, which have a name of "
+                    "their own",
+                    advice="Reload it without --discard",
+                )
+            self.warehouse.tables.drop(*name)
+        # The table first: once this is stored, the name is no longer known as one with rows.
+        given_up = [replace(one, given_up=(name,)) for one in events]
+        self.warehouse.ddl.add(given_up, {})
+        self.history.add(given_up)
+        self._routes = None
+
+    def _is_left(self, name: Name) -> bool:
+        """Whether a table has only rows that a DROP has moved to a name of their own."""
+        is_moved = any(name in one.moves.values() for one in self.history.events.values())
+        return is_moved and name in self.absent()
 
     def resume(self) -> frozenset[Name]:
         """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""
@@ -452,7 +480,7 @@ class Ddl:
         )
 
     def _wait(self, name: Name, fault: TableError) -> None:
-        held = self.waits.waiting(name)
+        held, fault = self.waits.waiting(name), self.advised(name, fault)
         self.waits.begin(name, fault, held.offsets if held is not None else {})
         _log.error("table waits table=%s.%s: %s", *name, fault)
 

@@ -30,9 +30,9 @@ class DeltaWaits:
         """See protocol.WaitLog."""
         return [row.asDict() for row in self._table.rows().collect()]
 
-    def append(self, row: Mapping[str, Any]) -> None:
+    def append(self, *rows: Mapping[str, Any]) -> None:
         """See protocol.WaitLog."""
-        self._table.append(_COLUMNS, [row])
+        self._table.append(_COLUMNS, rows)
 
     def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
         """See protocol.WaitLog."""

@@ -41,13 +41,14 @@ class FileWaits:
                 self._read[name] = json.loads(text or "{}")
         return [dict(row) for row in self._read.values()]
 
-    def append(self, row: Mapping[str, Any]) -> None:
+    def append(self, *rows: Mapping[str, Any]) -> None:
         """See protocol.WaitLog."""
         if not self._is_prepared:
             self.prepare()
             self._is_prepared = True
-        name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
-        self.files.put(f"{self.folder}/{name}", json.dumps(dict(row)))
+        for row in rows:
+            name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
+            self.files.put(f"{self.folder}/{name}", json.dumps(dict(row)))
 
     def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
         """See protocol.WaitLog."""

@@ -165,9 +165,9 @@ class MemoryWaits:
         """See protocol.WaitLog."""
         return [dict(row) for row in self._log]
 
-    def append(self, row: Mapping[str, Any]) -> None:
+    def append(self, *rows: Mapping[str, Any]) -> None:
         """See protocol.WaitLog."""
-        self._log.append(dict(row))
+        self._log += map(dict, rows)
 
     def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
         """See protocol.WaitLog."""

@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -194,8 +195,7 @@ class Warehouse:
         """Does what a running sink does with requests."""
         self.applier.waits.refresh()
         reloader = Reloader(applier=self.applier, topics=self)
-        for request in list(self.applier.waits.requests):
-            reloader.answer(request)
+        reloader.answer(*self.applier.waits.requests)
 
     def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
         """See reload.Topics."""
@@ -257,6 +257,20 @@ class Warehouse:
                 "timestamp_millis(timestamp) AS timestamp",
             )
         )
+
+
+class CountedGate:
+    """Counts how often the batches wait."""
+
+    def __init__(self) -> None:
+        self.lock, self.times = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        self.times += 1
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
 
 
 def encoded(row: dict[str, Any]) -> dict[str, Any]:

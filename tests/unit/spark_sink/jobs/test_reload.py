@@ -1,9 +1,10 @@
-"""Which topics a reload from the beginning reads."""
+"""Which topics a reload reads, for which tables at once, and for how long batches wait for it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.ddl.following import Ddl
 from spark_sink.errors import ReloadRequested
+from spark_sink.jobs import reload
 from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
 from spark_sink.source.offsets import Offsets
@@ -21,6 +23,7 @@ from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.unit.spark_sink.batch.ddl.statements import Topic
+from tests.unit.spark_sink.conftest import CountedGate
 from tests.unit.spark_sink.history import schema
 
 OLD, NEW, OTHER = "aq.shop.o", "aq.shop.n", "aq.shop.u"
@@ -115,3 +118,44 @@ def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> N
     assert (held.waits, held.error, held.answered) == (True, "ReloadRefused", "9")
     assert "has asked for gently, which this version does not know" in held.reason
     assert "Update the sink" in held.action
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(30.0, 1), (0.0, 10)])
+def test_a_request_for_many_tables_waits_for_few_batches_and_lets_others_follow(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
+) -> None:
+    monkeypatch.setattr(reload, "_SECONDS_FOR_TABLES", seconds)
+    kept: Any = MemoryWarehouse()
+    waits = Waits(kept.waits, lambda: 0.0)
+    gate: Any = CountedGate()
+    applier = Applier(
+        book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics(), gate=gate
+    )
+    waits.ask(*(Request(number=str(one), database="shop", table=f"t{one}") for one in range(10)))
+    waits.refresh()
+    Reloader(applier=applier, topics=Topics()).answer(*waits.requests)  # type: ignore[arg-type]
+    assert [held.error for held in waits.tables.values()] == ["ReloadRefused"] * 10
+    assert (waits.requests, gate.times) == ([], times)
+
+
+def test_tables_are_read_together_as_long_as_their_records_can_be_kept() -> None:
+    def at(topic: str, first: int) -> Any:
+        return SimpleNamespace(start={(topic, 0): first, (topic, 1): first})
+
+    class Ends(Topics):
+        def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
+            return {}, {(topic, number): 100 for topic in topics for number in (0, 1)}
+
+    kept: Any = MemoryWarehouse()
+    applier = Applier(
+        book=SchemaBook(list),
+        warehouse=kept,
+        waits=Waits(kept.waits, lambda: 0.0),
+        metrics=Metrics(),
+    )
+    reloader = Reloader(applier=applier, topics=Ends(), most=lambda: 400)  # type: ignore[arg-type]
+    one, two, same, three = at("a", 0), at("b", 10), at("a", 50), at("c", 0)
+    # The same records are kept once.
+    assert reloader._groups([one, two, same, three]) == [[one, two, same], [three]]
+    assert reloader._groups([three]) == [[three]]
+    assert reloader._groups([]) == []

@@ -34,8 +34,8 @@ class Sink:
         self.requests = list(self.coming)
         return True
 
-    def answer(self, request: Request) -> None:
-        self._did(f"reload {request.table}")
+    def answer(self, *requests: Request) -> None:
+        self._did(f"reload {', '.join(one.table for one in requests)}")
 
     def due(self) -> Name | None:
         return NAME if self.is_due else None

@@ -39,6 +39,27 @@ def shape(*values: str, held: Shape | None = None) -> Shape:
     return shaped(held, [parse_version(v) for v in values], name=("shop", "t"))
 
 
+def test_a_reader_gets_the_versions_of_the_tables_that_it_asks_for_once_and_of_no_other() -> None:
+    asked: list[tuple[str, str]] = []
+    held = {f"t{number}": schema(("id", "int"), table=f"t{number}") for number in range(5000)}
+
+    def read(name: tuple[str, str]) -> list[str]:
+        asked.append(name)
+        return [held[name[1]]] if name[1] in held else []
+
+    book = SchemaBook(tuple, read_of=read)
+    key = VersionKey("shop", "shop", "t7", 1)
+    assert book.versions([key])[key].primary_key == ("id",)
+    assert book.named(("shop", "t7")) == [("shop", "shop", "t7")]
+    # A table that was renamed has earlier versions under its other name.
+    assert [one.key.table for one in book.earlier(("shop", "shop", "t8"), None)] == ["t8"]
+    assert book.home(key) == ""
+    assert book.named(("shop", "none")) == []
+    with pytest.raises(UnknownSchema):
+        book.versions([VersionKey("shop", "shop", "t7", 2)])
+    assert asked == [("shop", "t7"), ("shop", "t8"), ("shop", "none")]
+
+
 @pytest.mark.remedy("sink.UnknownSchema")
 def test_a_version_that_is_not_known_yet_is_read_and_then_kept() -> None:
     reads, held = list[int](), [value(("id", "int"))]

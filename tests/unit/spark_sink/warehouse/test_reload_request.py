@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import KeyChanged, ReloadRefused, RenamedWhileWaiting, TableReplaced
-from spark_sink.text.names import action
+from spark_sink.text.names import OR_DISCARD, action
 from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_status import status_lines
@@ -36,7 +36,8 @@ def test_one_command_reloads_all_tables_that_wait_for_the_same() -> None:
     waits = waiting(
         kept,
         **{"it is": (KeyChanged, ""), "b": (KeyChanged, "")},
-        c=(RenamedWhileWaiting, again), d=(RenamedWhileWaiting, again), e=(KeyChanged, ""),
+        c=(RenamedWhileWaiting, again), e=(KeyChanged, ""),
+        d=(RenamedWhileWaiting, f"{again}{OR_DISCARD}python -m spark_sink reload shop.d --discard"),
         f=(TableReplaced, "; if it is refused, add --from-beginning"), g=(KeyChanged, " --only-new"),
     )  # fmt: skip
     waits.ask(Request(number="1", database="shop", table="e"))

@@ -26,9 +26,9 @@ class Log(MemoryWaits):
         super().__init__()
         self.all: list[dict[str, Any]] = []
 
-    def append(self, row: Mapping[str, Any]) -> None:
-        super().append(row)
-        self.all.append(dict(row))
+    def append(self, *rows: Mapping[str, Any]) -> None:
+        super().append(*rows)
+        self.all += map(dict, rows)
 
 
 def test_years_of_waits_leave_a_bounded_log_with_the_same_states_and_requests(

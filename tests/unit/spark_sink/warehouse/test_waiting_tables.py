@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,12 +17,13 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
     ValuesChanged,
 )
+from spark_sink.jobs import reload
 from spark_sink.jobs.rebuild import Rebuild
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_status import status_lines
-from spark_sink.warehouse.waiting_tables import Waits
-from tests.unit.spark_sink.conftest import TOPIC, Warehouse, of_delta
+from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.unit.spark_sink.conftest import TOPIC, CountedGate, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, Image, schema
 
 pytestmark = [
@@ -102,6 +103,67 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
     warehouse.catch_up({TOPIC: 0})
     assert rows(warehouse) == [(1, 30), (3, 10)]
     assert warehouse.waiting() is None
+
+
+def test_tables_that_are_reloaded_at_once_are_read_once_and_each_is_put_in_place_by_itself(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = ("t", "one", "bad")
+    columns = (("id", "int"), ("k", "int"))
+    warehouse.schemas = [schema(*columns, table=table) for table in tables]
+    warehouse.schemas += [schema(*columns, table=table, key=("k",), version=2) for table in tables]
+    for number, table in enumerate(tables, 1):
+        warehouse.write(put(number, {"id": number, "k": 10}, table=table))
+    warehouse.catch_up({TOPIC: 0})
+    start = warehouse.ends()
+    for number, table in enumerate(tables, 11):
+        warehouse.write(put(number, {"id": number, "k": 20}, table=table, version=2))
+    bad = put(31, {"id": 5, "k": 50}, table="bad", version=2).value()
+    warehouse.write(bad.replace('"k":50', '"k":"no number"'))
+    warehouse.catch_up(start)
+
+    def ask(*requests: tuple[str, str]) -> None:
+        """Asks for tables, by a number and a name."""
+        warehouse.applier.waits.ask(
+            *(Request(number=number, database="shop", table=table) for number, table in requests)
+        )
+
+    ask(("1", "t"), ("2", "one"))
+    with monkeypatch.context() as broken:
+        broken.setattr(Waits, "loaded", killed)
+        with pytest.raises(Killed):
+            warehouse.meet_requests()
+    warehouse.restart()
+    # One of them is in place. More are asked for, one of them again.
+    ask(("3", "bad"), ("4", "other"), ("5", "one"))
+    reads: list[tuple[Any, Any]] = []
+    read = Warehouse.read
+
+    def counted(self: Warehouse, start: Any, end: Any) -> Any:
+        reads.append((start, end))
+        return read(self, start, end)
+
+    monkeypatch.setattr(Warehouse, "read", counted)
+    monkeypatch.setattr(reload, "_SECONDS_FOR_TABLES", 1000.0)
+    gate = CountedGate()
+    warehouse.applier.gate = cast(Any, gate)
+    warehouse.meet_requests()
+    # To begin, to follow DDL, and to put tables in place; and for what one is refused for.
+    assert gate.times == 4
+    # The second is for the keys of the one that is refused.
+    assert reads == [(start, warehouse.ends())] * 2
+    states = warehouse.applier.waits.tables
+    assert {table: (held.answered, held.error) for (_, table), held in states.items()} == {
+        "t": ("1", ""), "one": ("2", ""), "bad": ("3", "MalformedRecord"), "other": ("4", "ReloadRefused")
+    }  # fmt: skip
+    for number, table in enumerate(tables[:2], 1):
+        assert warehouse.waiting(table) is None
+        found = sorted((row["id"], row["k"]) for row in warehouse.rows(table))
+        assert found == [(number, 10), (number + 10, 20)]
+    assert warehouse.waiting("bad") is not None
+    # A second request for a table is answered by itself.
+    (left,) = warehouse.applier.waits.requests
+    assert left.number == "5"
 
 
 @pytest.mark.long("the first test hands over at the stream's own place")

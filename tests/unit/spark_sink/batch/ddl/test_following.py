@@ -20,8 +20,10 @@ from spark_sink.errors import (
     ValuesChanged,
 )
 from spark_sink.spark.java import java_class
+from spark_sink.text.names import OR_DISCARD
 from spark_sink.warehouse import table_faults
 from spark_sink.warehouse.coverage import Step
+from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.batch.ddl.source import NAMES, Rows, Source, arrivals
 from tests.unit.spark_sink.batch.ddl.statements import Topic, create, drop, rename
@@ -288,8 +290,12 @@ def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does
     (dropped,) = (one for one in warehouse.kept.tables.names() if "__dropped_" in one[1])
     (waiting,) = (name for name, one in warehouse.applier.waits.tables.items() if one.waits)
     assert waiting == dropped
-    with pytest.raises(RenamedWhileWaiting, match=r"has rows of shop\.b, which waited"):
+    with pytest.raises(RenamedWhileWaiting, match=r"has rows of shop\.b, which waited") as refused:
         warehouse.reload(dropped[1])
+    command = f"python -m spark_sink reload {'.'.join(dropped)}"
+    assert refused.value.advice == (
+        f"Run: {command} --from-beginning; or, if its rows are not wanted, run: {command} --discard"
+    )
     warehouse.reload(dropped[1], from_beginning=True)
     assert found(warehouse, dropped[1]) == {1: 10, 2: 11, 3: 12}
     assert found(warehouse, "a") == {1: 20, 2: 21}
@@ -301,6 +307,71 @@ def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does
     warehouse.applier.waits.begin(empty, RenamedWhileWaiting(empty[1]), {})
     warehouse.reload(empty[1], from_beginning=True)
     assert (warehouse.waiting(empty[1]), found(warehouse, empty[1])) == (None, None)
+
+
+@pytest.mark.remedy("sink.RenamedWhileWaiting")
+def test_the_rows_of_a_dropped_table_can_be_given_up_and_none_of_it_comes_back(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    warehouse.schemas.append(schema(*COLUMNS, table="a", key=("v",), version=2))
+    topic = following(warehouse, on_drop="rename")
+    warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 1, 20))
+    topic.all_rows = 6
+    warehouse.take(insert(3, "a", 2, 11, version=2))
+    topic.values += [drop(5, "a"), create(6, "a")]
+    start = warehouse.ends()
+    warehouse.write(insert(7, "a", 5, 50))
+    warehouse.catch_up(start)
+    waits = warehouse.applier.waits
+    (name,) = (one for one, held in waits.tables.items() if held.waits)
+    held = waits.tables[name]
+    assert (held.error, found(warehouse, "a")) == ("RenamedWhileWaiting", {5: 50})
+    command = f"python -m spark_sink reload {'.'.join(name)}"
+    lines = "\n".join(status_lines(warehouse.kept))
+    assert (
+        f"action: Run: {command} --from-beginning; or, if its rows are not wanted, run: {command} --discard"
+        in lines
+    )
+    # Tables of which the source still has the rows.
+    for other in ("a", "b"):
+        with pytest.raises(ReloadRefused, match="has other rows"):
+            warehouse.reload(other, discard=True)
+    for step in (("ddl", "add"), ("waits", "append")):
+        owner = type(getattr(warehouse.kept, step[0]))
+        with monkeypatch.context() as broken:
+            broken.setattr(owner, step[1], killed_at(getattr(owner, step[1]), step[1]))
+            with pytest.raises(KilledAt):
+                warehouse.reload(name[1], discard=True)
+        warehouse.restart()
+    # Each of the two requests.
+    for _ in range(2):
+        warehouse.meet_requests()
+    waits = warehouse.applier.waits
+    assert (waits.waiting(name), waits.requests, found(warehouse, name[1])) == (None, [], None)
+    assert ".".join(name) not in "\n".join(status_lines(warehouse.kept))
+    # Of what comes later, nothing is kept; nor by a reload of the table that has the name now.
+    warehouse.take(insert(4, "a", 3, 12, version=2), insert(8, "a", 6, 60))
+    warehouse.reload("a", from_beginning=True)
+    warehouse.restart()
+    warehouse.take(insert(9, "a", 7, 70))
+    assert found(warehouse, "a") == {5: 50, 6: 60, 7: 70}
+    assert {one for _, one in warehouse.kept.tables.names()} == {"a", "b"}
+
+
+class KilledAt(BaseException):
+    """The process is gone at this point."""
+
+
+def killed_at(act: Callable[..., Any], step: str) -> Callable[..., Any]:
+    """The same, but for what `--discard` stores."""
+
+    def acting(self: Any, what: Any, *more: Any, **others: Any) -> Any:
+        if step == "add" or what.get("kind") == "loaded":
+            raise KilledAt
+        return act(self, what, *more, **others)
+
+    return acting
 
 
 @pytest.mark.remedy("sink.ReloadRefused")
@@ -460,7 +531,9 @@ def test_the_rows_of_a_dropped_table_are_kept_though_only_the_source_had_some_va
     assert held is not None
     assert held.error == "ValuesChanged"
     command = f"python -m spark_sink reload shop.{name} --unknown-as-null"
-    assert held.action.endswith(f"run: {command}")
+    keep, _, give_up = held.action.partition(OR_DISCARD)
+    assert keep.endswith(f"run: {command}")
+    assert give_up == f"python -m spark_sink reload shop.{name} --discard"
     with pytest.raises(ValuesChanged, match="--unknown-as-null"):
         warehouse.reload(name)
     warehouse.reload(name, unknown_as_null=True)

@@ -84,8 +84,8 @@ def test_rows_are_placed_until_batches_begin_past_all_that_was_written_and_after
     assert not sink.routes()
     assert sink.unsettled(6) == []
     batch: Any = Batch()
-    assert sink.ddl.routed(batch, table=("shop", "b")) is not batch
-    assert sink.ddl.routed(batch, table=("shop", "c")) is batch
+    assert sink.ddl.routed(batch, tables=[("shop", "b")]) is not batch
+    assert sink.ddl.routed(batch, tables=[("shop", "c")]) is batch
 
 
 def test_a_restart_that_continues_expects_no_rows_from_before_settled_statements() -> None:

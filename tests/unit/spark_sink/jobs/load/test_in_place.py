@@ -66,8 +66,7 @@ class Loading(Warehouse):
     def meet_requests(self) -> None:
         self.applier.waits.refresh()
         reloader = Reloader(applier=self.applier, topics=self, loads=self.loads)
-        for request in list(self.applier.waits.requests):
-            reloader.answer(request)
+        reloader.answer(*self.applier.waits.requests)
 
     def loaded(
         self,
