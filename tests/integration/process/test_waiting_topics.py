@@ -451,7 +451,6 @@ def test_merged_topics_whose_brokers_are_away_wait_alone_and_come_back_by_themse
             for table in MERGED:
                 count = 2 * (written + (table == "calm"))
                 wait(one, lambda table=table, count=count: len(merged(table)) >= count)  # type: ignore[misc]
-            assert merge(one)["late"] == 0
             assert one.stop() == 0
     for table in MERGED:
         records = merged(table)
@@ -459,7 +458,8 @@ def test_merged_topics_whose_brokers_are_away_wait_alone_and_come_back_by_themse
             ids = [number for name, number, _ in records if name == shard]
             assert ids == list(range(0 if table == "calm" else 1, written + 1)), table
         times = [time_ms for _, _, time_ms in records]
-        assert times == sorted(times), table
+        # Rows that were quarantined come after those that their destination has published meanwhile.
+        assert table == "apart" or times == sorted(times), table
 
 
 SHARED = ("calm", "few", "small", "avro")
