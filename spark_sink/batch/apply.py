@@ -255,8 +255,10 @@ class Applier:
                     ddl=self.ddl.history.done if self.ddl is not None else {},
                     waiting=self.waits.all_waiting(),
                 )
-                entries[0] = replace(entries[0], milestone=milestone.text())
+                entries[0] = replace(entries[0], milestone=self.milestones.text(milestone))
             self.warehouse.ledger.append(entries)
+            if entries:
+                self.milestones.stored(milestone)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
         self.metrics.waiting(

@@ -6,6 +6,8 @@ whose version is not the one that the ledger has, and one that was rebuilt, is a
 
 from __future__ import annotations
 
+import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +18,17 @@ from spark_sink.source.offsets import Offsets
 from spark_sink.spark.files import side_by_side
 from spark_sink.warehouse.integrity import Integrity
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.milestones import Existing, Milestone, Position, Positions, joined, later
+from spark_sink.warehouse.milestones import (
+    MOST_LINKED,
+    Existing,
+    Link,
+    Milestone,
+    Position,
+    Positions,
+    in_order,
+    joined,
+    later,
+)
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
@@ -40,10 +52,16 @@ class MilestoneRecorder:
     """Tables with changes that no batch of this process has merged."""
     _existing: Existing = field(default_factory=dict)
     """Rows that existed already, since the last milestone."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held by what adds changes: tables are rebuilt beside the batches, several at a time."""
     _last_ms: int = 0
     """The moment of the last batch in the ledger."""
     integrity: Integrity = field(init=False)
     """At which commits the sink leaves the tables."""
+    _link: Link = ("", 0)
+    """Of the last milestone that was stored."""
+    _stored: Milestone | None = None
+    """That one; None if the next one must have all."""
     has_begun: bool = False
     """Whether this process has taken up what the ledger has."""
     has_stated: bool = False
@@ -79,8 +97,9 @@ class MilestoneRecorder:
 
     def reach(self, positions: Positions, existing: Existing | None = None) -> None:
         """Takes the newest changes of a batch, and the last rows of it that existed already."""
-        self._reached = later(self._reached, positions)
-        self._existing = joined((self._existing, existing or {}))
+        with self._lock:
+            self._reached = later(self._reached, positions)
+            self._existing = joined((self._existing, existing or {}))
 
     def wrote(self, name: Name) -> None:
         """Takes a table that a batch writes to, or that maintenance has rewritten without a change."""
@@ -104,11 +123,27 @@ class MilestoneRecorder:
         upkeep = self.warehouse.upkeep
         versions = {name: upkeep.version(name) for name in names if name in last.versions}
         if versions:
-            self.warehouse.ledger.restate(
-                replace(last, versions={**last.versions, **versions}).text()
-            )
+            again = replace(last, versions={**last.versions, **versions})
+            # That of another sink has no part in the link.
+            is_own = last == self._stored
+            text = self.text(again) if is_own else again.text()
+            if self.warehouse.ledger.restate(text) and is_own:
+                self.stored(again)
             self._versions |= versions
             self._written.difference_update(versions)
+
+    def text(self, milestone: Milestone) -> str:
+        """The text of a milestone that is to be stored next: what has changed since the last, or all of it."""
+        since, self._stored = self._stored, None
+        name, number = self._link
+        if since is None or number >= MOST_LINKED:
+            since, name, number = None, uuid.uuid4().hex, -1
+        self._link = name, number + 1
+        return milestone.text(self._link, since)
+
+    def stored(self, milestone: Milestone) -> None:
+        """Takes the milestone whose text was stored. Another one whose storing failed may be there, or not."""
+        self._stored = milestone
 
     def settle(self, waiting: Callable[[Name], object]) -> dict[Name, TableError]:
         """Asks tables that something else than a batch has written for their newest changes.
@@ -176,7 +211,7 @@ class MilestoneRecorder:
         return Milestone(
             reached=dict(self._reached),
             versions=dict(self._versions),
-            floors=tuple(floors),
+            floors=in_order(floors),
             ddl=dict(ddl or {}),
             recent=self.warehouse.recent.version(),
             is_whole=is_whole,

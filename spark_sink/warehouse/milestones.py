@@ -1,21 +1,29 @@
 """Milestones: what all tables hold after a batch, as the ledger stores it with the batch.
 
-Invariant: a milestone stands for itself. It names the version of every table and the newest change of every
-destination in any of them, so a reader needs no earlier one, and a later write to a table does not change it.
+A batch changes few tables of many. So the text of a milestone has only what has changed since the one that its
+process stored before: the two are linked. The first of a process has all, and so has one in a hundred.
+
+Invariant: a milestone names the version of every table and the newest change of every destination in any of
+them, and a later write to a table does not change it. One is read only with all that it is linked to.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from operator import itemgetter
+from typing import Any, Final, TypeVar
 
 from spark_sink.source.offsets import Offsets
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.moves import Place
 
-_VERSION = 1
+_WHOLE = 1
+_CHANGED = 2
+"""The version of a text that has only what has changed."""
+MOST_LINKED: Final = 100
+"""Milestones in a row that have only what has changed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +52,9 @@ class Commit:
 Positions = Mapping[str, Position]
 """By destination."""
 
+
+Link = tuple[str, int]
+"""A name of the process, as no other has it, and the number of the milestone among those that it has stored."""
 
 Existing = Mapping[tuple[str, str], Mapping[str, Place]]
 """Of tables, by database and name: the position of the last row that existed already, by destination."""
@@ -76,10 +87,16 @@ class Milestone:
     waiting: Mapping[tuple[str, str], tuple[int, Offsets]] = field(default_factory=dict)
     """The tables that wait, of all sinks: since when (ms), and the offsets from which they do."""
 
-    def text(self) -> str:
-        """The milestone as stored."""
+    def text(self, link: Link | None = None, since: Milestone | None = None) -> str:
+        """The milestone as stored: all of it, or what has changed `since` the one before it in the link."""
+        if since is not None:
+            changed, gone = self._changes(since)
+            return changed._text({"version": _CHANGED, "link": link, "gone": gone})
+        return self._text({"version": _WHOLE, **({"link": link} if link else {})})
+
+    def _text(self, more: Mapping[str, object]) -> str:
         body = {
-            "version": _VERSION,
+            **more,
             "reached": [[name, *astuple(one)] for name, one in sorted(self.reached.items())],
             "tables": [[*name, number] for name, number in sorted(self.versions.items())],
             "floors": [asdict(floor) for floor in self.floors],
@@ -101,12 +118,47 @@ class Milestone:
         }
         return json.dumps(body, separators=(",", ":"))
 
+    def _changes(self, since: Milestone) -> tuple[Milestone, dict[str, list[list[str]]]]:
+        """What has changed, and what has been removed, by the name of the member in the text."""
+        changed: dict[str, Any] = {}
+        gone: dict[str, list[list[str]]] = {}
+        for name, member in _MEMBERS.items():
+            now, before = getattr(self, member), getattr(since, member)
+            changed[member] = {at: one for at, one in now.items() if before.get(at) != one}
+            if left := sorted(before.keys() - now.keys()):
+                gone[name] = [list(at) for at in left]
+        now, before = _by_source(self.floors), _by_source(since.floors)
+        floors = tuple(one for at, one in now.items() if before.get(at) != one)
+        if lowered := sorted(before.keys() - now.keys()):
+            gone["floors"] = [list(at) for at in lowered]
+        return replace(self, **changed, floors=floors), gone
+
+    def _continued(self, gone: Mapping[str, Iterable[list[str]]], since: Milestone) -> Milestone:
+        """The milestone whose text has only what has changed, which this one has."""
+        whole: dict[str, Any] = {}
+        for name, member in _MEMBERS.items():
+            left = {tuple(at) for at in gone.get(name, ())}
+            whole[member] = _continued(getattr(since, member), getattr(self, member), left)
+        left = {tuple(at) for at in gone.get("floors", ())}
+        floors = since.floors
+        if left or self.floors:
+            found = _continued(_by_source(since.floors), _by_source(self.floors), left)
+            floors = in_order(found.values())
+        return replace(self, **whole, floors=floors)
+
     @classmethod
-    def of(cls, text: str) -> Milestone | None:
-        """The stored milestone; None if a later version of the sink has stored it."""
+    def of(cls, text: str, since: Milestone | None = None) -> Milestone | None:
+        """The stored milestone; None if a later version of the sink has stored it.
+
+        `since` is the one before it in the link, without which one that has only changes is None, too.
+        """
         body = json.loads(text)
-        if body["version"] != _VERSION:
-            return None
+        if body["version"] == _CHANGED and since is not None:
+            return cls._of(body)._continued(body["gone"], since)
+        return cls._of(body) if body["version"] == _WHOLE else None
+
+    @classmethod
+    def _of(cls, body: Mapping[str, Any]) -> Milestone:
         return cls(
             reached={name: Position(*rest) for name, *rest in body["reached"]},
             versions={(database, table): number for database, table, number in body["tables"]},
@@ -133,6 +185,64 @@ class Milestone:
                 for database, table, offsets, since_ms in body.get("waiting", ())
             },
         )
+
+
+_MEMBERS: Final = {
+    "tables": "versions",
+    "left": "left",
+    "beside": "beside",
+    "waiting": "waiting",
+}
+"""The members that have an entry of each table, by their names in the text; floors have one of each source."""
+At = TypeVar("At", bound=Hashable)
+One = TypeVar("One")
+
+
+def in_order(floors: Iterable[Floor]) -> tuple[Floor, ...]:
+    """The floors by table and source, as milestones have them."""
+    return tuple(one for _, one in sorted(_by_source(floors).items()))
+
+
+def _by_source(floors: Iterable[Floor]) -> dict[tuple[str, ...], Floor]:
+    found: dict[tuple[str, ...], Floor] = {}
+    for one in floors:
+        of = one.source
+        found[one.database, one.table, of.destination, of.database, of.table] = one
+    return found
+
+
+def _continued(
+    since: Mapping[At, One], changed: Mapping[At, One], gone: Collection[At]
+) -> Mapping[At, One]:
+    """The entries after those `since`: most milestones of a ledger have the same ones."""
+    if not changed and not gone:
+        return since
+    whole = {**since, **changed}
+    for at in gone:
+        whole.pop(at, None)
+    return whole
+
+
+def milestones_of(texts: Iterable[str]) -> dict[str, Milestone | None]:
+    """The milestone of each text, None where it cannot be read; in any order.
+
+    One that has only changes can be read if those before it in its link are there, from one that has all on.
+    """
+    found: dict[str, Milestone | None] = {}
+    linked: dict[str, list[tuple[int, str]]] = {}
+    for text in texts:
+        link = json.loads(text).get("link")
+        if link is None:
+            found[text] = Milestone.of(text)
+        else:
+            linked.setdefault(link[0], []).append((link[1], text))
+    for own in linked.values():
+        before: tuple[int, Milestone | None] = -1, None
+        for number, text in sorted(own):
+            since = before[1] if before[0] + 1 == number else None
+            found[text] = Milestone.of(text, since)
+            before = number, found[text]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +287,13 @@ def batches(shares: Iterable[Share]) -> list[Batch]:
     for one in ordered:
         if one.milestone:
             texts.setdefault(one.at_ms, []).append(one.milestone)
+    known = milestones_of(one.milestone for one in ordered if one.milestone)
     for number, one in enumerate(ordered):
         at = one.topic, one.partition
         until[at] = max(one.until_offset, until.get(at, 0))
         if number + 1 < len(ordered) and ordered[number + 1].at_ms == one.at_ms:
             continue
-        milestone = _newest(texts.get(one.at_ms, ()))
+        milestone = _newest(known[text] for text in texts.get(one.at_ms, ()))
         found.append(
             Batch(at_ms=one.at_ms, query_id=one.query_id, until=dict(until), milestone=milestone)
         )
@@ -198,10 +309,12 @@ def last_of_sinks(shares: Iterable[tuple[int, str | None]]) -> list[Stated]:
 
     `shares` have the moments and texts of milestones.
     """
+    given = list(shares)
+    known = milestones_of(text for _, text in given if text)
     last, found = 0, dict[str, tuple[int, int, Milestone]]()
-    for at_ms, text in shares:
+    for at_ms, text in given:
         last = max(last, at_ms)
-        one = Milestone.of(text) if text else None
+        one = known[text] if text else None
         if one is None:
             continue
         # Maintenance replaces versions in it by later ones.
@@ -215,10 +328,14 @@ def last_of_sinks(shares: Iterable[tuple[int, str | None]]) -> list[Stated]:
     return ordered
 
 
-def _newest(texts: Iterable[str]) -> Milestone | None:
+def _newest(milestones: Iterable[Milestone | None]) -> Milestone | None:
     """The last of a batch's milestones: maintenance replaces versions in it by later ones."""
-    found = [one for one in map(Milestone.of, texts) if one is not None]
-    return max(found, key=lambda one: sum(one.versions.values()), default=None)
+    found = [one for one in milestones if one is not None]
+    return (
+        found[0]
+        if len(found) == 1
+        else max(found, key=lambda one: sum(one.versions.values()), default=None)
+    )
 
 
 def later(one: Positions, other: Positions) -> dict[str, Position]:

@@ -202,8 +202,8 @@ class Ledger(Protocol):
     def void(self, topics: Collection[str]) -> None:
         """Forgets up to where topics are applied, as they were made again since."""
 
-    def restate(self, milestone: str) -> None:
-        """Gives the last batch another milestone, if it has one."""
+    def restate(self, milestone: str) -> bool:
+        """Gives the last batch another milestone, if it has one; returns whether it has."""
 
     def batches(self) -> list[Batch]:
         """The recent batches, oldest first: at least those of the retention time."""

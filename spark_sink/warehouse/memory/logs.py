@@ -68,11 +68,13 @@ class MemoryLedger:
             for one in self.entries
         ]
 
-    def restate(self, milestone: str) -> None:
+    def restate(self, milestone: str) -> bool:
         """See protocol.Ledger."""
         last = max(self.entries, key=lambda one: one.applied_at_ms, default=None)
         held = [one for one in self.entries if last and one.applied_at_ms == last.applied_at_ms]
-        self.append([restated(one, milestone) for one in held if one.milestone][-1:])
+        again = [restated(one, milestone) for one in held if one.milestone][-1:]
+        self.append(again)
+        return bool(again)
 
     def last_of_sinks(self) -> list[Stated]:
         """See protocol.Ledger."""

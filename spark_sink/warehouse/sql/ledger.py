@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -9,8 +10,16 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from spark_sink.text.names import literal
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
-from spark_sink.warehouse.milestones import Batch, Share, Stated, batches, last_of_sinks
+from spark_sink.warehouse.milestones import (
+    Batch,
+    Share,
+    Stated,
+    batches,
+    last_of_sinks,
+    milestones_of,
+)
 from spark_sink.warehouse.sql.own_table import OwnTable
 
 _LEDGER_COLUMNS: Final = (
@@ -20,6 +29,11 @@ _LEDGER_COLUMNS: Final = (
 _FLOOR_COLUMNS: Final = (
     "database STRING, `table` STRING, destination STRING, epoch BIGINT, seq BIGINT, ts_ms BIGINT"
 )
+
+_SINK: Final = "get_json_object(milestone, '$.sink')"
+_LINKED: Final = "get_json_object(milestone, '$.link[0]')"
+_NUMBER: Final = "CAST(get_json_object(milestone, '$.link[1]') AS INT)"
+"""The sink that has stored a milestone, and what this is linked by: see `milestones.Link`."""
 
 _FLOOR_SOURCE: Final = "source_database STRING, source_table STRING"
 """Columns for truncates of mapped tables; NULL or missing if the source table has the table's name."""
@@ -103,19 +117,21 @@ class TableLedger:
                 )
             self.table.rewrite(rows)
 
-    def restate(self, milestone: str) -> None:
+    def restate(self, milestone: str) -> bool:
         """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None or "milestone" not in ledger.columns:
-            return
+            return False
         last = f.struct("applied_at_ms", "query_id", "batch_id", "from_offset")
         rows = ledger.where("milestone IS NOT NULL").orderBy(last.desc()).limit(1).collect()
         newest = self.newest_ms()
-        self.append(
+        again = [
             restated(Entry(**row.asDict()), milestone)
             for row in rows
             if row.applied_at_ms == newest
-        )
+        ]
+        self.append(again)
+        return bool(again)
 
     def last_of_sinks(self) -> list[Stated]:
         """See protocol.Ledger."""
@@ -124,14 +140,29 @@ class TableLedger:
             return []
         if "milestone" not in ledger.columns:
             return last_of_sinks([(self.newest_ms(), None)])
-        # A milestone names all tables, so only those that are wanted leave the executors.
-        sink = f.get_json_object("milestone", "$.sink").alias("sink")
-        groups = ledger.groupBy(f.col("milestone").isNull().alias("is_bare"), sink)
-        found = groups.agg(f.max("applied_at_ms").alias("at_ms")).collect()
-        moments = [row.at_ms for row in found]
-        rows = ledger.where(f.col("applied_at_ms").isin(*moments)).where("milestone IS NOT NULL")
+        # A milestone may name all tables, so only those that are wanted leave the executors.
+        last = self._last_links(ledger)
+        moments = [at_ms for _, at_ms in last.values()]
+        bare = ledger.where("milestone IS NULL").agg(f.max("applied_at_ms").alias("at_ms"))
+        moments += [row.at_ms for row in bare.collect() if row.at_ms is not None]
+        names = [name for name, _ in last.values() if name is not None]
+        is_wanted = f.col("applied_at_ms").isin(*moments) | f.expr(_LINKED).isin(*names)
+        rows = ledger.where("milestone IS NOT NULL").where(is_wanted)
         texts = rows.select("applied_at_ms", "milestone").collect()
         return last_of_sinks([*((at_ms, None) for at_ms in moments), *map(tuple, texts)])
+
+    def _last_links(self, ledger: DataFrame) -> dict[str, tuple[str | None, int]]:
+        """The process that has stored the last milestone of each sink, and the moment of that."""
+        stated = ledger.where("milestone IS NOT NULL").selectExpr(
+            "applied_at_ms", f"{_SINK} AS sink", f"{_LINKED} AS name"
+        )
+        last: dict[str, tuple[str | None, int]] = {}
+        newest = stated.groupBy("sink", "name").agg(f.max("applied_at_ms").alias("at_ms"))
+        for row in newest.collect():
+            sink = row.sink or ""
+            if sink not in last or row.at_ms > last[sink][1]:
+                last[sink] = row.name, row.at_ms
+        return last
 
     def batches(self) -> list[Batch]:
         """See protocol.Ledger."""
@@ -153,7 +184,32 @@ class TableLedger:
         kept = ledger.selectExpr("*", f"{order} AS nth").where(
             f"nth = 1 OR applied_at_ms >= {last}"
         )
-        self.table.rewrite(kept.drop("nth"))
+        self.table.rewrite(self._readable(kept.drop("nth"), ledger, last))
+
+    def _readable(self, kept: DataFrame, ledger: DataFrame, last: int) -> DataFrame:
+        """The rows that are kept, those from a time (ms) on with milestones that need no row that is not."""
+        if "milestone" not in ledger.columns:
+            return kept
+        moments = {at_ms for _, at_ms in self._last_links(ledger).values()}
+        read = f"applied_at_ms >= {last} OR applied_at_ms IN ({', '.join(map(str, moments)) or 'NULL'})"
+        linked = ledger.where(f"{_LINKED} IS NOT NULL").where(read)
+        named = linked.selectExpr(f"{_LINKED} AS name", f"{_NUMBER} AS number")
+        text = f.col("milestone")
+        for name, first in named.groupBy("name").agg(f.min("number")).collect():
+            if first == 0:
+                continue
+            of = f"{_LINKED} = {literal(name)} AND {_NUMBER}"
+            before = ledger.where(f"{of} <= {first}").select("milestone").collect()
+            for held, one in milestones_of(row.milestone for row in before).items():
+                if one is not None and json.loads(held)["link"][1] == first:
+                    whole = f.lit(one.text((name, first)))
+                    text = f.when(f.expr(f"{of} = {first}"), whole).otherwise(text)
+        # A row that is older is kept for its offsets, without what its milestone is linked to.
+        is_lost = (
+            f"NOT coalesce({read}, false) AND get_json_object(milestone, '$.gone') IS NOT NULL"
+        )
+        text = f.when(f.expr(is_lost), f.lit(None)).otherwise(text)
+        return kept.withColumn("milestone", text)
 
 
 class TableFloors:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +21,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from devstack import Stack
-from spark_sink.errors import TableNotInCut
+from devstack.mysql import Mysql
+from spark_sink.errors import TableNotInCut, UnknownTable
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
@@ -23,16 +30,21 @@ from spark_sink.views.cuts.reading import as_of
 from spark_sink.views.recent.follower import Follower
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.views.recent.wholeness import reaches
-from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.opening import Format, open_warehouse
+from spark_sink.warehouse.waiting_tables import RELOADING, Waits
 from tests.harness import wait
+from tests.harness.beside import beside
+from tests.harness.forked import run_command
 from tests.harness.sql import ask, run
 from tests.harness.topics import rows as published
-from tests.harness.worker import running
+from tests.harness.worker import running, settings
 from tests.integration.process.conftest import mysql
 from tests.integration.process.test_snapshot import changing, filled, is_done, wanted_settings
+from tests.integration.spark_sink.test_sink import Installation, until
 from tests.unit.spark_sink.batch.test_existing_rows import chunk, image
-from tests.unit.spark_sink.conftest import FORMAT, spark
+from tests.unit.spark_sink.conftest import FORMAT, FORMATS, spark
 from tests.unit.spark_sink.history import Change, held, schema
+from wire.warehouse import table_path
 
 __all__ = ["filled", "mysql", "spark"]
 pytestmark = [
@@ -229,3 +241,140 @@ def test_a_destination_that_begins_with_existing_rows_fills_the_warehouse(
         there = Counter(ask(filled, f"SELECT {columns} FROM shop.{table}"))
         rows = current(spark, f"{tmp_path}/wh", "shop", table).selectExpr(*columns.split(", "))
         assert Counter(tuple(row) for row in rows.collect()) == there, table
+
+
+TABLE_ROWS = 4_000
+OLD, NEW = 1, 2
+"""The values before and after what no record says; higher ones are of changes since."""
+
+
+class Looks:
+    """What a reader of the table sees between batches: its rows from before, or all of those since."""
+
+    def __init__(self, spark: SparkSession, warehouse: str) -> None:
+        self._spark, self._warehouse = spark, warehouse
+        self.before = {(key, OLD) for key in range(1, TABLE_ROWS + 1)}
+        self.old = self.new = 0
+        """How often the rows of either were seen."""
+        self.wrong: list[str] = []
+
+    def rows(self, table: str = "t") -> set[tuple[int, ...]]:
+        try:
+            found = current(self._spark, self._warehouse, "shop", table)
+        except UnknownTable:
+            return set()
+        return {tuple(row) for row in found.select("id", "x").collect()}
+
+    def look_on(self, stop: threading.Event) -> None:
+        while not stop.wait(0.2):
+            found = self.rows()
+            if found == self.before:
+                self.old += 1
+            elif found and all(value >= NEW for _, value in found):
+                self.new += 1
+            else:
+                self.wrong.append(f"{len(found)} rows: {Counter(value for _, value in found)}")
+
+    def sees_more(self) -> Callable[[], bool]:
+        """Whether the rows from before were seen twice since now."""
+        seen = self.old
+        return lambda: self.old >= seen + 2
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_readers_see_the_rows_from_before_until_all_are_replaced_though_the_sink_is_killed(
+    stack: Stack, mysql: Mysql, spark: SparkSession, tmp_path: Path, table_format: Format
+) -> None:
+    wanted = settings(stack, mysql, tmp_path, snapshot={"rows_per_second": 400})
+    at = Installation(tmp_path, stack.kafka, wanted["prefix"], table_format=table_format)
+    warehouse, config = f"{tmp_path}/wh", tmp_path / "aqueduct.yaml"
+    run(
+        mysql,
+        "CREATE TABLE shop.calm (id int PRIMARY KEY, x int)",
+        "SET SESSION cte_max_recursion_depth = 100000",
+        "INSERT INTO shop.t WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n "
+        f"WHERE i < {TABLE_ROWS}) SELECT i, {OLD} FROM n",
+    )
+    looks = Looks(spark, warehouse)
+
+    def snapshot(*words: str) -> None:
+        done = run_command(config, "snapshot", *words)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+
+    def is_waiting() -> bool:
+        return at.metric('tables_waiting{error="RowsPublishedAgain"}') == 1
+
+    def is_calm(key: int) -> bool:
+        return (key, key) in looks.rows("calm")
+
+    def is_built() -> bool:
+        """Whether the table is being built beside, or is in place already."""
+        waits = Waits(open_warehouse(spark, warehouse).waits, time.time)
+        waits.refresh()
+        held = waits.waiting(("shop", "t"))
+        return held is None or held.kind == RELOADING
+
+    with running(wanted, tmp_path) as worker:
+        with at.running() as sink:
+            until(lambda: looks.rows() == looks.before, sink)
+            with beside(looks.look_on) as stop:
+                # No record says so, as where changes were purged before they were read.
+                run(
+                    mysql,
+                    "SET SESSION sql_log_bin = 0",
+                    f"UPDATE shop.t SET x = {NEW}",
+                    "DELETE FROM shop.t WHERE id % 10 = 0",
+                    f"INSERT INTO shop.t VALUES ({TABLE_ROWS + 1}, {NEW})",
+                )
+                snapshot("start", "shop", "shop.t", "--replace")
+                worker.wait(lambda status: bool(status["snapshot"]["shop.t"].get("rows")))
+                snapshot("pause", "shop", "shop.t")
+                # A table whose rows are replaced has changes, too, and no other one waits for it.
+                run(
+                    mysql,
+                    "UPDATE shop.t SET x = 3 WHERE id < 20",
+                    "INSERT INTO shop.calm VALUES (1, 1)",
+                )
+                until(is_waiting, sink)
+                until(lambda: is_calm(1), sink)
+                until(looks.sees_more(), sink)
+                os.killpg(sink.pid, signal.SIGKILL)
+                sink.wait()
+                with at.running() as sink:
+                    run(mysql, "INSERT INTO shop.calm VALUES (2, 2)")
+                    until(lambda: is_calm(2), sink)
+                    until(is_waiting, sink)
+                    until(looks.sees_more(), sink)
+                    assert looks.new == 0
+                    snapshot("resume", "shop", "shop.t")
+                    until(is_built, sink)
+                    os.killpg(sink.pid, signal.SIGKILL)
+                    sink.wait()
+                worker.wait(is_done)
+                with at.running() as sink:
+                    until(lambda: looks.new > 0, sink)
+                    run(mysql, "UPDATE shop.t SET x = 4 WHERE id = 1")
+                    there = set(ask(mysql, "SELECT id, x FROM shop.t"))
+                    assert len(there) == TABLE_ROWS - TABLE_ROWS // 10 + 1
+                    until(lambda: looks.rows() == there, sink)
+                    assert at.metric('tables_waiting{error="RowsPublishedAgain"}') == 0
+                stop()
+        assert worker.stop() == 0
+    assert looks.wrong == []
+    if table_format == "delta":
+        assert_one_commit(spark, table_path(warehouse, "shop", "t"))
+
+
+def assert_one_commit(spark: SparkSession, path: str) -> None:
+    """No version of the table has rows of both, nor none; and it changed from one to the other once."""
+    history = [row.version for row in spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()]
+    seen: list[str] = []
+    for version in sorted(history):
+        rows = spark.read.format("delta").option("versionAsOf", version).load(path)
+        values = {row.x for row in rows.where("NOT __deleted").select("x").distinct().collect()}
+        if values or seen:
+            seen.append(
+                "old" if values == {OLD} else "new" if min(values, default=0) >= NEW else "mixed"
+            )
+    changes = [before + after for before, after in itertools.pairwise(seen) if before != after]
+    assert changes == ["oldnew"], seen

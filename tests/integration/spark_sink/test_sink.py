@@ -295,6 +295,7 @@ async def test_only_topics_that_a_table_version_of_the_installation_names_are_ap
 
 
 @pytest.mark.remedy("sink.TopicReplaced")
+@pytest.mark.long("test_start.py has the wait and where reading begins; any reload ends it")
 async def test_tables_of_a_topic_that_was_deleted_and_made_again_wait_and_none_of_its_rows_is_skipped(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -354,6 +355,7 @@ def replaced(seq: int, table: str, *ids: int) -> list[Change]:
 
 
 @pytest.mark.remedy("sink.ChangesLost", "sink.TablesWaiting")
+@pytest.mark.long("test_start.py has who waits and where reading begins; any reload ends it")
 async def test_a_table_whose_unread_records_are_removed_waits_alone_until_its_rows_are_published_again(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -397,7 +399,7 @@ async def test_a_table_whose_unread_records_are_removed_waits_alone_until_its_ro
 
 
 @pytest.mark.remedy("sink.DataLost")
-@pytest.mark.long("the test above has the wait, after a stop")
+@pytest.mark.long("test_start.py has the wait, after a stop")
 async def test_a_sink_that_runs_continues_with_all_others_once_unread_records_are_gone(
     stack: Stack, tmp_path: Path
 ) -> None:

@@ -79,6 +79,9 @@ def assert_equal(folder: Path) -> Results:
     return results
 
 
+@pytest.mark.long(
+    "test_validate.py has the envelope, unit/app/operator/validation/rows/test_record_forms.py each format"
+)
 def test_planted_differences_are_found_and_repaired_while_other_rows_change(
     stack: Stack, mysql: Mysql, tmp_path: Path, registry: RegistryServer
 ) -> None:

@@ -32,6 +32,7 @@ from spark_sink.text import secrets
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.coverage import Cut, Step
+from spark_sink.warehouse.memory.logs import MemoryDdl, MemoryFloors, MemoryLedger, MemoryWaits
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.table_rules import NO_RULES
@@ -58,13 +59,29 @@ of_delta = pytest.mark.skipif(FORMAT != "delta", reason="is about Delta's own fi
 
 
 class Warehouse:
-    """A warehouse that takes changes as one batch after another."""
+    """A warehouse that takes changes as one batch after another.
 
-    def __init__(self, spark: SparkSession, path: Path, *, table_format: Format = FORMAT) -> None:
+    Without stored logs, its ledger and the logs of waits, floors and DDL are those in memory, of which the
+    contract has that they are alike: to store and read them is a third of a small batch.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: Path,
+        *,
+        table_format: Format = FORMAT,
+        has_stored_logs: bool = True,
+    ) -> None:
         self.spark = spark
         self.path = str(path)
         self.schemas: list[str] = []
+        self.has_stored_logs = has_stored_logs
         self.kept = open_warehouse(spark, self.path, table_format=table_format)
+        if not has_stored_logs and table_format == "delta":
+            own: Any = self.kept
+            own.ledger, own.floors = MemoryLedger(), MemoryFloors()
+            own.ddl, own.waits = MemoryDdl(), MemoryWaits()
         self.metrics = Metrics()
         self.records: list[dict[str, Any]] = []
         self.first = 0
@@ -87,7 +104,8 @@ class Warehouse:
             unusable_limit=self.unusable_limit,
             ddl=self.follows and self.follows(waits),
             rules=self.rules,
-            applied=dict(self.kept.ledger.applied()),
+            # Only what follows DDL looks at it.
+            applied=dict(self.kept.ledger.applied()) if self.follows else {},
         )
 
     def take(self, *changes: Change | str | bytes | None, partition: int = 0) -> None:
@@ -291,7 +309,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def warehouse(spark: SparkSession, tmp_path: Path) -> Iterator[Warehouse]:
-    yield Warehouse(spark, tmp_path / "wh")
+def warehouse(
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Warehouse]:
+    mark = request.node.get_closest_marker("logs")
+    is_in_memory = mark is not None and mark.args == ("memory",) and os.environ.get("LONG") != "all"
+    yield Warehouse(spark, tmp_path / "wh", has_stored_logs=not is_in_memory)
     # pyspark's own unclosed sockets go here, not in the middle of another test.
     gc.collect()

@@ -30,6 +30,7 @@ from tests.unit.spark_sink.history import Change, held, logged, schema
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -328,6 +329,7 @@ def test_a_truncate_without_a_schema_is_a_floor_whether_or_not_the_table_is_ther
     assert warehouse.rows() == []
 
 
+@pytest.mark.logs("stored")
 def test_the_ledger_has_what_was_applied_and_metrics_count_it(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     warehouse.take(GOOD)
@@ -399,6 +401,7 @@ def test_members_in_another_order_are_the_same_row(warehouse: Warehouse) -> None
     }
 
 
+@pytest.mark.logs("stored")
 def test_a_batch_that_must_end_merges_no_further_table_and_is_applied_again(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

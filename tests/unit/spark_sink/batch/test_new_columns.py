@@ -17,6 +17,7 @@ from tests.unit.spark_sink.history import Change, Image, schema
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -148,6 +149,7 @@ def test_batches_in_any_order_give_the_rows_that_the_source_has(
     assert source.present(warehouse.rows()) == source.rows
 
 
+@pytest.mark.logs("stored")
 def test_rows_from_before_have_the_default_and_an_explicit_null_stays(
     warehouse: Warehouse,
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_kill_before_or_after_the_rows_are_written_again_is_repaired(
         assert {row["id"]: (row["a"], row["b"], row["c"]) for row in warehouse.rows()} == wanted
 
 
+@pytest.mark.long("rows without a key go below, once their columns have changed")
 def test_in_a_table_without_a_key_old_images_match_those_that_delete_them(
     warehouse: Warehouse,
 ) -> None:
@@ -346,6 +349,7 @@ def versions_of(*kinds: str, key: tuple[str, ...] = ("id",), of: str = "v") -> l
     return found
 
 
+@pytest.mark.logs("stored")
 def test_values_are_converted_as_the_source_did_it_also_those_that_come_late(
     warehouse: Warehouse,
 ) -> None:
@@ -388,6 +392,7 @@ def test_a_narrower_text_leaves_a_table_as_it_is_unless_a_text_was_truncated(
     assert {row["id"]: row["v"] for row in warehouse.rows()} == {1: "a", 2: "abcd", 3: "b"}
 
 
+@pytest.mark.long("warehouse/test_waiting_tables.py has values that a snapshot brings")
 def test_a_reload_does_not_look_at_values_that_a_snapshot_has_replaced(
     warehouse: Warehouse,
 ) -> None:
@@ -410,6 +415,7 @@ def test_a_reload_does_not_look_at_values_that_a_snapshot_has_replaced(
     assert {row["id"]: row["v"] for row in warehouse.rows()} == {1: "1", 2: "2"}
 
 
+@pytest.mark.long("warehouse/test_waiting_tables.py reloads from partitions that are ahead")
 def test_a_reload_takes_a_snapshot_in_partitions_that_the_stream_has_yet_to_come_to(
     warehouse: Warehouse,
 ) -> None:

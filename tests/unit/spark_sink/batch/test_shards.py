@@ -19,6 +19,7 @@ from tests.unit.spark_sink.warehouse.test_maintenance import kept
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -142,6 +143,7 @@ def test_the_purge_of_one_shards_markers_waits_for_no_other_and_spares_its_rows(
     assert [(one["__source_table"], one["v"]) for one in rows] == [("t_1", 30)]
 
 
+@pytest.mark.logs("stored")
 @of_delta
 def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     warehouse: Warehouse,

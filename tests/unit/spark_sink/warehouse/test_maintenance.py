@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -21,6 +22,9 @@ from spark_sink.warehouse.delta import upkeep as delta_upkeep
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.memory import MemoryWarehouse
+from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
+from spark_sink.warehouse.milestones import Milestone
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import OutOfTime
 from spark_sink.warehouse.sources import Sources
@@ -94,17 +98,38 @@ def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     kept = open_warehouse(spark, str(tmp_path), every=2, table_format=FORMAT)
-    kept.ledger.append([entry(0, 7)])
-    for batch in range(1, 4):
-        kept.ledger.append([entry(batch, 0)])
+    sinks = {name: MilestoneRecorder(MemoryWarehouse(), sink=name) for name in ("a", "b")}
+    stated = {name: Milestone(reached={}, versions={}, sink=name) for name in sinks}
+
+    def linked(batch: int, partition: int, sink: str = "a") -> Entry:
+        """An entry whose milestone has what has changed since the sink's last one."""
+        versions = {**stated[sink].versions, ("shop", f"t{batch}"): batch}
+        stated[sink] = replace(stated[sink], versions=versions)
+        text = sinks[sink].text(stated[sink])
+        sinks[sink].stored(stated[sink])
+        at_ms = entry(batch, partition).applied_at_ms + (sink == "b")
+        return replace(entry(batch, partition), milestone=text, applied_at_ms=at_ms)
+
+    kept.ledger.append([linked(0, 7), linked(0, 5, "b")])
+    kept.ledger.append([linked(1, 0), linked(1, 5, "b")])
+    kept.ledger.append([linked(2, 0)])
+    before = stated["a"]
+    kept.ledger.append([linked(3, 0)])
     for seq in (1, 2):
         kept.floors.add([floor(seq)])
     again = open_warehouse(spark, str(tmp_path), every=2)
-    assert again.ledger.applied() == {("aq.shop.t", 7): 10, ("aq.shop.t", 0): 40}
+    there = {("aq.shop.t", 7): 10, ("aq.shop.t", 5): 20, ("aq.shop.t", 0): 40}
+    assert again.ledger.applied() == there
     assert again.ledger.newest_ms() == 4_000_000
+    # What the milestones that are left were linked to is gone, and they are read as they were.
+    last = [(2_000_001, stated["b"]), (4_000_000, stated["a"])]
+    assert again.ledger.last_of_sinks() == last
+    assert [one.milestone for one in again.ledger.batches()[-2:]] == [before, stated["a"]]
+    kept.ledger.append([linked(4, 0)])
+    assert again.ledger.last_of_sinks() == [last[0], (5_000_000, stated["a"])]
     assert [floor.place for floor in again.floors.highest()] == [(1, 2)]
     ledger, floors = cast(Any, again.ledger), cast(Any, again.floors)
-    assert sorted(row.batch_id for row in ledger.table.rows().collect()) == [0, 2, 3]
+    assert sorted(row.batch_id for row in ledger.table.rows().collect()) == [0, 1, 2, 3, 4]
     assert floors.table.rows().count() == 1
 
 

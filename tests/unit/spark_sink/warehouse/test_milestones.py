@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 
 from spark_sink.errors import ReloadRequested, TableReplaced
-from spark_sink.warehouse.ledger import Entry
+from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.memory import MemoryCommits, MemoryUpkeep, MemoryWaits, MemoryWarehouse
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
-from spark_sink.warehouse.milestones import Commit, Milestone, Position, Share, batches
+from spark_sink.warehouse.milestones import (
+    Commit,
+    Milestone,
+    Position,
+    Share,
+    batches,
+    in_order,
+    last_of_sinks,
+)
 from spark_sink.warehouse.protocol import Name, Standing
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request, Waits
@@ -119,7 +128,8 @@ def test_batches_know_what_was_merged_before_the_first_share_that_is_left() -> N
 
 def test_a_milestone_of_a_later_version_is_not_read() -> None:
     body = json.loads(Milestone(reached={}, versions={}).text())
-    assert Milestone.of(json.dumps({**body, "version": 2})) is None
+    for version in (2, 3):
+        assert Milestone.of(json.dumps({**body, "version": version})) is None
 
 
 def test_batches_and_waits_are_in_their_order_though_the_clock_is_set_back() -> None:
@@ -162,6 +172,124 @@ def test_batches_and_waits_are_in_their_order_though_the_clock_is_set_back() -> 
     ]
 
 
+MANY = [("shop", f"table_{number:04d}") for number in range(5000)]
+
+
+def changed(rng: random.Random, before: Milestone, tables: list[Name]) -> Milestone:
+    """A milestone after a batch of these tables."""
+    floors = {(one.database, one.table): one for one in before.floors}
+    versions, left, beside = dict(before.versions), dict(before.left), dict(before.beside)
+    waiting = dict(before.waiting)
+    for name in tables:
+        versions[name] = versions.get(name, 0) + rng.choice((1, 2))
+        left[name] = Commit(versions[name], f"{rng.randrange(16**12):012x}")
+        match rng.randrange(8):
+            case 0:
+                beside["markers", *name] = Commit(rng.randrange(99), "m")
+                waiting[name] = rng.randrange(99), {("aq.shop.t", 0): rng.randrange(99)}
+            case 1:
+                seq = rng.randrange(99)
+                floors[name] = Floor(
+                    database=name[0], table=name[1], source=Source("shop", *name), epoch=1, seq=seq, ts_ms=0
+                )  # fmt: skip
+            case 2:
+                for held in (versions, left, waiting, floors):
+                    held.pop(name, None)
+                beside.pop(("markers", *name), None)
+    return Milestone(
+        reached={"shop": Position(1, rng.randrange(99), 5, "u:1")},
+        versions=versions,
+        left=left,
+        beside=beside,
+        waiting=waiting,
+        floors=in_order(floors.values()),
+        existing={name: {"shop": (1, 2)} for name in tables[:1]},
+        sink="s",
+    )
+
+
+def test_a_batch_of_few_tables_among_5000_adds_few_bytes_to_the_ledger_and_all_can_be_read() -> (
+    None
+):
+    rng, recorder = random.Random(5), MilestoneRecorder(MemoryWarehouse(), sink="s")
+    milestone = changed(rng, Milestone(reached={}, versions={}), MANY)
+    shares, stated = [], []
+    for number in range(104):
+        milestone = changed(rng, milestone, rng.sample(MANY, 25))
+        shares.append(share(number, 0, number, number + 1, recorder.text(milestone)))
+        recorder.stored(milestone)
+        stated.append(milestone)
+    sizes = sorted(len(one.milestone or "") for one in shares)
+    whole = len(milestone.text())
+    assert sizes[-2] > 0.5 * whole, "at the start, and after each hundred"
+    assert sizes[-3] < 5_000
+    assert sum(sizes) / len(sizes) < whole / 30
+    found = batches(shares)
+    assert [one.milestone for one in found] == stated
+    # Most of what they have is the same, and there once.
+    read = [one.milestone for one in found if one.milestone is not None]
+    assert len({id(one.beside) for one in read}) < len(read)
+    texts = [(one.at_ms, one.milestone) for one in reversed(shares)]
+    assert last_of_sinks(texts) == [(103, milestone)]
+    # A text of an earlier version of the sink, which has all, and no link.
+    assert last_of_sinks([(7, milestone.text())]) == [(7, milestone)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_linked_is_read_as_it_was_stored_whatever_failed_between(seed: int) -> None:
+    rng = random.Random(seed)
+    tables = MANY[:6]
+    milestone, shares, stated = Milestone(reached={}, versions={}), [], []
+    recorder = MilestoneRecorder(MemoryWarehouse(), sink="s")
+    for number in range(240):
+        milestone = changed(rng, milestone, rng.sample(tables, rng.randrange(4)))
+        text = recorder.text(milestone)
+        what = rng.randrange(20)
+        if what == 0:
+            # Not known to be stored: it is, or is not.
+            if rng.randrange(2):
+                shares.append(share(number, 0, number, number + 1, text))
+                stated.append((number, milestone))
+            continue
+        shares.append(share(number, 0, number, number + 1, text))
+        stated.append((number, milestone))
+        recorder.stored(milestone)
+        if what == 1:
+            recorder = MilestoneRecorder(MemoryWarehouse(), sink="s")
+    found = batches(shares)
+    assert [(one.at_ms, one.milestone) for one in found] == stated
+    # Without a part of them, no other milestone than the one that was stored is read.
+    lost = rng.sample(shares, len(shares) - 5)
+    read = {one.at_ms: one.milestone for one in batches(lost)}
+    assert all(one in (None, dict(stated)[at_ms]) for at_ms, one in read.items())
+
+
+def test_maintenance_of_one_table_adds_few_bytes_too_and_the_next_batch_is_read() -> None:
+    warehouse = MemoryWarehouse()
+    sink = Sink(warehouse)
+    first = sink.batch(1, *MANY[:300])
+    sink.recorder.wrote(MANY[3])
+    warehouse.tables.merge(Shape(*MANY[3], SHAPE.columns, SHAPE.key), [row(3, 3)])
+    sink.recorder.restate()
+    again = sink.batch(2, MANY[4])
+    texts = [one.milestone or "" for one in warehouse.ledger.entries]
+    assert len(texts[0]) > 10_000
+    assert max(len(text) for text in texts[1:]) < 1_000
+    one, two = warehouse.ledger.batches()
+    assert one.milestone is not None
+    assert one.milestone.versions == {**first.versions, MANY[3]: first.versions[MANY[3]] + 1}
+    assert two.milestone == again
+    # Of another sink's batch, which has no part in the link.
+    other = Sink(warehouse, "b")
+    other.batch(3, MANY[5])
+    sink.recorder.wrote(MANY[3])
+    warehouse.tables.merge(Shape(*MANY[3], SHAPE.columns, SHAPE.key), [row(4, 4)])
+    sink.recorder.begin()
+    sink.recorder.restate()
+    sink.batch(4, MANY[6])
+    assert all(one.milestone is not None for one in warehouse.ledger.batches())
+
+
 class Sink:
     """One of two sinks of a warehouse, as it starts."""
 
@@ -187,10 +315,11 @@ class Sink:
         milestone = self.recorder.milestone((), is_whole=False, waiting=self.waits.all_waiting())
         entry = Entry(
             query_id="q", batch_id=until, topic="a", partition=0, from_offset=until - 1,
-            until_offset=until, records=1, milestone=milestone.text(),
+            until_offset=until, records=1, milestone=self.recorder.text(milestone),
             applied_at_ms=self.recorder.moment(self.seconds, self.waits),
         )  # fmt: skip
         self.warehouse.ledger.append([entry])
+        self.recorder.stored(milestone)
         return milestone
 
     def faults(self) -> list[tuple[tuple[str, str], TableReplaced]]:

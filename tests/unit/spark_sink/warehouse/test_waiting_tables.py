@@ -27,6 +27,7 @@ from tests.unit.spark_sink.history import Change, Image, schema
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -416,6 +417,7 @@ def test_a_table_that_the_warehouse_cannot_have_is_mapped_or_excluded_and_its_wa
     assert set(warehouse.kept.tables.names()) == {("shop", "orders")}
 
 
+@pytest.mark.long("the tests above have truncates of tables with one source")
 def test_a_truncate_of_one_source_says_nothing_of_the_records_of_another(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,6 +18,7 @@ from tests.unit.spark_sink.history import Change
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
@@ -78,6 +79,9 @@ def test_rows_that_a_rename_moved_get_what_an_alter_without_a_row_between_gives(
     compared(warehouse, source)
 
 
+@pytest.mark.long(
+    "test_stays.py has it without Spark; the test above a table that was renamed once"
+)
 def test_tables_that_change_places_and_back_keep_the_values_of_their_own_columns(
     warehouse: Warehouse,
 ) -> None:

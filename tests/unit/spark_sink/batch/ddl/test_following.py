@@ -30,6 +30,7 @@ from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
@@ -59,26 +60,28 @@ def found(warehouse: Warehouse, name: str) -> Rows | None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "key"),
+    ("seed", "key", "steps"),
     [
-        (1, ("id",)),
-        pytest.param(2, (), marks=pytest.mark.long("the other parameter has a key")),
+        (26, ("id",), 12),  # A RENAME, a DROP and a swap, each with rows.
+        pytest.param(2, (), 30, marks=pytest.mark.long("the other parameter has a key")),
         *(
-            pytest.param(seed, ("id",), marks=pytest.mark.long("another seed has the same steps"))
-            for seed in range(3, 9)
+            pytest.param(
+                seed, ("id",), 30, marks=pytest.mark.long("another seed has some of the steps")
+            )
+            for seed in (1, *range(3, 9))
         ),
     ],
 )
 def test_batches_in_any_order_and_repeated_give_the_tables_of_the_source(
-    warehouse: Warehouse, seed: int, key: tuple[str, ...]
+    warehouse: Warehouse, seed: int, key: tuple[str, ...], steps: int
 ) -> None:
     source = Source(random.Random(seed))
-    source.play(30)
+    source.play(steps)
     warehouse.schemas = [schema(*COLUMNS, table=name, key=key) for name in NAMES]
-    on_drop = "drop" if seed % 2 else "truncate"
+    on_drop = "drop" if seed % 2 or steps < 30 else "truncate"
     topic = following(warehouse, on_drop=on_drop)  # type: ignore[arg-type]
     topic.all_rows = sum(isinstance(one, Change) for _, _, one in source.written)
-    for statements, changes in arrivals(source, batches=2 if seed == 1 else 3):
+    for statements, changes in arrivals(source, batches=2 if steps < 30 else 3):
         topic.values += statements
         start = warehouse.ends()
         for change in changes:
@@ -96,6 +99,7 @@ def test_batches_in_any_order_and_repeated_give_the_tables_of_the_source(
     assert topic.reads <= 5
 
 
+@pytest.mark.logs("stored")
 @pytest.mark.parametrize(
     "copy", ["", pytest.param("older", marks=pytest.mark.long("the log is gone"))]
 )
@@ -238,8 +242,19 @@ def test_tables_that_wait_while_they_come_and_go_are_the_sources_once_they_were_
 
 
 @pytest.mark.remedy("sink.RenamedWhileWaiting")
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param((), id="whole"),
+        pytest.param(
+            ("tables b", "end"),
+            id="killed",
+            marks=pytest.mark.long("a swap of tables that do not wait is killed in these steps"),
+        ),
+    ],
+)
 def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]
 ) -> None:
     warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
     warehouse.schemas.append(schema(*COLUMNS, table="a", key=("v",), version=2))
@@ -253,7 +268,7 @@ def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does
     start = warehouse.ends()
     for change in (insert(5, "a", 3, 12, version=2), insert(7, "a", 2, 21)):
         warehouse.write(change)
-    for step in ("tables b", "end"):
+    for step in steps:
         killing(monkeypatch, warehouse, step)
         with pytest.raises(Exception, match="Killed"):
             warehouse.catch_up(start)
@@ -354,6 +369,19 @@ def test_tables_whose_rows_cannot_be_moved_wait_together_until_they_are_reloaded
     warehouse.reload("b", from_beginning=True)
     assert (found(warehouse, "a"), found(warehouse, "b")) == ({2: 20, 5: 25}, {1: 10, 4: 14})
 
+
+@pytest.mark.remedy("sink.RenameFailed")
+@pytest.mark.long("the test above has the wait of both tables, and its end")
+@of_delta
+def test_a_table_whose_rows_were_built_or_moved_before_the_failure_is_reloaded_from_them(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_faults, "_SECONDS", 0)
+    warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
+    topic = following(warehouse, on_drop="truncate")
+    warehouse.take(insert(1, "a", 2, 20), insert(2, "b", 1, 10), insert(3, "c", 3, 30))
+    warehouse.take(insert(4, "b", 4, 14), insert(5, "a", 5, 25))
+
     # One can be built and not put in place; what was built for it is what its reload begins with.
     allow = "ALTER TABLE delta.`{}/shop/b` SET TBLPROPERTIES ('delta.appendOnly' = '{}')"
     warehouse.spark.sql(allow.format(warehouse.path, "true"))
@@ -372,7 +400,7 @@ def test_tables_whose_rows_cannot_be_moved_wait_together_until_they_are_reloaded
     assert "then run: python -m spark_sink reload shop.b;" in held.action
     assert found(warehouse, "a") == {1: 10, 4: 14}
     warehouse.spark.sql(allow.format(warehouse.path, "false"))
-    warehouse.first = 7
+    warehouse.first = 5
     warehouse.reload("b")
     warehouse.first = 0
     assert (warehouse.waiting("b"), found(warehouse, "b")) == (None, {2: 20, 5: 25, 8: 28})
@@ -394,12 +422,15 @@ def test_tables_whose_rows_cannot_be_moved_wait_together_until_they_are_reloaded
         warehouse.reload(name)
     assert (found(warehouse, "b"), found(warehouse, "c")) == (
         {1: 10, 4: 14},
-        {3: 30, 6: 36, 7: 37, 9: 39},
+        {3: 30, 9: 39},
     )
     assert found(warehouse, "a") == {2: 20, 5: 25, 8: 28}
 
 
-@pytest.mark.parametrize("key", [("id",), ()])
+@pytest.mark.parametrize(
+    "key",
+    [("id",), pytest.param((), marks=pytest.mark.long("the other parameter has a key"))],
+)
 def test_the_rows_of_a_dropped_table_are_kept_though_only_the_source_had_some_values(
     warehouse: Warehouse, key: tuple[str, ...]
 ) -> None:

@@ -27,6 +27,7 @@ from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -102,7 +103,7 @@ class Loading(Warehouse):
 
 @pytest.fixture
 def at(warehouse: Warehouse) -> Loading:
-    made = Loading(warehouse.spark, Path(warehouse.path))
+    made = Loading(warehouse.spark, Path(warehouse.path), has_stored_logs=warehouse.has_stored_logs)
     made.schemas = [schema(*COLUMNS)]
     return made
 
@@ -111,6 +112,7 @@ def values(at: Loading) -> dict[int, int]:
     return {row["id"]: row["v"] for row in at.rows()}
 
 
+@pytest.mark.logs("stored")
 @pytest.mark.remedy("sink.LedgerLost")
 def test_a_table_whose_ledger_is_lost_is_read_again_by_each_command_of_its_error_and_by_no_other(
     at: Loading,
@@ -227,6 +229,7 @@ def test_a_truncate_before_the_load_is_not_left_out_by_a_sink_that_lags(at: Load
     assert values(at) == {40: 40, 5: 50}
 
 
+@pytest.mark.long("the rows are as in the first test of a load; test_histories.py has a history")
 def test_a_history_has_all_changes_though_the_load_has_read_some(at: Loading) -> None:
     at.rules = TableRules([TableRule(match=r"shop\.t", history=True)])
     at.restart()
@@ -259,6 +262,7 @@ def test_a_load_without_rows_empties_the_table(at: Loading) -> None:
     assert values(at) == {1: 11}
 
 
+@pytest.mark.long("changes after a load are applied above; test_new_columns.py has added columns")
 def test_an_alter_after_the_load_is_applied_to_its_rows(at: Loading) -> None:
     more = {"w": {"id": "w@2", "initial": {"value": 7}}}
     at.take(Change(op="c", seq=1, after=image(1, 10)))
@@ -278,6 +282,7 @@ def test_topics_that_no_longer_have_the_changes_since_are_refused(at: Loading) -
         at.reload(topics=(TOPIC[0],), load=state.number)
 
 
+@pytest.mark.long("test_sources.py refuses a load, which is taken once it can be")
 def test_a_load_that_is_gone_or_of_other_columns_is_refused(at: Loading) -> None:
     at.take(Change(op="c", seq=1, after=image(1, 10)))
     state = at.loaded((1, 11), offset=1)

@@ -30,12 +30,13 @@ REFUSED = "were loaded from the source, and are not in its topics"
 
 @pytest.fixture
 def at(warehouse: Warehouse) -> Loading:
-    made = Loading(warehouse.spark, Path(warehouse.path))
+    made = Loading(warehouse.spark, Path(warehouse.path), has_stored_logs=warehouse.has_stored_logs)
     made.schemas = [schema(*COLUMNS)]
     return made
 
 
 @pytest.mark.spark
+@pytest.mark.long("test_in_place.py has the refusal, the other tests when it ends")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_truncate_ends_the_refusal_and_another_load_that_has_begun_does_not(at: Loading) -> None:
     at.take(Change(op="c", seq=1, after=image(1, 10)))

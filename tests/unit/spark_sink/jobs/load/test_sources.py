@@ -16,6 +16,7 @@ from tests.unit.spark_sink.jobs.load.test_in_place import COLUMNS, LOW, SOURCE, 
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -24,7 +25,7 @@ LOWS = {"shop": LOW, "crm": replace(LOW, epoch=3, seq=7)}
 
 @pytest.fixture
 def at(warehouse: Warehouse) -> Loading:
-    return Loading(warehouse.spark, Path(warehouse.path))
+    return Loading(warehouse.spark, Path(warehouse.path), has_stored_logs=warehouse.has_stored_logs)
 
 
 def of_shards(at: Loading, *rows: tuple[str, int, int], offset: int) -> LoadState:
@@ -65,6 +66,7 @@ def test_each_source_continues_from_its_own_position(at: Loading) -> None:
     assert held(at) == {(*one, 2): 12, (*other, 1): 26, (*other, 2): 22}
 
 
+@pytest.mark.long("the next test has the refusal")
 def test_a_load_that_lacks_a_source_of_the_table_is_refused(at: Loading) -> None:
     a, _, third = shards(at, [*SERVERS, ("crm", "t_2")])
     at.take(a("c", 1, row(1, 10)), third("c", 1, row(1, 30), epoch=3))
@@ -91,6 +93,7 @@ def test_a_source_whose_rows_the_sink_has_not_come_to_is_missed_too(at: Loading)
         at.reload(topics=(TOPIC[0],), load=state.number)
 
 
+@pytest.mark.long("the test above misses a source by the same rule")
 def test_rows_of_another_destination_are_not_replaced(at: Loading) -> None:
     at.schemas = [schema(*COLUMNS), schema(*COLUMNS, destination="crm")]
     at.take(
