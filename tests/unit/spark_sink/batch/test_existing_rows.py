@@ -173,6 +173,7 @@ def test_without_a_key_the_rows_that_are_read_replace_what_was_published_before(
     assert pairs(warehouse.rows()) == LEFT
 
 
+@pytest.mark.long("recent changes of a keyed table, and the test above without them")
 def test_without_a_key_readers_of_recent_changes_and_a_reload_see_the_same(
     warehouse: Warehouse,
 ) -> None:
@@ -335,9 +336,21 @@ def test_readers_never_see_a_table_empty_whose_rows_are_replaced(
     sink.batch(until=0)
     sink.meet_requests()
     assert warehouse.waiting() is None
+    assert by_id(warehouse.rows()) == by_id([image(1, 11), image(2, 20), image(3, 30)])
+
+
+@pytest.mark.long("the test above has a reading that ends, test_apply.py a truncate")
+@pytest.mark.parametrize("table_format", FORMATS_LONG)
+def test_a_reading_that_is_stopped_leaves_the_rows_until_an_operator_takes_what_has_come(
+    spark: SparkSession, tmp_path: Path, table_format: Any
+) -> None:
+    warehouse = Warehouse(spark, tmp_path, table_format=table_format)
+    warehouse.schemas = [schema(*COLUMNS)]
+    sink = Reader(warehouse, random.Random(0))
     there = [image(1, 11), image(2, 20), image(3, 30)]
-    assert by_id(warehouse.rows()) == by_id(there)
-    # Another reading is stopped after its first row; the operator takes what has come.
+    sink.publish(*(Change(op="c", seq=seq, after=row) for seq, row in enumerate(there, start=7)))
+    sink.batch()
+    # It is stopped after its first row; the operator takes what has come.
     sink.publish(Change(op="c", seq=10, after=image(7, 70)), replacing(11), *chunk(12, 3, there[0]))
     sink.batch()
     assert by_id(warehouse.rows()) == by_id(there)
@@ -419,9 +432,8 @@ class Source:
             self.read()
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(n, marks=pytest.mark.long("the first seed")) for n in (2, 3, 4))]
-)
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.long("the tests above have a replacement")
 def test_rows_are_replaced_at_once_whatever_happens_meanwhile(
     warehouse: Warehouse, seed: int
 ) -> None:
