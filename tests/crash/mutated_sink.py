@@ -28,12 +28,13 @@ def sink_deletes_off() -> None:
     """The sink treats deletes as updates."""
     from pyspark.sql import functions as f
 
-    real = applying.changes
+    merging: Any = importlib.import_module("spark_sink.batch.merging")
+    real = merging.changes
 
     def changes(*given: Any, **more: Any) -> Any:
         return real(*given, **more).withColumn("__deleted", f.lit(False))
 
-    applying.changes = changes
+    merging.changes = changes
 
 
 PATCHES: dict[str, Callable[[], None]] = {

@@ -119,7 +119,13 @@ class SelectedShare(DecodedShare):
         if self._keys.is_refused(portion.table, portion.attempt):
             selected.refuse("an earlier read of it was refused")
         if selected.gathered.error is None and portion.is_read:
-            self._dropped = selected.drop(self._keys.since(portion.table, portion.since))
+            changed = self._keys.since(portion.table, portion.since)
+            if portion.empties and changed:
+                # Also of one whose changes have the key that its server promotes: what was published of them is
+                # gone with all rows before these.
+                selected.refuse("rows of it changed, and all of them are to be replaced")
+            else:
+                self._dropped = selected.drop(changed)
         found = [item for item in selected.gathered.items if isinstance(item, Rows)]
         self._rows = sum(len(item.rows) for item in found if item.event_type != REMOVED)
         self._removed = sum(len(item.rows) for item in found if item.event_type == REMOVED)

@@ -442,7 +442,21 @@ def test_once_any_of_its_rows_changed_a_table_without_a_key_is_read_again(
     keyless = table(key=False)
     pieces = ran(watch(), writes(1, (3, 3), of=keyless), whole(*rows))
     assert [one.op for one in records_of(pieces) if one.value and one.op in "ctr"] == ["c"]
-    assert outcomes(pieces)[-1].refused == "rows of it changed, and which ones is not known"
+    assert outcomes(pieces)[-1].refused == "rows of it changed, and all of them are to be replaced"
+
+
+@pytest.mark.parametrize("rows", [((1, 1), (3, 2)), ((3, 2),), ()], ids=["both", "changed", "none"])
+def test_a_unique_key_that_the_server_promotes_spares_no_change_from_being_read_again(
+    rows: tuple[Pair, ...],
+) -> None:
+    # Without a primary key all its rows are read, but its changes have this key.
+    read = replace(selected(*rows), empties=True)
+    pieces = ran(watch(), writes(1, (3, 3)), read)
+    assert [one.op for one in records_of(pieces) if one.value and one.op in "ctr"] == ["c"]
+    assert outcomes(pieces)[-1].refused == "rows of it changed, and all of them are to be replaced"
+    pieces = ran(writes(1, (3, 3)), watch(), read)
+    found = [one.op for one in records_of(pieces) if one.value and one.op in "ctr"]
+    assert found == ["c", "t", *("r" for _ in rows)]
 
 
 def test_nothing_is_emptied_for_rows_of_an_older_definition() -> None:
