@@ -1,4 +1,4 @@
-"""Each mutant breaks a guard that is there under its name; a run of a mutant that breaks nothing shows nothing."""
+"""Each mutant breaks a guard that is there under its name: a run without a break would show nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 _EACH_BROKEN = """
-import os
+import os, traceback
 from tests.crash import mutated, mutated_sink
 for name, patch in (mutated.PATCHES | mutated_sink.PATCHES).items():
     child = os.fork()
@@ -15,6 +15,8 @@ for name, patch in (mutated.PATCHES | mutated_sink.PATCHES).items():
         try:
             patch()
             code = 0
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(code)
     if os.waitpid(child, 0)[1]:
