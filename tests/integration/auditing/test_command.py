@@ -167,7 +167,7 @@ def test_a_record_that_somebody_adds_is_found_and_the_exit_code_says_so(case: Ca
 
     asyncio.run(add())
     done = run(case, "--format", "json")
-    assert done.returncode == 1
+    assert (done.returncode, done.stderr) == (1, "")
     result: dict[str, Any] = json.loads(done.stdout)
     assert result["counts"]["repeated"] == 1
     assert not result["clean"]
