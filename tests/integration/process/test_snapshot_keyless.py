@@ -158,14 +158,18 @@ def test_all_rows_enter_together_after_kills_between_their_transactions(
 @pytest.mark.long(
     "unit/app/worker/destination/snapshot/test_keyless_reading.py reads again what changed"
 )
+@pytest.mark.parametrize("is_promoted", [False, True], ids=["no key", "promoted key"])
 def test_no_row_enters_while_the_table_changes_and_all_do_once_it_does_not(
-    stack: Stack, mysql: Mysql, tmp_path: Path
+    stack: Stack, mysql: Mysql, tmp_path: Path, *, is_promoted: bool
 ) -> None:
     wanted = wanted_settings(stack, mysql, tmp_path)
+    if is_promoted:
+        # Changes have this key, as the server takes it for a primary one.
+        run(mysql, "ALTER TABLE shop.log ADD COLUMN u int NOT NULL AUTO_INCREMENT UNIQUE")
     with (
         changing(
             mysql,
-            "INSERT INTO shop.log VALUES ({0}, 'new')",
+            "INSERT INTO shop.log (n, text) VALUES ({0}, 'new')",
             "UPDATE shop.log SET text = 'other' WHERE n = {0} AND text = 'new'",
             "DELETE FROM shop.log WHERE n = {0} - 5 AND text = 'other'",
         ) as stop,

@@ -223,7 +223,7 @@ async def test_a_merged_topic_waits_alone_for_records_that_are_gone_until_that_i
                 r"RecordsGone: .*4 offsets .* topic=aq.__shard.a.trade, partition=0, offset=0, first=4",
                 waiting["aq.trade"],
             )
-            # Nobody takes the merge for finished.
+            # Without shard a: not all of its topics could be read.
             assert shares.unread_offsets == {"b": 0}
     assert (waiting, shares.unread_offsets) == ({}, {"a": 2, "b": 0})
 
