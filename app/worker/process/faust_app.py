@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -112,6 +112,14 @@ class _OurConsumer(driver.Consumer):  # type: ignore[misc]
                 await self._thread.call_thread(self._thread.seek, tp, offset)
                 found[tp] = 0
         return found
+
+    async def seek_wait(self, partitions: Mapping[Any, int | None]) -> None:
+        """See Faust's; without partitions whose offset is not known yet.
+
+        A rebalance assigned them after the offsets were read. Faust begins again for it; its own seek would end
+        the process with a ValueError before that.
+        """
+        await super().seek_wait({tp: at for tp, at in partitions.items() if at is not None})
 
 
 def _numbers(partitions: Iterable[Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.protocol.metadata import MetadataResponse_v1
+from faust.tables.recovery import Recovery
 from faust.types import TP
 
 from app.worker.process import faust_app
@@ -75,6 +76,12 @@ class FetchingThread:
         assert self._is_inside
         self.sought[tp] = offset
 
+    async def seek_wait(self, partitions: dict[TP, int]) -> None:
+        # As aiokafka's has it.
+        if not all(isinstance(at, int) and at >= 0 for at in partitions.values()):
+            raise ValueError("Offset must be a positive integer")
+        self.sought |= partitions
+
     async def seek_to_committed(self) -> dict[TP, int]:
         return {UNREAD: 7, READ: 9}
 
@@ -95,3 +102,13 @@ async def test_a_partition_is_folded_from_its_beginning_by_the_thread_that_fetch
     consumer.app = SimpleNamespace(folded={"journal"}, folds_from_start=lambda number: number == 0)
     assert await consumer.seek_to_committed() == {UNREAD: 0, READ: 9}
     assert thread.sought == {UNREAD: 3}
+
+
+async def test_a_partition_that_is_assigned_while_others_recover_does_not_end_the_process() -> None:
+    thread = FetchingThread()
+    consumer = object.__new__(faust_app._OurConsumer)
+    consumer._thread = thread
+    recovery = object.__new__(Recovery)
+    # A rebalance has added the second one since the offsets were read.
+    await recovery._seek_offsets(consumer, {UNREAD, READ}, {UNREAD: 4, READ: None}, "active")
+    assert thread.sought == {UNREAD: 4}
