@@ -6,6 +6,7 @@ Expressions are Spark SQL over the old value.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -88,7 +89,26 @@ class TypedColumn(Protocol):
 
 
 def _filled(sql: str, own: str, aside: str, zone: str) -> str:
-    return sql.replace("{v}", own).replace("{aside}", aside).replace("{zone}", zone)
+    def filled(value: str) -> str:
+        return sql.replace(KEPT, value).replace("{aside}", aside).replace("{zone}", zone)
+
+    return once(own, filled) if sql.count(KEPT) > 1 else filled(own)
+
+
+def once(value: str, made: Callable[[str], str]) -> str:
+    """What is `made` of a value, in an expression that has the value once, however often that needs it.
+
+    Else each ALTER of a column would multiply the expression that those before it have made.
+    """
+    if _COLUMN.fullmatch(value):
+        # Spark interprets the lambda function for each row.
+        return made(value)
+    return f"element_at(transform(array({value}), {_BOUND} -> {made(_BOUND)}), 1)"
+
+
+_BOUND: Final = "__value"
+_COLUMN: Final = re.compile(r"\w+|(\w\.)?`([^`]|``)*`")
+"""A value that is computed already: a column, or what a lambda function is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,11 +163,13 @@ def _initial(value: Any) -> Initial | None:
 class SchemaBook:
     """The table versions known so far; `read` fetches the values of the whole schemas topic.
 
-    With `read_of`, only those of the source tables that are asked for are fetched, by database and name.
+    With `read_of`, only those of the source tables that are asked for are fetched, by database and name. The
+    tables that are `expected` to be asked for are fetched with the first one.
     """
 
     read: Callable[[], Iterable[str]]
-    read_of: Callable[[tuple[str, str]], Iterable[str]] | None = None
+    read_of: Callable[[Collection[tuple[str, str]]], Iterable[str]] | None = None
+    expected: Collection[tuple[str, str]] = ()
     _asked: set[tuple[str, str]] = field(default_factory=set)
     _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
     _raw: dict[VersionKey, str] = field(default_factory=dict)
@@ -181,16 +183,16 @@ class SchemaBook:
     def fetch(self, keys: Iterable[VersionKey]) -> None:
         """Reads the topic again where one of the keys is new."""
         wanted = list(keys)
-        for key in wanted:
-            self._ask((key.database, key.table))
+        self._ask((key.database, key.table) for key in wanted)
         if self.read_of is None and any(key not in self._raw for key in wanted):
             self._take(self.read())
 
-    def _ask(self, name: tuple[str, str]) -> None:
-        """Reads the versions of the source tables of a name, if that is how they are read."""
-        if self.read_of is not None and name not in self._asked:
-            self._take(self.read_of(name))
-            self._asked.add(name)
+    def _ask(self, names: Iterable[tuple[str, str]]) -> None:
+        """Reads the versions of the source tables of these names, if that is how they are read."""
+        if self.read_of is not None and (new := {*names} - self._asked):
+            new |= {*self.expected} - self._asked
+            self._take(self.read_of(new))
+            self._asked |= new
 
     def _take(self, values: Iterable[str]) -> None:
         for value in values:
@@ -201,7 +203,7 @@ class SchemaBook:
 
     def named(self, name: tuple[str, str]) -> list[tuple[str, str, str]]:
         """The source tables of that name, by destination."""
-        self._ask(name)
+        self._ask([name])
         # A copy, as tables are built beside the batches.
         return sorted(one for one in list(self._numbers) if one[1:] == name)
 
@@ -210,7 +212,7 @@ class SchemaBook:
 
         A version that the sink cannot read is omitted: no table has rows of it.
         """
-        self._ask(source[1:])
+        self._ask([source[1:]])
         numbers = self._numbers.get(source, set())
         count, found = self._parsed.get(source, (0, []))
         if count != len(numbers):

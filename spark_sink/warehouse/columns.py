@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from spark_sink.errors import ValuesChanged
-from spark_sink.source.altered_kinds import NEVER, NOTHING, Altered
+from spark_sink.source.altered_kinds import NEVER, NOTHING, Altered, once
 from spark_sink.source.lineage import (
     Step,
     alterations,
@@ -385,7 +386,7 @@ def _moved(move: Move) -> str:
 
 def _aside(found: Traced, held: Shape) -> str:
     """The texts that have no value, under the columns' present names."""
-    result = _ASIDE
+    cases = []
     for source in sorted({move.source for move in found.moves}):
         own = [move for move in found.moves if move.source == source]
         names = {move.taken_from: move.column for move in own if move.taken_from is not None}
@@ -407,7 +408,7 @@ def _aside(found: Traced, held: Shape) -> str:
         key = f"CASE x.key {whens} ELSE x.key END" if whens else "x.key"
         gone = ", ".join(literal(name) for name in sorted(replaced)) or "''"
         kept = (
-            f"transform(filter(coalesce(map_entries({result}), array()), x -> x.key NOT IN ({gone})), "
+            f"transform(filter(coalesce(map_entries({_ASIDE}), array()), x -> x.key NOT IN ({gone})), "
             f"x -> struct({key} AS key, x.value AS value))"
         )
         added = f"filter(array({', '.join(lost)}), x -> x.value IS NOT NULL)" if lost else "array()"
@@ -416,10 +417,11 @@ def _aside(found: Traced, held: Shape) -> str:
         where = f"{_row_of(held, source)} AND __schema <= {until}"
         if lost and held.keyed:
             where += " AND NOT __deleted"
-        result = (
-            f"if({where}, if(size({entries}) = 0, NULL, map_from_entries({entries})), {result})"
+        cases.append(
+            f"WHEN {where} THEN if(size({entries}) = 0, NULL, map_from_entries({entries}))"
         )
-    return result
+    # A row is of one source. Within one another, each of many shards would multiply the expression.
+    return f"CASE {' '.join(cases)} ELSE {_ASIDE} END" if cases else _ASIDE
 
 
 _TEMPORAL = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -643,15 +645,22 @@ def converted(found: Traced, held: Shape, wanted: Shape, *, time_zone: str = "")
             continue
         value = values.get(own, quoted(own))
         aside, zone = f"try_element_at({_ASIDE}, {literal(own)})", literal(time_zone or "UTC")
+        given = {"aside": aside, "zone": zone}
         of = f"{_row_of(held, one.source)} AND __schema < {one.below}"
         if held.keyed and own not in held.key:
             of += " AND NOT __deleted"
         is_lost = "true" if one.how.is_zoned and not time_zone else None
-        lost.append((one, f"({of} AND {is_lost or one.how.lost(value, aside=aside, zone=zone)})"))
-        new = f"CAST({one.how.value(value, aside=aside, zone=zone)} AS {after[own]})"
+        lost.append((one, f"({of} AND {is_lost or one.how.lost(value, **given)})"))
         # With another type, all rows are of versions from before it.
-        values[own] = f"if({of}, {new}, {value})" if before[own] == after[own] else new
+        rows = of if before[own] == after[own] else ""
+        values[own] = once(value, partial(_altered, one.how, rows, after[own], given))
     return Converted(values=values, lost=lost)
+
+
+def _altered(how: Altered, rows: str, kind: str, given: Mapping[str, str], value: str) -> str:
+    """What a statement made of a value in the rows of a condition, or in all without one."""
+    new = f"CAST({how.value(value, **given)} AS {kind})"
+    return f"if({rows}, {new}, {value})" if rows else new
 
 
 def values_changed(name: tuple[str, str], which: str, destinations: Iterable[str]) -> ValuesChanged:

@@ -8,7 +8,7 @@ Invariant: each write is an atomic commit of its own and safe to repeat.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -315,6 +315,10 @@ class RecentLog(Protocol[Rows]):
         """What was stored as of a commit. Raises VersionGone."""
 
 
+VersionsOf = Callable[[Collection[Name]], list[str]]
+"""Reads the values of the schemas topic of source tables, by database and name, in all destinations."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent(Generic[Rows]):
     """The recent changes as of one commit."""
@@ -322,8 +326,8 @@ class Recent(Generic[Rows]):
     cut: Cut
     records: Rows
     """Those of all tables, in the columns of `envelope.FIELDS`."""
-    versions: list[str]
-    """All stored values of the schemas topic."""
+    versions: VersionsOf
+    """Reads the stored values; raises VersionGone. There are those of all tables, of all time."""
     markers: list[Marker]
     """All stored ends of parts of transactions."""
     statements: list[str]

@@ -69,14 +69,15 @@ class Case:
         return stored(self.records.frame(kafka), SCHEMAS, DDL)
 
     def found(self, name: tuple[str, str] = NAME) -> tuple[list[int], list[str]]:
-        """The offsets of the stored records of a table, and the stored versions."""
+        """The offsets of the stored records of a table, and the stored versions of shop.t."""
         recent = self.warehouse.recent.newest()
         assert recent is not None
         rows = recent.records
         rows = rows if self.records is None else [row.asDict() for row in rows.collect()]
         assert all(set(row) == set(FIELDS) for row in rows)
         rows = [row for row in rows if (row["database"], row["table"]) == name]
-        return sorted(row["offset"] for row in rows), sorted(map(_version, recent.versions))
+        versions = recent.versions([NAME])
+        return sorted(row["offset"] for row in rows), sorted(map(_version, versions))
 
 
 def _version(text: str) -> str:
@@ -113,6 +114,25 @@ def test_records_and_versions_are_added_until_a_new_beginning_replaces_them(case
     assert newest.cut == cut(3, 7)
     log.begin(case.rows(9, versions=(FIRST,)), cut(9, 10))
     assert case.found() == ([9], ["v1"])
+
+
+def test_a_reader_gets_the_versions_of_the_source_tables_that_it_names_and_no_other(
+    case: Case,
+) -> None:
+    log = case.warehouse.recent
+    odd = "it's `a\\b` ${x} ж"
+    elsewhere = schema(("id", "int"), destination="other")
+    others = [schema(("id", "int"), table=name) for name in ("T", odd)]
+    other_database = json.dumps({**json.loads(FIRST), "database": "shop2"})
+    log.begin(case.rows(3, versions=(FIRST, elsewhere, *others, other_database)), cut(3, 4))
+    log.add(case.rows(4, versions=(SECOND,)), cut(3, 5))
+    recent = log.newest()
+    assert recent is not None
+    assert sorted(recent.versions([NAME])) == sorted([FIRST, SECOND, elsewhere])
+    assert sorted(recent.versions({("shop", odd), ("shop2", "t")})) == sorted(
+        [others[1], other_database]
+    )
+    assert recent.versions([("shop", "none")]) == recent.versions(()) == []
 
 
 def test_earlier_commits_are_read_as_they_were_with_markers_and_what_was_whole(case: Case) -> None:

@@ -18,11 +18,12 @@ from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.ddl.following import routed
 from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
 from spark_sink.source.envelope import of_table
+from spark_sink.source.schemas import SchemaBook
 from spark_sink.text.names import literal
 from spark_sink.views.cuts.finding import Finder, Found
 from spark_sink.views.cuts.moment import moment
 from spark_sink.views.cuts.moves import Moves
-from spark_sink.views.recent.reading import Merged, combined
+from spark_sink.views.recent.reading import Merged, book_of, combined
 from spark_sink.views.recent.wholeness import reaches
 from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.markers import markers_of
@@ -148,7 +149,10 @@ class ConsistentCut:
             # One that was dropped or renamed since is gone, or another one by now, at the same version.
             self._look_at_ddl()
             self._refuse_missing(wanted)
-        return {name: self._rows(name, merged[name], bookkeeping=bookkeeping) for name in wanted}
+        book = book_of(self._added, merged) if self._added is not None else SchemaBook(tuple)
+        return {
+            name: self._rows(name, merged[name], book, bookkeeping=bookkeeping) for name in wanted
+        }
 
     def recent_changes(self) -> Counter[Name]:
         """The number of changes that are added to each table's version."""
@@ -191,7 +195,9 @@ class ConsistentCut:
                     advice = "Take a later cut, once the sink has merged it"
                 raise TableNotInCut(f"{'.'.join(name)}: {reason}", advice=advice)
 
-    def _rows(self, name: Name, merged: Merged, *, bookkeeping: bool) -> DataFrame:
+    def _rows(
+        self, name: Name, merged: Merged, book: SchemaBook, *, bookkeeping: bool
+    ) -> DataFrame:
         part = self._contents().get(name)
         found = (merged.shape, merged.rows)
         if part is not None and self._added is not None:
@@ -201,7 +207,7 @@ class ConsistentCut:
                     merged,
                     records,
                     part,
-                    self._added.versions,
+                    book,
                     floors=self._found.milestone.floors,
                     is_emptied=self._history.is_moved(name),
                     claim_checks=self._claim_checks,
@@ -210,6 +216,8 @@ class ConsistentCut:
                 raise TableNotInCut(
                     f"{'.'.join(name)}: {fault}", advice="See: python -m spark_sink status"
                 ) from fault
+            except VersionGone as fault:
+                raise cut_gone(fault) from fault
         shape, rows = found
         if shape is None or rows is None:
             raise UnknownTable(".".join(name))
@@ -223,15 +231,18 @@ class ConsistentCut:
         try:
             shape, rows = self._warehouse.tables.as_of(*name, version)
         except VersionGone as fault:
-            raise CutGone(
-                str(fault),
-                advice="Take a later cut, or raise maintenance.retention_hours for the future",
-            ) from fault
+            raise cut_gone(fault) from fault
         markers = markers_of(self._warehouse, name, shape) if name in self._hard else None
         if markers is not None:
             # Those of deletes after the cut are of rows that are in it.
             markers = markers.where(upto_sql(self.positions, own="__"))
         return Merged(shape=shape, rows=rows, markers=markers)
+
+
+def cut_gone(fault: VersionGone) -> CutGone:
+    """The error for a cut of which something was removed."""
+    advice = "Take a later cut, or raise maintenance.retention_hours for the future"
+    return CutGone(str(fault), advice=advice)
 
 
 def half_read(existing: Existing, positions: Positions) -> dict[Name, str]:

@@ -151,11 +151,13 @@ class _Reader:
         else:
             recent = None
         unsettled: set[Name] = set()
+        book = SchemaBook(tuple)
         if recent is not None:
             records = recent.records.where(recent.cut.after_sql(offsets))
             recent = replace(
                 recent, records=routed(records, pieces_of(pieces(ddl.settled()), names))
             )
+            book = book_of(recent, merged)
             unsettled = _unsettled(recent.statements, ddl)
             for name in sorted(unsettled.intersection(names)):
                 _log.warning("dropped or renamed, so read as last merged table=%s.%s", *name)
@@ -164,6 +166,7 @@ class _Reader:
                 name,
                 merged[name],
                 None if name in unsettled else recent,
+                book,
                 waits,
                 ddl,
                 bookkeeping=bookkeeping,
@@ -185,6 +188,7 @@ class _Reader:
         name: Name,
         merged: Merged,
         recent: Recent[DataFrame] | None,
+        book: SchemaBook,
         waits: Waits,
         ddl: History,
         *,
@@ -196,7 +200,7 @@ class _Reader:
             if applied := loaded_sql(waits.tables.values(), recent.cut.since, name):
                 records = records.where(f"NOT coalesce({applied}, false)")
             try:
-                found = self._combined(name, merged, records, recent.versions, ddl)
+                found = self._combined(name, merged, records, book, ddl)
             except TableError as fault:
                 _log.warning("recent changes not applied table=%s.%s: %s", *name, fault)
         if found is None:
@@ -211,7 +215,7 @@ class _Reader:
         name: Name,
         merged: Merged,
         records: DataFrame,
-        versions: list[str],
+        book: SchemaBook,
         ddl: History,
     ) -> tuple[Shape, DataFrame] | None:
         """The table's shape and rows with recent changes; None without any."""
@@ -223,18 +227,25 @@ class _Reader:
             merged,
             records,
             part,
-            versions,
+            book,
             floors=ddl.floors(self.warehouse.floors.highest()),
             is_emptied=ddl.is_moved(name),
             claim_checks=self.claim_checks,
         )
 
 
+def book_of(recent: Recent[DataFrame], merged: Mapping[Name, Merged]) -> SchemaBook:
+    """The versions of tables that are read with recent changes, under the names that each has had too."""
+    shapes = [one.shape for one in merged.values() if one.shape is not None]
+    earlier = {(entry[1], entry[2]) for shape in shapes for entry in shape.followed}
+    return SchemaBook(tuple, read_of=recent.versions, expected={*merged, *earlier})
+
+
 def combined(
     merged: Merged,
     records: DataFrame,
     part: TablePart,
-    versions: list[str],
+    book: SchemaBook,
     *,
     floors: Iterable[Floor],
     is_emptied: bool,
@@ -242,8 +253,8 @@ def combined(
 ) -> tuple[Shape, DataFrame] | None:
     """A table's shape and rows with the recent changes that `part` describes; None if it has no shape.
 
-    `records` are the changes of this table, `versions` all values of the schemas topic, and `floors` the
-    truncates that are merged. `is_emptied` means that a table of its name was dropped or renamed, so that
+    `records` are the changes of this table, `book` has the versions that they name, and `floors` are
+    the truncates that are merged. `is_emptied` means that a table of its name was dropped or renamed, so that
     the next one may have another key. Raises TableError.
     """
     if part.fault:
@@ -253,7 +264,6 @@ def combined(
     if part.claims:
         whole = records.where("claim IS NULL")
         records = whole.unionByName(redeemed(records, part.claims, store=claim_checks))
-    book = SchemaBook(lambda: versions)
     known = versions_of(part, book)
     if merged.shape is None and not known:
         return None

@@ -21,7 +21,6 @@ from spark_sink.warehouse.delta.log import GONE, DeltaLog, entries
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import Recent
 from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
-from spark_sink.warehouse.sql.versions import gone_by_name
 
 _OPTIONS: Final = {
     # One is written by each rewrite; a reader lists the few commits since.
@@ -93,8 +92,7 @@ class DeltaRecent:
     def at(self, version: int) -> Recent[DataFrame]:
         """See protocol.RecentLog."""
         held = DeltaLog(self._spark, self._path).rows(version)
-        with gone_by_name(f"{self._path}, version {version}", GONE):
-            found = read_recent(held)
+        found = read_recent(held, place=f"{self._path}, version {version}", gone=GONE)
         assert found is not None
         return found
 

@@ -91,7 +91,8 @@ class IcebergRecent:
         if snapshot is None:
             raise VersionGone(name)
         with gone_by_name(name, GONE):
-            found = read_recent(at_snapshot(self.spark, self._sql_name, snapshot))
+            held = at_snapshot(self.spark, self._sql_name, snapshot)
+        found = read_recent(held, place=name, gone=GONE)
         assert found is not None
         return found
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from spark_sink.source.offsets import Offsets
@@ -258,7 +260,7 @@ class MemoryRecent:
             records=[
                 {k: v for k, v in row.items() if k not in {"kind", "text"}} for row in records
             ],
-            versions=[row["text"] for row in rows if row["kind"] == "version"],
+            versions=partial(_versions, [row["text"] for row in rows if row["kind"] == "version"]),
             markers=[
                 Marker(row["text"], row.get("topic"), row.get("partition"), row.get("offset"))
                 for row in rows
@@ -266,6 +268,11 @@ class MemoryRecent:
             ],
             statements=[row["text"] for row in rows if row["kind"] == "statement"],
         )
+
+
+def _versions(texts: Iterable[str], names: Collection[Name]) -> list[str]:
+    bodies = ((text, json.loads(text)) for text in texts)
+    return [text for text, body in bodies if (body["database"], body["table"]) in names]
 
 
 def _covers(cut: Cut, row: Row) -> bool:

@@ -5,19 +5,23 @@ Each commit has one cut, for all that is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT
-from spark_sink.text.names import quoted
+from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.coverage import Cut, Marker
-from spark_sink.warehouse.protocol import Recent
+from spark_sink.warehouse.protocol import Name, Recent
+from spark_sink.warehouse.sql.versions import gone_by_name
 
 _PLACE: Final = ("topic", "partition", "offset")
 _FIRST: Final = ("kind", "database", "table", "text")
+_SOURCE: Final = "database STRING, `table` STRING"
+"""What a version says of its source table."""
 
 
 def ordered(rows: DataFrame) -> DataFrame:
@@ -42,19 +46,33 @@ def texts(rows: DataFrame, kind: str, of: Iterable[str]) -> DataFrame:
     return one.select(f.lit(kind).alias("kind"), f.explode(array).alias("text"))
 
 
-def read_recent(held: DataFrame) -> Recent[DataFrame] | None:
-    """What stored rows, as of one commit, say; None without a cut."""
-    found = held.where("kind <> 'record'").select("kind", "text", *_PLACE).collect()
+def read_recent(held: DataFrame, *, place: str, gone: Collection[str]) -> Recent[DataFrame] | None:
+    """What stored rows, as of one commit, say; None without a cut. Raises VersionGone, see `gone_by_name`."""
+    few = held.where("kind NOT IN ('record', 'version')")
+    with gone_by_name(place, gone):
+        found = few.select("kind", "text", *_PLACE).collect()
     cuts = [Cut.of(row.text) for row in found if row.kind == "cut"]
     if not cuts:
         return None
     return Recent(
         cut=max(cuts, key=lambda cut: cut.at_ms),
         records=records_of(held.where("kind = 'record'")),
-        versions=[row.text for row in found if row.kind == "version"],
+        versions=gone_by_name(place, gone)(partial(_versions, held)),
         markers=[Marker(*row[1:]) for row in found if row.kind == "marker"],
         statements=[row.text for row in found if row.kind == "statement"],
     )
+
+
+def _versions(held: DataFrame, names: Collection[Name]) -> list[str]:
+    """See protocol.VersionsOf. Of all others, of which there may be very many, the driver gets nothing."""
+    if not names:
+        return []
+    wanted = ", ".join(f"({literal(name[0])}, {literal(name[1])})" for name in sorted(names))
+    # By its text: what is stored beside it has no source table.
+    source = f"from_json(text, '{_SOURCE}', map('maxStringLen', '{LONGEST_TEXT}'))"
+    found = held.where("kind = 'version'").selectExpr("text", f"{source} AS of")
+    found = found.where(f"(of.database, of.`table`) IN ({wanted})").select("text")
+    return [row.text for row in found.collect()]
 
 
 def records_of(held: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """Table versions: read exactly, or a named error."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -40,16 +41,18 @@ def shape(*values: str, held: Shape | None = None) -> Shape:
 
 
 def test_a_reader_gets_the_versions_of_the_tables_that_it_asks_for_once_and_of_no_other() -> None:
-    asked: list[tuple[str, str]] = []
+    asked: list[set[tuple[str, str]]] = []
     held = {f"t{number}": schema(("id", "int"), table=f"t{number}") for number in range(5000)}
 
-    def read(name: tuple[str, str]) -> list[str]:
-        asked.append(name)
-        return [held[name[1]]] if name[1] in held else []
+    def read(names: Collection[tuple[str, str]]) -> list[str]:
+        asked.append({*names})
+        return [held[table] for _, table in names if table in held]
 
-    book = SchemaBook(tuple, read_of=read)
-    key = VersionKey("shop", "shop", "t7", 1)
-    assert book.versions([key])[key].primary_key == ("id",)
+    book = SchemaBook(tuple, read_of=read, expected=[("shop", "t7"), ("shop", "t6")])
+    key, other = (VersionKey("shop", "shop", table, 1) for table in ("t7", "t5"))
+    assert book.versions([key, other])[key].primary_key == ("id",)
+    # It is expected to be asked for, so it was read with them.
+    assert book.named(("shop", "t6")) == [("shop", "shop", "t6")]
     assert book.named(("shop", "t7")) == [("shop", "shop", "t7")]
     # A table that was renamed has earlier versions under its other name.
     assert [one.key.table for one in book.earlier(("shop", "shop", "t8"), None)] == ["t8"]
@@ -57,7 +60,11 @@ def test_a_reader_gets_the_versions_of_the_tables_that_it_asks_for_once_and_of_n
     assert book.named(("shop", "none")) == []
     with pytest.raises(UnknownSchema):
         book.versions([VersionKey("shop", "shop", "t7", 2)])
-    assert asked == [("shop", "t7"), ("shop", "t8"), ("shop", "none")]
+    assert asked == [
+        {("shop", "t5"), ("shop", "t6"), ("shop", "t7")},
+        {("shop", "t8")},
+        {("shop", "none")},
+    ]
 
 
 @pytest.mark.remedy("sink.UnknownSchema")

@@ -10,7 +10,7 @@ import pytest
 
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.warehouse.columns import NO_ROWS, Asked, Move, Traced, row_sql, traced
+from spark_sink.warehouse.columns import NO_ROWS, Asked, Move, Traced, converted, row_sql, traced
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.history import Image, schema
@@ -287,3 +287,42 @@ def test_a_column_that_was_added_and_altered_is_filled_with_the_altered_value() 
     wide = replace(HELD, columns=(HELD.columns[0], ("v", "string")), followed=(("shop", *NAME, 2),))
     found = brought(values, held=wide, of=[("t", 3)])
     assert [one.is_stored for one in found.conversions] == [True]
+
+
+def test_each_alteration_adds_to_the_expression_of_a_value_and_does_not_multiply_it() -> None:
+    def size(steps: int, *, merged: int = 1) -> int:
+        kinds = ("int", "bigint")
+        values = [
+            schema(("id", "int"), ("a", kinds[number % 2]), version=number)
+            for number in range(1, 2 * steps + 1)
+        ]
+        followed = (("shop", *NAME, merged),)
+        held = replace(HELD, columns=(("id", "int"), ("a", "bigint")), followed=followed)
+        found = brought(values, held=held, of=[("t", 2 * steps)])
+        assert len(found.conversions) == steps
+        return len(converted(found, held, held).values["a"])
+
+    one, two, ten = map(size, (1, 2, 10))
+    assert ten == pytest.approx(one + 9 * (two - one), rel=0.1)
+    assert size(10, merged=18) <= one + 1, "rows that are at a version do not take the steps to it"
+
+
+def test_each_shard_adds_to_the_expression_of_texts_without_a_value_and_does_not_multiply_it() -> (
+    None
+):
+    more: Image = {"d": {"id": "d@1", "initial": {"value": "2026-01-01"}}}
+
+    def size(shards: int) -> int:
+        names = [f"t{number}" for number in range(shards)]
+        values = [schema(("id", "int"), table=name) for name in names]
+        values += [
+            schema(("id", "int"), ("d", "date"), table=name, version=2, more=more) for name in names
+        ]
+        followed = tuple(("shop", "shop", name, 1) for name in names)
+        held = Shape(*NAME, (("id", "int"),), ("id",), apart=True, followed=followed)
+        found = brought(values, held=held, asked=SHARED, of=[(one, 2) for one in names], apart=True)
+        assert len(found.moves) == shards
+        return len(row_sql(found, found.wanted)[-1])
+
+    one, two, eight = map(size, (1, 2, 8))
+    assert eight == one + 7 * (two - one)

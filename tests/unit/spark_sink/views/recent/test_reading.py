@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from spark_sink.errors import UnknownTable
-from spark_sink.views.recent.reading import fresh_tables
-from spark_sink.warehouse.coverage import Step
+from spark_sink.text.names import literal
+from spark_sink.views.recent.follower import stored
+from spark_sink.views.recent.reading import fresh, fresh_tables
+from spark_sink.warehouse.coverage import Cut, Step
+from spark_sink.warehouse.sql.recent import joined, texts
 from tests.unit.spark_sink.batch.test_apply import by_id, random_history
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, held, logged, schema
@@ -153,3 +158,51 @@ def test_tables_read_together_end_at_the_same_offsets(warehouse: Warehouse) -> N
         ("shop", "a"): [0, 2],
         ("shop", "b"): [1, 3],
     }
+
+
+def test_what_a_reader_is_handed_and_its_plan_are_flat_beside_5000_other_tables(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(number: int) -> None:
+        warehouse.write(Change(op="c", seq=number, version=number, after={"id": number, "v": 1}))
+
+    def read(number: int, *, others: int) -> tuple[int, int]:
+        """Reads a change beside versions of others; the sizes of what the driver gets, and of the plan."""
+        start = warehouse.ends()
+        change(number)
+        rows = stored(warehouse.read(start, warehouse.ends()), "aq.__schemas", "aq.__ddl.")
+        rows = joined(rows, texts(rows, "version", warehouse.schemas))
+        other = literal(schema(("id", "int"), ("w", "int"), table="other@"))
+        beside = warehouse.spark.range(others, numPartitions=1).selectExpr(
+            "'version' AS kind", f"replace({other}, '@', id) AS text"
+        )
+        cut = Cut(since=start, until=warehouse.ends(), at_ms=number)
+        warehouse.kept.recent.begin(joined(rows, beside), cut)
+        sizes.clear()
+        found = fresh(warehouse.spark, warehouse.path, "shop", "t")
+        handed = sum(sizes)
+        assert sorted(found.collect()) == [(one, 1) for one in (*merged, number)]
+        plan: Any = found._jdf.queryExecution()
+        warehouse.catch_up(start)
+        merged.append(number)
+        return handed, len(re.sub(r"#\d+L?", "", plan.toString()))
+
+    sizes, merged = list[int](), [1]
+    kind: Any = type(warehouse.spark.range(1))
+    collect = kind.collect
+
+    def counted(frame: DataFrame) -> Any:
+        rows = collect(frame)
+        sizes.append(sum(len(str(row)) for row in rows))
+        return rows
+
+    monkeypatch.setattr(kind, "collect", counted)
+    warehouse.schemas = [
+        schema(("id", "int"), ("v", "int"), version=number) for number in (1, 2, 3)
+    ]
+    change(1)
+    warehouse.catch_up({TOPIC: 0})
+    alone = read(2, others=0)
+    beside = read(3, others=5_000)
+    assert beside[0] < alone[0] + 1_000, "versions of other tables were handed to it"
+    assert beside[1] < alone[1] + 100
