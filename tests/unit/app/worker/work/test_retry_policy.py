@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.worker.destination.retry_policy import ErrorPolicy
 from app.worker.status import State
+from app.worker.work.retry_policy import ErrorPolicy
 from connectors.errors import (
     AqueductError,
     CorruptEvent,
