@@ -47,7 +47,7 @@ class MemoryJournal:
         plan = SimpleNamespace(name="shop", address=listed[0].address, sources=listed)
         settings = SimpleNamespace(prefix="aq")
         made = SimpleNamespace(
-            plan=plan, settings=settings, options={}, topic="aq.__journal", partition=0,
+            plan=plan, name=plan.name, settings=settings, options={}, topic="aq.__journal", partition=0,
             state=self._state, latest_state=self._state, initialized_state=self._state, write=self._write,
             wait=self._wait, write_all=self._write_all,
         )  # fmt: skip
