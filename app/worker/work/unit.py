@@ -76,7 +76,7 @@ class Unit:
     """Returns the policy of its present runs."""
     cause: Cause = _as_it_is
     measure: Callable[[], None] | None = None
-    """Called each second while no run does so: what lags goes on to lag."""
+    """Called each second while there is no run, as a lag grows meanwhile."""
     failed_seconds: float | None = FAILED_SECONDS
     """Before the next run after an error that an operator is to resolve; None: at a request."""
     _is_superseded: bool = False
@@ -163,7 +163,7 @@ class Unit:
         await self._wait(lease, pause)
 
     async def _wait(self, lease: Lease, seconds: float | None = None) -> None:
-        """Wait for a request, for so long at most."""
+        """Wait for a request, for that long at most; forever without seconds."""
         if self.measure is None:
             await self.requests.wait(lease, seconds)
             return
