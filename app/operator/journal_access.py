@@ -220,12 +220,6 @@ async def wait_for_record(
         await asyncio.wait([reading])
 
 
-async def write_note(journal: JournalPartition, note: Note) -> int:
-    """Add a record to a partition of the journal; return its offset."""
-    (offset,) = await write_notes(journal, [note])
-    return offset
-
-
 async def write_notes(journal: JournalPartition, notes: Iterable[Note]) -> list[int]:
     """Add records to a partition of the journal in one transaction; return their offsets."""
     name = f"{journal.prefix}.command.{uuid.uuid4().hex[:12]}"
@@ -233,11 +227,7 @@ async def write_notes(journal: JournalPartition, notes: Iterable[Note]) -> list[
     try:
         await producer.init_transactions()
         async with producer.transaction() as kafka:
-            sent = [
-                await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
-                for key, value in notes
-            ]
-            return [int((await one).offset) for one in sent]
+            return await journal.send(kafka, notes)
     finally:
         await producer.discard()
 

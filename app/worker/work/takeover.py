@@ -15,7 +15,7 @@ from app.worker.coordination.znodes import Identity
 from app.worker.work.other_workers import OtherWorkers
 from app.worker.work.process_identity import this_process
 from app.worker.work.requests import Requests
-from connectors.kafka.producer import TransactionalProducer, send_all
+from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.state.cursor import next_epoch
 from tables.state.journal.records import Leader, leader_in, leader_key, note_of
@@ -69,7 +69,7 @@ class UnitTakeover:
             ts_ms=time.time_ns() // 1_000_000,
         )
         async with permit.writing(), producer.transaction() as kafka:
-            await send_all(kafka, self.journal.topic, self.journal.number, [note_of(leader)])
+            await self.journal.send(kafka, [note_of(leader)])
             permit.lease.check()
         self._has_led = True
 
