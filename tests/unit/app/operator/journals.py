@@ -51,6 +51,7 @@ class MemoryJournal:
             state=self._state, latest_state=self._state, initialized_state=self._state, write=self._write,
             wait=self._wait, write_all=self._write_all,
         )  # fmt: skip
+        made.unit = made
         return cast(Journal, made)
 
     async def _state(self, **_: Any) -> DestinationState:
