@@ -6,28 +6,35 @@ online schema change tool are reported as the change that they amount to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.statement_effect import Applied
-from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
+from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.ddl.online.cut_over import OnlineAlter
 from connectors.mysql.schema.row_key import row_key
 from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
 
 
-def effect_fields(applied: Applied | None, rules: Rules) -> dict[str, Any]:
-    """Return fields of a DDL record; none without a history, or if the statement affects nothing in it."""
+def effect_fields(
+    applied: Applied | None, rules: Rules, versions: Mapping[TableName, int]
+) -> dict[str, Any]:
+    """Return fields of a DDL record; none without a history, or if the statement affects nothing in it.
+
+    ``versions``: those of the published tables that it altered or renamed, from it on.
+    """
     if applied is None or (applied.record is not None and applied.record.is_of_views):
         return {}
-    record, changes = applied.record, list(_changes(applied.meaning))
+    record, changes = applied.record, list(applied.changes())
     fields: dict[str, Any] = {
         "statement_type": applied.type,
         "outcome": record.outcome if record else "resolved",
         "reason": record.reason if record else None,
         "unresolved": [_name(name) for name in record.unresolved] if record else [],
-        "tables": [_table(change) for change in changes if isinstance(change, TableChange)],
+        "tables": [
+            _table(change, versions) for change in changes if isinstance(change, TableChange)
+        ],
         "databases": [
             _database(change) for change in changes if isinstance(change, DatabaseChange)
         ],
@@ -47,18 +54,7 @@ def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
         yield from (one.to_json() for one in rows_changed(name, what, route_of))
 
 
-def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:
-    """Yield the changes as a user's statements would have made them."""
-    for one in meaning:
-        if isinstance(one, OnlineAlter):
-            yield one.change
-        elif isinstance(one, TableMovedAway):
-            yield TableChange(name=one.name, old=one.old, new=None, renamed_to=one.to)
-        elif not isinstance(one, Noise):
-            yield one
-
-
-def _table(change: TableChange) -> dict[str, Any]:
+def _table(change: TableChange, versions: Mapping[TableName, int]) -> dict[str, Any]:
     kind = "altered"
     if change.renamed_to or change.renamed_from:
         kind = "renamed"
@@ -66,9 +62,11 @@ def _table(change: TableChange) -> dict[str, Any]:
         kind = "created"
     elif change.new is None:
         kind = "dropped"
+    number = versions.get(change.name) if change.new is not None else None
     return {
         **_named(change.name),
         "change": kind,
+        **({} if number is None else {"version": number}),
         "renamed_to": _name(change.renamed_to),
         "renamed_from": _name(change.renamed_from),
         "old": definition_of(change.old),

@@ -175,7 +175,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **effect_fields(item.applied, self._rules),
+            **effect_fields(item.applied, self._rules, item.versions),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, change_id(transaction.id, DDL_ORDINAL).encode())]
