@@ -377,15 +377,7 @@ async def _commit_once(
             (cursor_key(plan.name), encoded(cursor.to_json())),
         ]
         async with producer.transaction() as kafka:
-            sent = []
-            for key, value in notes:
-                future = await kafka.send(
-                    journal.topic, key=key, value=value, partition=journal.partition
-                )
-                # If a later one is refused at once, the outcome of this one is no longer read.
-                future.add_done_callback(lambda one: one.cancelled() or one.exception())
-                sent.append(future)
-            await asyncio.gather(*sent)
+            await plan.journal.send(kafka, notes)
         return intervention
     finally:
         await producer.discard()

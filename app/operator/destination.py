@@ -1,5 +1,5 @@
-"""`destination`: all destinations listed, the desired state of one requested, and topics that were made again
-accepted.
+"""`destination`: all destinations and other units of work listed, the desired state of one requested, and
+topics that were made again accepted.
 
 Invariant: a list reads the journal and ZooKeeper, asks the leaders, and changes nothing; a part that does not
 answer is named, and the rest is shown. A desired state is written whole and with its author, on top of the last
@@ -27,7 +27,14 @@ from typing import Any
 
 from app.operator.arguments import add_destination, add_format
 from app.operator.event_loop import run_operation
-from app.operator.journal_access import Journal, journal_of, wait_for_record, write_notes
+from app.operator.journal_access import (
+    UnitJournal,
+    check_destination,
+    journal_of,
+    other_units,
+    wait_for_record,
+    write_notes,
+)
 from app.operator.output import aligned_table, print_answer
 from app.operator.request import UNCONFIRMED, add_waiting, seconds_of, why_not_applied
 from app.operator.terminal import add_reason, confirm, operator
@@ -42,6 +49,7 @@ from connectors.errors import AqueductError, NotApplied, RequestReplaced, TopicG
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.topics.topics import Topics
 from connectors.zookeeper.kazoo_session import opens
+from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState, JournalPartition
@@ -85,7 +93,7 @@ def _read_status(worker: WorkerAt) -> dict[str, Any] | str:
     try:
         with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
             found: dict[str, Any] = json.loads(answer.read())
-        answers: dict[str, Any] = found["destinations"]
+        answers: dict[str, Any] = found["destinations"] | _of_other_units(found)
         answering = found["worker"]
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -95,8 +103,20 @@ def _read_status(worker: WorkerAt) -> dict[str, Any] | str:
     return answers
 
 
+def _of_other_units(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The merges and the logical schemas of a worker's report, by their names in the journal."""
+    answers = {}
+    for name, one in found.get("merges", {}).items():
+        lags = [shard["lag_seconds"] for shard in one["shards"].values()]
+        known = [lag for lag in lags if lag is not None]
+        answers[f"{MERGE}{name}"] = {**one, "lag_seconds": max(known, default=None)}
+    if (logical := found.get("logical_tables")) is not None:
+        answers[LOGICAL_SCHEMAS] = {**logical, "lag_seconds": None}
+    return answers
+
+
 NOT_LED = "NOT LED"
-"""The state of a destination that is to run, and that no worker leads."""
+"""The state of a unit of work that is to run, and that no worker leads."""
 _WITHOUT_LEADER = (DesiredState.STOP, DesiredState.DELETE)
 
 
@@ -111,7 +131,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedDestination:
-    """One destination."""
+    """One destination or other unit of work."""
 
     name: str
     desired: DesiredState
@@ -125,19 +145,18 @@ class ListedDestination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """All destinations, including deleted ones; ``fault``: why ZooKeeper did not answer."""
+    """All destinations, including deleted ones, then the other units of work; ``fault``: why ZooKeeper did not
+    answer."""
 
     destinations: tuple[ListedDestination, ...]
     fault: AqueductError | None
 
 
 async def list_destinations(settings: Settings) -> Listing:
-    """Return the destinations by name."""
-    views, fault = await _views(settings)
-    states = {
-        name: await Journal.of(settings, name).latest_state()
-        for name in sorted(settings.destinations)
-    }
+    """Return the destinations by name, then merges and logical schemas."""
+    names = [*sorted(settings.destinations), *other_units(settings)]
+    views, fault = await _views(settings, names)
+    states = {name: await UnitJournal.of(settings, name).latest_state() for name in names}
     leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
     answers = await read_statuses(one for one in leaders.values() if one is not None)
     return Listing(
@@ -214,7 +233,9 @@ def _listed(
     )
 
 
-async def _views(settings: Settings) -> tuple[dict[str, View], AqueductError | None]:
+async def _views(
+    settings: Settings, names: Iterable[str]
+) -> tuple[dict[str, View], AqueductError | None]:
     """Return ZooKeeper's views; nothing without ZooKeeper."""
     coordination = coordination_plan(settings)
     if coordination is None:
@@ -222,7 +243,7 @@ async def _views(settings: Settings) -> tuple[dict[str, View], AqueductError | N
     client, root, _ = coordination
     try:
         async with opens(client)(lambda: None) as session:
-            return await read_views(session, Nodes(root), settings.destinations), None
+            return await read_views(session, Nodes(root), names), None
     except AqueductError as error:
         return {}, error
 
@@ -308,7 +329,9 @@ class Outcome:
         return self.applied.state in ("RUNNING", "PAUSED", "STOPPED")
 
 
-async def send_request(journal: Journal, control: Control, *, wait: float | None) -> Outcome | None:
+async def send_request(
+    journal: UnitJournal, control: Control, *, wait: float | None
+) -> Outcome | None:
     """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
 
     Raises NotApplied if none did in time, RequestReplaced if another request came first.
@@ -325,11 +348,11 @@ async def send_request(journal: Journal, control: Control, *, wait: float | None
         return applied if applied is not None and applied.is_final else None
 
     with suppress(TimeoutError):
-        await wait_for_record(journal.plan.journal, offset, take, wait - (time.monotonic() - began))
+        await wait_for_record(journal.partition, offset, take, wait - (time.monotonic() - began))
     if applied is None:
         raise NotApplied(
             f"{control.desired.value} was recorded, but not applied within {wait:g} s: "
-            f"{await why_not_applied(journal.settings, journal.plan.name)}",
+            f"{await why_not_applied(journal.settings, journal.name)}",
             destination=control.destination,
         )
     return Outcome(applied=applied, seconds=time.monotonic() - began)
@@ -358,7 +381,7 @@ class WrittenRequest:
 
 
 async def request_state(
-    journal: Journal, desired: DesiredState | None, *, by: str, wait: float | None
+    journal: UnitJournal, desired: DesiredState | None, *, by: str, wait: float | None
 ) -> WrittenRequest:
     """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None:
     do not.
@@ -372,7 +395,7 @@ async def request_state(
     else:
         restart = last.restart if last else ""
     control = Control(
-        destination=journal.plan.name,
+        destination=journal.name,
         desired=desired,
         restart=restart,
         by=by,
@@ -405,6 +428,17 @@ def outcome_value(outcome: Outcome) -> dict[str, Any]:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
+    """Add a unit of work, and how long to wait."""
+    parser.add_argument(
+        "destination",
+        metavar="NAME",
+        help="name of a destination in the settings; or merge.NAME, or logical.schemas",
+    )
+    add_waiting(parser)
+    add_format(parser)
+
+
+def _configure_of_destinations(parser: argparse.ArgumentParser) -> None:
     """Add a destination, and how long to wait."""
     parser.add_argument("destination", metavar="NAME", help="name of a destination in the settings")
     add_waiting(parser)
@@ -417,7 +451,7 @@ def _request(options: argparse.Namespace, desired: DesiredState | None, text: st
     0 once a worker has reached it, 1 if the destination failed instead. Raises NotApplied if no
     worker applied it.
     """
-    name, journal = options.destination, Journal.of(load(), options.destination)
+    name, journal = options.destination, UnitJournal.of(load(), options.destination)
     found = run_operation(request_state(journal, desired, by=operator(), wait=seconds_of(options)))
     value, outcome = found.control.to_json(), found.outcome
     if outcome is None:
@@ -430,8 +464,8 @@ def _request(options: argparse.Namespace, desired: DesiredState | None, text: st
     return 0 if outcome.is_reached else 1
 
 
-configure_pause = configure_resume = configure_restart = _configure
-configure_stop = configure_add = configure_delete = _configure
+configure_pause = configure_resume = configure_restart = configure_stop = _configure
+configure_add = configure_delete = _configure_of_destinations
 
 
 def run_pause(options: argparse.Namespace) -> int:
@@ -462,6 +496,7 @@ def run_stop(options: argparse.Namespace) -> int:
 
 def run_add(options: argparse.Namespace) -> int:
     """Have one run that is new in the settings, or was deleted."""
+    check_destination(load(), options.destination)
     return _request(
         options,
         DesiredState.RUN,
@@ -471,6 +506,7 @@ def run_add(options: argparse.Namespace) -> int:
 
 def run_delete(options: argparse.Namespace) -> int:
     """Run it no longer; its cursor is kept."""
+    check_destination(load(), options.destination)
     return _request(
         options,
         DesiredState.DELETE,

@@ -9,7 +9,6 @@ record: it can be made again. Only the named transaction is ended, and only if i
 from __future__ import annotations
 
 import argparse
-import asyncio
 import shlex
 import time
 import uuid
@@ -71,7 +70,8 @@ async def repair(
                 for bad, good in pairs
             ]
             intervention = _intervention(found.state, pairs, by=by, why=why)
-            await _write(journal, producer, [intervention_note(intervention), *notes])
+            async with producer.transaction() as kafka:
+                await journal.send(kafka, [intervention_note(intervention), *notes])
     finally:
         await producer.discard()
     return tuple(
@@ -120,17 +120,6 @@ async def _read_records(journal: JournalPartition) -> _Records:
     found = _Records(DestinationState.with_history_from(journal.destination, OLDEST))
     await journal.read(found.take)
     return found
-
-
-async def _write(
-    journal: JournalPartition, producer: TransactionalProducer, notes: list[tuple[bytes, bytes]]
-) -> None:
-    async with producer.transaction() as kafka:
-        sent = [
-            await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
-            for key, value in notes
-        ]
-        await asyncio.gather(*sent)
 
 
 def _intervention(state: DestinationState, pairs: list[Pair], *, by: str, why: str) -> Intervention:

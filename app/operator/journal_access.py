@@ -32,6 +32,52 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnitJournal:
+    """The journal, for one destination or another unit of work."""
+
+    settings: Settings
+    partition: JournalPartition
+
+    @classmethod
+    def of(cls, settings: Settings, name: str) -> UnitJournal:
+        """Return it by a worker's settings. See ``journal_of``."""
+        return cls(settings=settings, partition=journal_of(settings, name))
+
+    @property
+    def name(self) -> str:
+        """The unit's."""
+        return self.partition.destination
+
+    async def latest_state(self) -> DestinationState:
+        """Return the state now, without the history, even if it is incomplete; raise StateUnknown without a
+        journal."""
+        await self.find()
+        return await committed_state(self.partition)
+
+    async def find(self) -> None:
+        """Raise StateUnknown if Kafka has no journal of this prefix; a reader would wait for it in vain."""
+        topics, end = Topics(self.partition.options), journal_topic("")
+        if await topics.has(topic_plans(self.settings).journal()):
+            return
+        names = await topics.counts()
+        others = sorted(name.removesuffix(end) for name in names if name.endswith(end))
+        there = (
+            f"The prefixes there: {', '.join(others)}"
+            if others
+            else "There is none of another prefix"
+        )
+        raise StateUnknown(
+            f"Kafka has no topic {self.partition.topic}, as no worker has run with this prefix. {there}",
+            destination=self.name,
+        )
+
+    async def write(self, note: Note) -> int:
+        """Add a record, which every worker receives; return its offset."""
+        (offset,) = await write_notes(self.partition, [note])
+        return offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
     """The journal, for one destination."""
 
@@ -48,6 +94,11 @@ class Journal:
         return cls(settings=settings, plan=plan, options=options)
 
     @property
+    def unit(self) -> UnitJournal:
+        """The part that other units of work have too."""
+        return UnitJournal(settings=self.settings, partition=self.plan.journal)
+
+    @property
     def topic(self) -> str:
         """Its name."""
         return self.plan.journal.topic
@@ -62,7 +113,7 @@ class Journal:
 
         With the whole history, raise JournalDamaged if records of it are missing.
         """
-        await self._find()
+        await self.unit.find()
         return await self._state(whole_history=whole_history)
 
     async def _state(self, *, whole_history: bool) -> DestinationState:
@@ -81,31 +132,12 @@ class Journal:
         return await committed_state(self.plan.journal)
 
     async def latest_state(self) -> DestinationState:
-        """Return the state now, without the history, even if it is incomplete; raise StateUnknown without a
-        journal."""
-        await self._find()
-        return await committed_state(self.plan.journal)
-
-    async def _find(self) -> None:
-        """Raise StateUnknown if Kafka has no journal of this prefix; a reader would wait for it in vain."""
-        topics, end = Topics(self.options), journal_topic("")
-        if await topics.has(self.plan.topics.journal()):
-            return
-        names = await topics.counts()
-        others = sorted(name.removesuffix(end) for name in names if name.endswith(end))
-        there = (
-            f"The prefixes there: {', '.join(others)}"
-            if others
-            else "There is none of another prefix"
-        )
-        raise StateUnknown(
-            f"Kafka has no topic {self.topic}, as no worker has run with this prefix. {there}",
-            destination=self.plan.name,
-        )
+        """See UnitJournal."""
+        return await self.unit.latest_state()
 
     async def write(self, note: Note) -> int:
-        """Add a record, which every worker receives; return its offset."""
-        return await write_note(self.plan.journal, note)
+        """See UnitJournal."""
+        return await self.unit.write(note)
 
     async def write_all(self, notes: Iterable[Note]) -> int:
         """Add several records at once, or none of them; return the offset of the first."""
@@ -145,6 +177,12 @@ def journal_of(settings: Settings, name: str) -> JournalPartition:
     return plans[name].journal
 
 
+def other_units(settings: Settings) -> list[str]:
+    """Return the names of the units of work beside the destinations: merges, and the logical schemas."""
+    mapped = [LOGICAL_SCHEMAS] if is_mapped(settings) else []
+    return [*(f"{MERGE}{name}" for name in sorted(settings.merge)), *mapped]
+
+
 async def wait_for_record(
     journal: JournalPartition, after: int, take: Callable[[StoredRecord], T | None], seconds: float
 ) -> T:
@@ -182,12 +220,6 @@ async def wait_for_record(
         await asyncio.wait([reading])
 
 
-async def write_note(journal: JournalPartition, note: Note) -> int:
-    """Add a record to a partition of the journal; return its offset."""
-    (offset,) = await write_notes(journal, [note])
-    return offset
-
-
 async def write_notes(journal: JournalPartition, notes: Iterable[Note]) -> list[int]:
     """Add records to a partition of the journal in one transaction; return their offsets."""
     name = f"{journal.prefix}.command.{uuid.uuid4().hex[:12]}"
@@ -195,11 +227,7 @@ async def write_notes(journal: JournalPartition, notes: Iterable[Note]) -> list[
     try:
         await producer.init_transactions()
         async with producer.transaction() as kafka:
-            sent = [
-                await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
-                for key, value in notes
-            ]
-            return [int((await one).offset) for one in sent]
+            return await journal.send(kafka, notes)
     finally:
         await producer.discard()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from app.operator.journal_access import Journal
+from app.operator.journal_access import Journal, UnitJournal
 from app.settings.model import Settings
 from app.worker.coordination.cluster_view import View, read_views
 from app.worker.coordination.znodes import Nodes
@@ -62,23 +62,24 @@ async def answer_to(
     seconds = wait - (time.monotonic() - began)
     value = await journal.wait(answer, after=offset, seconds=seconds)
     if value is None:
-        raise await _not_applied(journal, what, wait)
+        raise await not_applied(journal.unit, what, wait)
     leader = (await journal.latest_state()).leader
     worker = leader.worker if leader is not None else None
     took = time.monotonic() - began
     return Answer(value=value, worker=worker, seconds=took, offset=offset)
 
 
-async def _not_applied(journal: Journal, what: str, seconds: float) -> NotApplied:
+async def not_applied(journal: UnitJournal, what: str, seconds: float) -> NotApplied:
+    """Return the error of a request that no worker applied in time, with what prevents it."""
     desired = (await journal.latest_state()).control
     why = (
         f"the desired state is {desired.desired.value}, requested by {desired.by or 'an operator'}"
         if desired is not None and desired.desired is not DesiredState.RUN
-        else await why_not_applied(journal.settings, journal.plan.name)
+        else await why_not_applied(journal.settings, journal.name)
     )
     return NotApplied(
         f"{what} was recorded, but not applied within {seconds:g} s: {why}",
-        destination=journal.plan.name,
+        destination=journal.name,
     )
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from app.operator.arguments import add_format, parse_table
 from app.operator.event_loop import run_operation
-from app.operator.journal_access import journal_of, wait_for_record, write_note
+from app.operator.journal_access import UnitJournal, wait_for_record
 from app.operator.output import aligned_table, print_answer, time_text
-from app.operator.request import add_timeout, done_text, why_not_applied
+from app.operator.request import add_timeout, done_text, not_applied
 from app.operator.terminal import operator
 from app.settings.model import Settings, load
 from app.worker.wiring import is_mapped, kafka_client, topic_plans
-from connectors.errors import NotApplied, RequestReplaced, UsageError
+from connectors.errors import RequestReplaced, UsageError
 from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
@@ -208,18 +208,16 @@ async def resolve(
         why=why,
         ts_ms=time.time_ns() // 1_000_000,
     )
-    journal = journal_of(settings, UNIT)
+    journal = UnitJournal.of(settings, UNIT)
     began = time.monotonic()
-    offset = await write_note(journal, note_of_decision(decision))
+    offset = await journal.write(note_of_decision(decision))
     try:
         sent = replace(decision, offset=offset)
-        decided = await wait_for_record(journal, offset, partial(_decided, sent), wait)
+        decided = await wait_for_record(journal.partition, offset, partial(_decided, sent), wait)
     except TimeoutError:
-        raise NotApplied(
-            f"{decision} was recorded, but not applied within {wait:g} s: "
-            f"{await why_not_applied(settings, UNIT)}",
-            table=".".join(table),
-        ) from None
+        error = await not_applied(journal, str(decision), wait)
+        error.context["table"] = ".".join(table)
+        raise error from None
     return DecisionOutcome(decided=decided, seconds=time.monotonic() - began)
 
 

@@ -25,12 +25,11 @@ from app.worker.destination.registry import Destinations
 from app.worker.destination.supervisor import Destination
 from app.worker.destination.takeover.committed_state import committed_history
 from app.worker.destination.takeover.earlier_requests import earlier_requests, reads_journal
-from app.worker.destination.takeover.other_workers import client_id, group_of
 from app.worker.destination.takeover.recovery import installation_of
-from app.worker.logical_schemas.plan import CurrentRoutes, LogicalSchemasStatus
+from app.worker.logical_schemas.plan import CurrentRoutes
 from app.worker.logical_schemas.unit import FollowedRoutes, logical_schemas_unit
 from app.worker.mapping_versions.watch import MappingWatch
-from app.worker.merge.merges import Merges
+from app.worker.merge.unit import merge_unit
 from app.worker.process import journal_agent
 from app.worker.process.faust_app import AqueductApp, give_up
 from app.worker.process.http import HttpServer
@@ -48,7 +47,7 @@ from app.worker.wiring import (
     merge_plans,
     topic_plans,
 )
-from app.worker.work.work import Work
+from app.worker.work.other_workers import client_id, group_of
 from connectors.errors import SettingsError
 from connectors.kafka.client import KafkaClient, Liveness
 from connectors.kafka.producer import append as append_record
@@ -56,6 +55,7 @@ from connectors.kafka.reading.partition_reader import read_in_pieces
 from connectors.kafka.topics.topics import TopicPlan
 from connectors.zookeeper.kazoo_session import opens
 from tables.history.history import SchemaHistory
+from tables.history.logical_schemas.decisions import UNIT
 from tables.journal_format import Entry
 from tables.state.journal.faust_checkpoint import FaustCheckpoint
 from tables.state.journal.state import JournalPartition, partition_of
@@ -134,15 +134,15 @@ def build(settings: Settings) -> AqueductApp:
         journal.name, journal.partitions, options=options, notify=destinations.notify
     )
     identity = Identity(worker=settings.worker.id, address=settings.worker.advertised_address)
-    merges = Merges(merge_plans(settings, options, plans), installation, identity)
-    logical = LogicalSchemasStatus()
-    units = merges.units()
+    merges = merge_plans(settings, options, plans)
+    units = [merge_unit(one, installation, identity) for one in merges]
     if is_mapped(settings):
         schemas_plan = logical_schemas_plan(
             settings, options, plans, _routes(destinations, mappings)
         )
-        units.append(logical_schemas_unit(schemas_plan, logical, installation, identity))
-    destinations.leadership = _leadership(settings, Work(destinations, units), identity)
+        units.append(logical_schemas_unit(schemas_plan, installation, identity))
+    destinations.units = {one.name: one for one in units}
+    destinations.leadership = _leadership(settings, destinations, identity)
     topic = app.topic(
         journal.name,
         key_type=bytes,
@@ -171,8 +171,16 @@ def build(settings: Settings) -> AqueductApp:
             "coordination": destinations.leadership.to_json(),
             "journal": tail.to_json(),
             "destinations": destinations.status(),
-            **({"merges": merges.status()} if settings.merge else {}),
-            **({"logical_tables": logical.to_json()} if is_mapped(settings) else {}),
+            **(
+                {"merges": {one.name: destinations.status_of(one.unit) for one in merges}}
+                if merges
+                else {}
+            ),
+            **(
+                {"logical_tables": destinations.status_of(UNIT)}
+                if UNIT in destinations.units
+                else {}
+            ),
         }
 
     app.http = HttpServer(settings.http.bind, settings.http.port, status)
@@ -186,13 +194,13 @@ def build(settings: Settings) -> AqueductApp:
     return app
 
 
-def _leadership(settings: Settings, work: Work, identity: Identity) -> Leadership:
+def _leadership(settings: Settings, destinations: Destinations, identity: Identity) -> Leadership:
     coordination = coordination_plan(settings)
     if coordination is None:
-        return SingleWorker(work)
+        return SingleWorker(destinations)
     client, root, delay = coordination
     return ZooKeeperLeadership(
-        work,
+        destinations,
         opens(client),
         identity=identity,
         nodes=Nodes(root),

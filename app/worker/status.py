@@ -1,4 +1,4 @@
-"""The state of a destination, for the status page and the status line in the log.
+"""The state of a destination or another unit of work, for the status page, the log and the metrics.
 
 Invariant: only the run writes it, anything may read it, and it never decides anything.
 """
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """The states of a destination."""
+    """The states of a destination, or of another unit of work."""
 
     STANDBY = "STANDBY"
     STARTING = "STARTING"
@@ -42,6 +42,38 @@ _AT_REST = (State.STANDBY, State.PAUSED, State.STOPPED)
 TO_PUBLISH = {State.RUNNING, State.RETRYING, State.FAILED, State.STARTING, State.PAUSED}
 """States in which the source's changes are to be published by this worker, now or later."""
 _STATES = tuple(state.value for state in State)
+
+
+@dataclass(slots=True)
+class StateLog:
+    """What the log and the metrics have of the states of one unit of work."""
+
+    unit: str
+    """Its name in the journal: of a destination, a merge, or the logical schemas."""
+    _reported: tuple[State, str] | None = None
+    """State and error last logged."""
+    _trouble_since: float | None = None
+    """By the monotonic clock: the time since which an error prevents publishing."""
+
+    def shown(self, state: State, error: str | None) -> bool:
+        """Take note of a state; return whether a unit in it is led here."""
+        if state is State.RUNNING:
+            if self._trouble_since is not None:
+                seconds = time.monotonic() - self._trouble_since
+                log.info("%s: RUNNING again after %.0f s", self.unit, seconds)
+            self._trouble_since, self._reported = None, None
+        elif error is not None and state is State.RETRYING and self._trouble_since is None:
+            self._trouble_since = time.monotonic()
+        elif state in _AT_REST:
+            self._trouble_since = None
+        is_led = state not in (State.STANDBY, State.STOPPED)
+        metrics.show_state(self.unit, state.value, states=_STATES, is_led=is_led)
+        return is_led
+
+    def is_news(self, state: State, error: str) -> bool:
+        """Return whether an error was not yet reported in this state since the unit last ran."""
+        before, self._reported = self._reported, (state, error)
+        return before != self._reported
 
 
 @dataclass(slots=True)
@@ -114,34 +146,22 @@ class DestinationStatus:
     """The version of the mapping in force, and one that waits or is refused; None without ``mapping.store``."""
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
-    _reported: tuple[State, str] | None = None
-    """State and error last logged."""
-    _trouble_since: float | None = None
-    """By the monotonic clock: the time since which an error prevents publishing."""
+    _log: StateLog = field(init=False)
     _since: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))
     _rate: float = 0.0
 
-    def show(self, state: State, error: str | None) -> None:
+    def __post_init__(self) -> None:
+        self._log = StateLog(self.name)
+
+    def show(self, state: State, error: str | None = None) -> None:
         """Set the state and its reason."""
         self.state, self.error = state, error
-        if state is State.RUNNING:
-            if self._trouble_since is not None:
-                seconds = time.monotonic() - self._trouble_since
-                log.info("%s: RUNNING again after %.0f s", self.name, seconds)
-            self._trouble_since, self._reported = None, None
-        elif error is not None and state is State.RETRYING and self._trouble_since is None:
-            self._trouble_since = time.monotonic()
-        elif state in _AT_REST:
-            self._trouble_since = None
-        is_led = state not in (State.STANDBY, State.STOPPED)
-        if not is_led:
+        if not self._log.shown(state, error):
             self.unread_seconds = None
-        metrics.show_state(self.name, state.value, states=_STATES, is_led=is_led)
 
     def is_news(self, error: str) -> bool:
-        """Return whether an error was not yet reported in this state since the destination last ran."""
-        before, self._reported = self._reported, (self.state, error)
-        return before != self._reported
+        """See UnitStatus."""
+        return self._log.is_news(self.state, error)
 
     def measure_rate(self) -> float:
         """Return the rows per second since the last call."""

@@ -440,13 +440,14 @@ async def _stopped(producer: AIOKafkaProducer) -> None:
         await asyncio.wait_for(producer.client.close(), timeout=2)
 
 
-async def send_all(
+async def put_all(
     kafka: AIOKafkaProducer,
     topic: str,
     partition: int,
     records: Iterable[tuple[bytes, bytes | None]],
-) -> list[int]:
-    """Send records to one partition within a transaction; return their offsets once all are acknowledged."""
+) -> list[asyncio.Future[RecordMetadata]]:
+    """Put records of one partition into an open transaction; return the futures of their results, which must be
+    awaited."""
     sent: list[asyncio.Future[RecordMetadata]] = []
     for key, value in records:
         one = asyncio.ensure_future(
@@ -455,6 +456,17 @@ async def send_all(
         # If a later record is refused at once, the outcome of this one is no longer read.
         one.add_done_callback(lambda done: done.cancelled() or done.exception())
         sent.append(one)
+    return sent
+
+
+async def send_all(
+    kafka: AIOKafkaProducer,
+    topic: str,
+    partition: int,
+    records: Iterable[tuple[bytes, bytes | None]],
+) -> list[int]:
+    """Send records to one partition within a transaction; return their offsets once all are acknowledged."""
+    sent = await put_all(kafka, topic, partition, records)
     return [int(one.offset) for one in await asyncio.gather(*sent)]
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from connectors.backoff import Backoff
+
 OTHERS_TURN_SECONDS = 1.5
 """For the worker whose turn it is; after it any worker takes a destination without a leader."""
-FIRST_REST, LONGEST_REST = 1.0, 30.0
+_LONGEST_REST = 30.0
 """After a destination was lost in a way that may happen again."""
 
 
@@ -18,14 +20,15 @@ FIRST_REST, LONGEST_REST = 1.0, 30.0
 class RestPeriods:
     """Destinations that were lost and are not requested for a while; longer each time."""
 
-    _until: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _until: dict[str, tuple[float, Backoff]] = field(default_factory=dict)
+    """When the rest of each is over, and its next one."""
 
     def begin(self, name: str, now: float) -> None:
         """Record that it was lost."""
-        until, before = self._until.get(name, (0.0, 0.0))
-        is_again = before and now - until < 2 * LONGEST_REST
-        pause = min(2 * before, LONGEST_REST) if is_again else FIRST_REST
-        self._until[name] = (now + pause, pause)
+        until, backoff = self._until.get(name, (now, Backoff(1.0, _LONGEST_REST)))
+        if now - until >= 2 * _LONGEST_REST:
+            backoff.reset()
+        self._until[name] = (now + backoff.pause(), backoff)
 
     def has(self, name: str, now: float) -> bool:
         """Return whether it is to be left alone."""

@@ -14,6 +14,7 @@ from typing import Any
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.pipeline.rules import Rules
+from app.worker.work.requests import Requests
 from connectors.errors import AqueductError, Fenced, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Start
@@ -23,7 +24,7 @@ from connectors.mysql.server.facts import SourceAddress
 from tables.history.checkpoint import CheckpointPolicy
 from tables.journal_kind import Kind, T
 from tables.state.journal.state import JournalPartition
-from tables.state.operator_requests import SOURCE, Control
+from tables.state.operator_requests import SOURCE
 from tables.state.quarantine import Resolution
 from tables.state.snapshots.request import SnapshotRequest
 
@@ -155,8 +156,8 @@ class Signals:
     """The epoch in which an operator's command last set the cursor."""
     permit: WritePermit = field(default_factory=WritePermit)
     """This worker's write permit."""
-    control: Control | None = None
-    """The destination's last desired state."""
+    requests: Requests = field(default_factory=Requests)
+    """The destination's desired state."""
     tried_ms: int = 0
     """The time of the newest request for another source that this worker's runs have tried."""
     installation: str | None = None

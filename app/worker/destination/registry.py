@@ -1,6 +1,6 @@
-"""Registry of a worker's destinations: their settings, requests and status.
+"""Registry of a worker's destinations and other units of work: their settings, requests and status.
 
-Invariant: destinations do not affect each other; leadership is not decided here.
+Invariant: they do not affect each other; leadership is not decided here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
 from mode import Service
@@ -25,6 +25,7 @@ from app.worker.pipeline.decoders.fork_client import FORK_SERVER
 from app.worker.process.library_logs import SERVICES
 from app.worker.schemas.store_mirror import CentralStore
 from app.worker.status import State
+from app.worker.work.unit import Unit
 from connectors.errors import AqueductError
 from connectors.kafka.reading.tail import Tail
 from tables.journal_kind import Addressed, Audience, Kind
@@ -51,6 +52,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
     leadership: Leadership
     tail: Tail
     """This worker's own reader of the journal."""
+    units: Mapping[str, Unit]
+    """The units of work beside the destinations, by name: merges, and the logical schemas."""
 
     def __init__(
         self,
@@ -70,8 +73,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._load, self._plan = load, plan
         self._installation, self._store, self._known = installation, store, known
         self._all = {name: make(settings, name) for name in settings.destinations}
+        self.units = {}
         self._controls: dict[str, Control] = {}
-        """The desired state of each destination, also of those that are not in the settings."""
+        """The desired state of each unit, also of destinations that are not in the settings."""
         self._is_ready, self._has_left = False, False
         self._is_takeover_ready = False
         """Whether a takeover would wait for nothing."""
@@ -80,7 +84,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             worker=settings.worker.id,
             address=settings.worker.advertised_address,
             append=append,
-            destinations=lambda: self._all,
+            units=self._led,
             leadership=lambda: self.leadership,
         )
         self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
@@ -88,6 +92,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             OUTCOME: self.answers.record_applied,
         }
         """Handlers of the notices addressed to the worker, by kind."""
+
+    def _led(self) -> dict[str, Destination | Unit]:
+        """All that this worker may lead."""
+        return {**self._all, **self.units}
 
     async def on_start(self) -> None:
         """Start to lead."""
@@ -162,10 +170,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         for control in controls:
             if control.destination not in self._controls:
                 self._controls[control.destination] = control
-                if control.destination in self._all:
-                    self._all[control.destination].learn(control)
+                if (one := self._led().get(control.destination)) is not None:
+                    one.learn(control)
                     if not control.has_leader:
-                        self._all[control.destination].rest()
+                        one.rest()
         self._has_controls.set()
         self.leadership.wake()
 
@@ -197,11 +205,11 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
     def wanted(self) -> Collection[str]:
         """See DestinationRunner."""
-        return [name for name, one in self._all.items() if self._is_ready and one.has_leader]
+        return [name for name, one in self._led().items() if self._is_ready and one.has_leader]
 
     async def lead(self, name: str, lease: Lease) -> None:
         """See DestinationRunner."""
-        await self._all[name].lead(lease)
+        await self._led()[name].lead(lease)
 
     def notify(self, kind: Kind[Any], notice: Addressed) -> None:
         """Pass a committed record of the journal to the audience of its kind."""
@@ -227,11 +235,12 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         if known is not None and control.offset <= known.offset:
             return
         self._controls[name] = control
-        if name not in self._all and control.desired is DesiredState.RUN:
+        if name not in self._led() and control.desired is DesiredState.RUN:
             self.reload()
-        if name in self._all and self._all[name].obey(control):
+        one = self._led().get(name)
+        if one is not None and one.obey(control):
             if not control.has_leader:
-                self._all[name].rest()
+                one.rest()
             self.leadership.wake()
 
     def reload(self) -> None:
@@ -281,6 +290,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             for name, one in self._all.items()
             if one.desired is not DesiredState.DELETE
         }
+
+    def status_of(self, unit: str) -> dict[str, Any]:
+        """The same, of a unit beside the destinations."""
+        return {**self.units[unit].to_json(), "leader": self.leadership.why(unit)}
 
 
 def _others(before: Settings, after: Settings) -> list[str]:

@@ -29,11 +29,11 @@ _PAUSE_SECONDS = 2.0
 """The pause after an outcome that Kafka did not accept."""
 
 Append = Callable[[str, Entry], Awaitable[object]]
-"""Destination and record."""
+"""Destination or other unit, and record."""
 
 
-class RespondingDestination(Protocol):
-    """The part of a destination that concerns requests."""
+class RespondingUnit(Protocol):
+    """The part of a destination, or of another unit of work, that concerns requests."""
 
     @property
     def request(self) -> Control | None:
@@ -50,7 +50,7 @@ class RespondingDestination(Protocol):
 
 @dataclass(slots=True)
 class _Known:
-    """The outcomes of one destination's requests."""
+    """The outcomes of one unit's requests."""
 
     offset: int = -1
     """The offset of the last request with a final outcome."""
@@ -69,7 +69,7 @@ class Acknowledge:
     worker: str
     address: str
     append: Append
-    destinations: Callable[[], Mapping[str, RespondingDestination]]
+    units: Callable[[], Mapping[str, RespondingUnit]]
     leadership: Callable[[], Leadership]
     _known: dict[str, _Known] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class Acknowledge:
         """Write outcomes, until cancelled."""
         while True:
             try:
-                for name, one in list(self.destinations().items()):
+                for name, one in list(self.units().items()):
                     await self._answer(name, one)
             except AqueductError as error:
                 log.warning(
@@ -92,7 +92,7 @@ class Acknowledge:
         if applied.is_final:
             known.offset = max(known.offset, applied.request)
 
-    async def _answer(self, name: str, one: RespondingDestination) -> None:
+    async def _answer(self, name: str, one: RespondingUnit) -> None:
         request, known = one.request, self._known.setdefault(name, _Known())
         if request is None or request.offset <= known.offset:
             return
@@ -106,7 +106,7 @@ class Acknowledge:
             log.info("%s: %s, as %s asks", name, applied.state, request.by or "somebody")
 
     def _applied(
-        self, name: str, one: RespondingDestination, request: Control, known: _Known
+        self, name: str, one: RespondingUnit, request: Control, known: _Known
     ) -> Applied | None:
         seen = self.leadership().why(name)
         here = bool(seen["here"])

@@ -25,7 +25,6 @@ from app.worker.destination.commit.skipped_statements import SkippedStatements
 from app.worker.destination.completeness_watch import CompletenessWatch
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Accepted, Plan, Signals
-from app.worker.destination.retry_policy import ErrorPolicy
 from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
 from app.worker.destination.stream_reading import StreamReading, StreamStart
 from app.worker.destination.takeover.cursor_recheck import CursorRecheck
@@ -44,6 +43,7 @@ from app.worker.schemas.quarantine_release import QuarantineRelease
 from app.worker.schemas.run_schemas import Schemas
 from app.worker.schemas.store_mirror import Mirror
 from app.worker.status import DestinationStatus, State
+from app.worker.work.retry_policy import ErrorPolicy
 from connectors.errors import (
     AqueductError,
     BatchTooLarge,

@@ -5,7 +5,6 @@ Invariant: a plan never changes; only the run writes the state, anything may rea
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,15 +13,13 @@ from typing import Any
 
 from app import metrics
 from app.worker.pipeline.publish.publisher import TopicPlans
-from app.worker.status import State
+from app.worker.status import State, StateLog
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import UNIT
 from tables.history.logical_schemas.logical_schema import State as Agreement
 from tables.history.logical_schemas.published import PublishedSchema
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import JournalPartition
-
-log = logging.getLogger(__name__)
 
 CurrentRoutes = Callable[[], Mapping[str, Routes] | None]
 """Returns the routes of each destination now; None while the mapping is not known."""
@@ -53,19 +50,24 @@ class LogicalSchemasStatus:
     error: str | None = None
     published: dict[TableName, PublishedSchema] = field(default_factory=dict)
     """Each logical table as it was last published."""
+    _log: StateLog = field(default_factory=lambda: StateLog(UNIT))
 
     def show(self, state: State, error: str | None = None) -> None:
-        """Show a state, and log it if it is news."""
-        if (state, error) != (self.state, self.error):
-            level = logging.ERROR if error else logging.INFO
-            log.log(level, "%s: %s%s", UNIT, state.value, f": {error}" if error else "")
+        """Set the state and its reason."""
         self.state, self.error = state, error
-        if state is not State.RUNNING:
+        self._log.shown(state, error)
+        if state not in (State.RUNNING, State.PAUSED):
             self.published = {}
             metrics.show_logical_tables({})
 
+    def is_news(self, error: str) -> bool:
+        """See UnitStatus."""
+        return self._log.is_news(self.state, error)
+
     def measure(self) -> None:
         """Set the metrics: tables, and the oldest one's age in seconds, by state."""
+        if self.state is not State.RUNNING and not self.published:
+            return
         now = time.time()
         counts = Counter(one.state for one in self.published.values())
         oldest = {

@@ -268,8 +268,7 @@ class LogicalSchemasRun:
         await producer.learn({journal.topic, topic})
         async with self.permit.writing(), producer.transaction() as kafka:
             await send_all(kafka, topic, 0, [_record(*one) for one in updates])
-            notes = [note_of_decided(one) for one in decided]
-            await send_all(kafka, journal.topic, journal.number, notes)
+            await journal.send(kafka, map(note_of_decided, decided))
             self.permit.lease.check()
         for name, found in updates:
             self._show(name, found)

@@ -12,6 +12,8 @@ from app.worker.coordination.write_permit import WritePermit
 from app.worker.coordination.znodes import Identity
 from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.worker.logical_schemas.run import LogicalSchemasRun
+from app.worker.work.requests import Requests
+from app.worker.work.retry_policy import ErrorPolicy
 from app.worker.work.takeover import UnitTakeover
 from app.worker.work.unit import Installation, Unit
 from tables.history.logical_schemas.decisions import UNIT
@@ -20,25 +22,32 @@ from tables.rules.routes.routes import Routes
 
 
 def logical_schemas_unit(
-    plan: LogicalSchemasPlan,
-    status: LogicalSchemasStatus,
-    installation: Installation,
-    identity: Identity,
+    plan: LogicalSchemasPlan, installation: Installation, identity: Identity
 ) -> Unit:
     """Return the unit of work; ``identity``: this worker's."""
-    takeover = UnitTakeover(identity=identity, journal=plan.journal)
+    status = LogicalSchemasStatus()
+    permit, requests, policy = WritePermit(), Requests(), ErrorPolicy()
+    takeover = UnitTakeover(identity=identity, journal=plan.journal, requests=requests)
 
-    async def run(permit: WritePermit, succeeded: Callable[[], None]) -> None:
+    async def run() -> None:
         await LogicalSchemasRun(
             plan=plan,
             status=status,
             permit=permit,
             installation=installation,
             takeover=takeover,
-            succeeded=succeeded,
+            succeeded=policy.succeeded,
         ).run()
 
-    return Unit(UNIT, status, run, context={})
+    return Unit(
+        name=UNIT,
+        status=status,
+        run=run,
+        permit=permit,
+        requests=requests,
+        policy=lambda: policy,
+        measure=status.measure,
+    )
 
 
 @dataclass(slots=True, kw_only=True)

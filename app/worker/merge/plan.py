@@ -13,7 +13,7 @@ from typing import Any
 
 from app import metrics
 from app.worker.pipeline.publish.publisher import TopicPlans
-from app.worker.status import State
+from app.worker.status import State, StateLog
 from tables.state.journal.state import JournalPartition
 
 log = logging.getLogger(__name__)
@@ -85,9 +85,11 @@ class MergeStatus:
     records wait in the shards' topics."""
     late: int = 0
     """Records that were published after one of a later commit of another shard."""
+    _log: StateLog = field(init=False)
 
     def __post_init__(self) -> None:
         self.shards = {name: ShardStatus() for name in self.plan.destinations}
+        self._log = StateLog(self.plan.unit)
 
     def begin(self) -> None:
         """A run begins, which has read nothing yet."""
@@ -114,15 +116,29 @@ class MergeStatus:
             log.info("%s: topic %s is merged again", self.plan.unit, topic)
 
     def show(self, state: State, error: str | None = None) -> None:
-        """Show a state, and log it if it is news."""
-        if (state, error) != (self.state, self.error):
-            level = logging.ERROR if error else logging.INFO
-            log.log(level, "%s: %s%s", self.plan.unit, state.value, f": {error}" if error else "")
+        """Set the state and its reason."""
         self.state, self.error = state, error
-        if state is State.STANDBY:
-            # What waits now is known to the worker that merges.
+        if not self._log.shown(state, error):
+            # What waits now, and up to which time all is merged, is known to the worker that merges.
             self.waiting = {}
+            for one in self.shards.values():
+                one.reached_ms = None
+        if state is State.PAUSED:
+            # What the last run held is read again by the next one.
+            self.begin()
         metrics.show_merge(self.plan.name, self.plan.destinations, is_led=state is State.RUNNING)
+
+    def is_news(self, error: str) -> bool:
+        """See UnitStatus."""
+        return self._log.is_news(self.state, error)
+
+    def measure(self) -> None:
+        """Set the lag of each shard where it is known, while none is merged."""
+        now = time.time()
+        for shard, one in self.shards.items():
+            if one.reached_ms is not None:
+                lag = metrics.MERGE_LAG.labels(self.plan.name, shard)
+                lag.set(max(0.0, now - one.reached_ms / 1000))
 
     def stall(self, shard: str, *, is_stalled: bool) -> None:
         """Show whether a shard stalls; each change is logged."""

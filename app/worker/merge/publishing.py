@@ -110,10 +110,7 @@ class MergePublisher:
         async with refusals, writing, self.producer.transaction() as kafka:
             for batch in batches:
                 sent += [await send_finished(kafka, batch)]
-            notes = [
-                await kafka.send(journal.topic, key=key, value=value, partition=journal.number)
-                for key, value in [*self._notes, *map(note_of, cursors)]
-            ]
+            notes = await journal.put(kafka, [*self._notes, *map(note_of, cursors)])
             await asyncio.gather(*sent, *notes)
             self.permit.lease.check()
         self._notes = []

@@ -29,6 +29,7 @@ from yarl import URL
 from app import metrics
 from app.worker.process import library_logs as logs
 from app.worker.process.http import HttpServer
+from connectors.backoff import Backoff
 from connectors.errors import AqueductError, Retry
 from connectors.kafka.error_mapping import DENIED, translated
 from connectors.kafka.topics.topics import TopicPlan, Topics
@@ -220,7 +221,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         logs.show_all_if_debugging()
         await super().on_first_start()
         await self._await_start(self.http.maybe_start())
-        pause = 0.5
+        backoff = Backoff(0.5, 30.0)
         while True:
             try:
                 topics = Topics(self.kafka_options)
@@ -239,8 +240,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
                     log.error("%s", self.error)
                 if error.retry is not Retry.TIMED:
                     give_up(error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 30.0)
+                await asyncio.sleep(backoff.pause())
 
     async def on_stop(self) -> None:
         """Let others take over before anything else is stopped."""

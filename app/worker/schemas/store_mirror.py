@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from app import metrics
 from app.worker.schemas.store_repair import Comparison, Journal, batches, write_records
 from app.worker.status import StoreStatus
+from connectors.backoff import Backoff
 from connectors.errors import AqueductError, Retry
 from connectors.mysql.schema_store.session import MetaSession
 from connectors.mysql.schema_store.store import MetaStore
@@ -25,7 +26,6 @@ from tables.history.schema_store_rows import snapshot_rows
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _PERSON_PAUSE = 10.0
 """Seconds between two checks of an error that an operator must correct."""
 _GATHER_SECONDS = 0.2
@@ -107,7 +107,7 @@ class CentralStore:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="schema-store", daemon=True)
-        self._failures = 0
+        self._backoff = Backoff(0.5, 30.0)
         self._reported = ""
 
     def mirror(self, destination: str) -> Mirror:
@@ -150,7 +150,8 @@ class CentralStore:
             return self._failed(AqueductError(f"{type(error).__name__}: {error}"))
         if self._reported:
             log.info("central schema store: it is written again")
-        self._failures, self._reported = 0, ""
+        self._backoff.reset()
+        self._reported = ""
         return None
 
     def _failed(self, error: AqueductError) -> float:
@@ -165,9 +166,7 @@ class CentralStore:
         self._reported = error.name
         if not is_passing:
             return _PERSON_PAUSE
-        pause: float = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
-        self._failures = min(self._failures + 1, 16)
-        return pause
+        return self._backoff.pause()
 
     def follow(self) -> None:
         """Bring the store up to all goals, once."""

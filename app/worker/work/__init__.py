@@ -1,1 +1,1 @@
-"""Units of work beside the destinations that one of the workers leads, and all work of a worker."""
+"""Units of work that one of the workers leads: what destinations, merges and logical schemas have in common."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.coordination.znodes import Identity
-from app.worker.destination.takeover.other_workers import living_workers, refuse_living
-from app.worker.destination.takeover.process_identity import this_process
-from connectors.kafka.producer import TransactionalProducer, send_all
+from app.worker.work.other_workers import OtherWorkers
+from app.worker.work.process_identity import this_process
+from app.worker.work.requests import Requests
+from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.state.cursor import next_epoch
 from tables.state.journal.records import Leader, leader_in, leader_key, note_of
@@ -29,6 +30,7 @@ class UnitTakeover:
     """Of this worker."""
     journal: JournalPartition
     """The unit's."""
+    requests: Requests
     _has_led: bool = False
 
     async def take_id(self, producer: TransactionalProducer, permit: WritePermit) -> None:
@@ -40,13 +42,18 @@ class UnitTakeover:
         await permit.lease.confirm()
         permit.check()
         if not permit.lease.shared:
-            await self._refuse_living()
+            others = OtherWorkers(self.journal, self.identity.worker)
+            await others.check(self._last_leader, had_led=self._has_led)
         await producer.init_transactions()
 
     async def claim(
         self, producer: TransactionalProducer, permit: WritePermit, state: DestinationState
     ) -> None:
-        """Claim the unit, once its state was read from the journal."""
+        """Claim the unit, once its state was read from the journal.
+
+        Raises StopRequested if that has a request by which it is not to run.
+        """
+        self.requests.check(state.control)
         # If this took long, the id may have been taken from a later leader.
         await permit.lease.confirm()
         leader = Leader(
@@ -62,21 +69,9 @@ class UnitTakeover:
             ts_ms=time.time_ns() // 1_000_000,
         )
         async with permit.writing(), producer.transaction() as kafka:
-            await send_all(kafka, self.journal.topic, self.journal.number, [note_of(leader)])
+            await self.journal.send(kafka, [note_of(leader)])
             permit.lease.check()
         self._has_led = True
-
-    async def _refuse_living(self) -> None:
-        """Raise AnotherWorkerLeads or Fenced if the last leader is another worker that lives."""
-        name = self.journal.destination
-        living = await living_workers(
-            self.journal.options, self.journal.prefix, self.identity.worker, name
-        )
-        if not self._has_led and not living:
-            return
-        leader = await self._last_leader()
-        if leader is not None:
-            refuse_living(leader, living, had_led=self._has_led)
 
     async def _last_leader(self) -> Leader | None:
         """As far as the journal can be read without waiting."""

@@ -20,9 +20,13 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from connectors.errors import KafkaLost, RecordsGone
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.reading.open_transactions import refuse_open
-from connectors.kafka.reading.partition_reader import HELD, StoredRecord
+from connectors.kafka.reading.partition_reader import (
+    HELD,
+    SILENCE,
+    StoredRecord,
+    open_consumer,
+)
 
-_FETCH_BYTES = 1024 * 1024
 _MOST_PARTITIONS = 8
 """Partitions that do not move for which the brokers are asked at once."""
 _ANSWER_SECONDS = 15.0
@@ -74,29 +78,17 @@ class Follower:
         ``omits_leaderless``: whether what is followed and has no leader is not read until a later look for
         topics finds that it has one; such looks must then be made at intervals.
         """
-        consumers = [
-            AIOKafkaConsumer(
-                **options,
-                isolation_level=isolation,
-                auto_offset_reset="none",
-                enable_auto_commit=False,
-                fetch_max_wait_ms=int(1000 * wait_seconds),
-                max_partition_fetch_bytes=_FETCH_BYTES,
-            )
-            for isolation in ("read_committed", "read_uncommitted")
-        ]
-        try:
+        async with contextlib.AsyncExitStack() as stack:
             try:
-                for one in consumers:
-                    await one.start()
-            except KafkaError as error:
+                consumers = [
+                    await stack.enter_async_context(
+                        open_consumer(options, isolation, wait_ms=int(1000 * wait_seconds))
+                    )
+                    for isolation in ("read_committed", "read_uncommitted")
+                ]
+            except (KafkaError, TimeoutError) as error:
                 raise await explained(error, options) from error
             yield cls(options, *consumers, omits_leaderless=omits_leaderless)
-        finally:
-            for one in consumers:
-                with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                    async with asyncio.timeout(5):
-                        await one.stop()
 
     async def partitions(self, prefixes: Iterable[str]) -> dict[str, int]:
         """The topics whose names begin so, each with its number of partitions."""
@@ -258,12 +250,22 @@ _GLANCE_SECONDS = 1.0
 async def read_to_ends(follower: Follower, partitions: Iterable[Partition], take: Take) -> None:
     """Pass on all records up to the ends that these followed partitions have now.
 
-    Raises TransactionOpen if a transaction that stays open hides an end, and the errors of the follower.
+    Raises TransactionOpen if a transaction that stays open hides an end, KafkaLost where no partition moves
+    otherwise, and the errors of the follower. The caller's own time is not counted.
     """
-    ends = await follower.ends(list(partitions))
-    glanced = time.monotonic()
-    while unread := [one for one, end in ends.items() if await follower.position(one) < end]:
+    ends, reached = await follower.ends(list(partitions)), dict[Partition, int]()
+    glanced = moved = time.monotonic()
+    while True:
+        before, reached = reached, {one: await follower.position(one) for one in ends}
+        unread = [one for one, end in ends.items() if reached[one] < end]
+        if not unread:
+            return
         count, now = await read_some(follower, unread, take), time.monotonic()
+        if count or reached != before:
+            moved = now
+        elif now - moved > SILENCE:
+            topic, number = unread[0]
+            raise KafkaLost("an end was not reached", topic=topic, partition=number, remedy="")
         if not count and now - glanced > _GLANCE_SECONDS:
             await follower.unread()
             glanced = now

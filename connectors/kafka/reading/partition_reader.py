@@ -17,7 +17,7 @@ from collections.abc import (
     Iterable,
     Mapping,
 )
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,9 @@ from wire.records import (
     origin_in,
 )
 
-_SILENCE = 4 * TRANSACTION_TIMEOUT
+SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which an end is given up."""
+_STOP_SECONDS = 5.0
 HELD = TRANSACTION_TIMEOUT
 """Seconds without progress after which the brokers are asked for open transactions."""
 _POLL_MS = 200
@@ -145,7 +146,7 @@ async def read_all(
     async with _explained(options, partitions=len(wanted)):
         ends = await _ends(options, wanted)
         async with open_consumer(options, "read_committed") as consumer:
-            async with asyncio.timeout(_SILENCE):
+            async with asyncio.timeout(SILENCE):
                 starts = await consumer.beginning_offsets(wanted)
             async for tp, records in _to_ends(options, consumer, starts, ends):
                 for record in records:
@@ -200,7 +201,7 @@ async def newest(
         _explained(options, topics=len(names)),
         open_consumer(options, "read_committed") as consumer,
     ):
-        async with asyncio.timeout(_SILENCE):
+        async with asyncio.timeout(SILENCE):
             spans = await _spans(options, consumer, names, since_ms, away)
         step = _FEW
         while spans:
@@ -264,7 +265,7 @@ async def _records(
         async with open_consumer(
             options, "read_committed", tp.topic, fetch_bytes=_FETCH_BYTES_OF_ONE
         ) as consumer:
-            async with asyncio.timeout(_SILENCE):
+            async with asyncio.timeout(SILENCE):
                 beginning = (await consumer.beginning_offsets([tp]))[tp]
             if start > end:
                 raise TopicUnfit(
@@ -296,7 +297,7 @@ async def _to_ends(
     unread, reached = set(starts), dict.fromkeys(starts, -1)
     moved = asked = loop.time()
     while True:
-        async with asyncio.timeout(_SILENCE):
+        async with asyncio.timeout(SILENCE):
             for tp in list(unread):
                 position = await consumer.position(tp)
                 if position > reached[tp]:
@@ -309,7 +310,7 @@ async def _to_ends(
                         consumer.pause(tp)
         if not unread:
             return
-        is_over = loop.time() - moved > _SILENCE
+        is_over = loop.time() - moved > SILENCE
         if is_over or loop.time() - asked > HELD:
             # A transaction may stay open longer than the wait here; the reason is shown meanwhile.
             for tp in sorted(unread)[:_MOST_PARTITIONS]:
@@ -317,7 +318,7 @@ async def _to_ends(
             asked = loop.time()
         if is_over:
             raise TimeoutError
-        async with asyncio.timeout(_SILENCE):
+        async with asyncio.timeout(SILENCE):
             batches = await consumer.getmany(
                 *unread, timeout_ms=_POLL_MS, max_records=_MOST_RECORDS
             )
@@ -336,7 +337,7 @@ async def _ends(
     topics: Iterable[str] = (),
 ) -> dict[TopicPartition, int]:
     """Return the high watermarks; for committed records the last stable offsets."""
-    async with open_consumer(options, isolation, *topics) as consumer, asyncio.timeout(_SILENCE):
+    async with open_consumer(options, isolation, *topics) as consumer, asyncio.timeout(SILENCE):
         return dict(await consumer.end_offsets(partitions))
 
 
@@ -352,26 +353,36 @@ async def _explained(options: Mapping[str, Any], **where: object) -> AsyncIterat
 
 @asynccontextmanager
 async def open_consumer(
-    options: Mapping[str, Any], isolation: str, *topics: str, fetch_bytes: int = _FETCH_BYTES
+    options: Mapping[str, Any],
+    isolation: str,
+    *topics: str,
+    fetch_bytes: int = _FETCH_BYTES,
+    wait_ms: int = _POLL_MS,
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer without a group that knows these topics; stopped at the block's end."""
+    """A consumer without a group that knows these topics; stopped at the block's end.
+
+    ``wait_ms``: how long a broker holds a fetch for which it has nothing.
+    """
     consumer = AIOKafkaConsumer(
         **options,
         isolation_level=isolation,
         auto_offset_reset="none",
         enable_auto_commit=False,
-        fetch_max_wait_ms=_POLL_MS,
+        fetch_max_wait_ms=wait_ms,
         max_partition_fetch_bytes=fetch_bytes,
     )
     try:
-        async with asyncio.timeout(_SILENCE):
+        async with asyncio.timeout(SILENCE):
             await consumer.start()
             # Else the first request for a topic fails, and aiokafka repeats it a tenth of a second later.
             for topic in topics:
                 await consumer._client._wait_on_metadata(topic)
         yield consumer
     finally:
-        await consumer.stop()
+        # What was read is read, whatever becomes of the connections.
+        with suppress(KafkaError, OSError, TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await consumer.stop()
 
 
 async def cluster(options: Mapping[str, Any]) -> str | None:

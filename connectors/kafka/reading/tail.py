@@ -18,6 +18,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
+from connectors.backoff import Backoff
 from connectors.errors import AqueductError, KafkaLost
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.reading.partition_reader import StoredRecord, open_consumer
@@ -28,7 +29,7 @@ Take = Callable[[int, StoredRecord], object]
 """Partition and record; an error that it raises ends the process's tail, so it should raise none."""
 
 _POLL_MS = 1000
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_LONGEST_PAUSE = 10.0
 _CHECK_SECONDS = 10.0
 """After so long without a record the broker is asked whether there is none."""
 _ANSWER_SECONDS = 15.0
@@ -57,7 +58,7 @@ class Tail:
 
     async def run(self) -> None:
         """Follow, until cancelled."""
-        pause = _FIRST_PAUSE
+        backoff = Backoff(0.5, _LONGEST_PAUSE)
         while True:
             began = time.monotonic()
             try:
@@ -69,9 +70,8 @@ class Tail:
             except (KafkaError, KafkaLost, OSError, TimeoutError) as error:
                 await self._report(error)
             if time.monotonic() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                backoff.reset()
+            await asyncio.sleep(backoff.pause())
 
     async def placed(self) -> None:
         """Wait until every record committed from now on is certain to be read; raise the error that

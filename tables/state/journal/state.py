@@ -6,17 +6,19 @@ part that each kind of record folds into is registered in ``tables/state/journal
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
+from connectors.kafka.producer import put_all, send_all
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.kafka.topics.topics import TopicPlan
 from tables.history.codec.fold import HISTORY_PART, HistoryFold
 from tables.history.history import SchemaHistory
-from tables.journal_format import decoded, encoded, quoted, unquoted
+from tables.journal_format import Entry, decoded, encoded, quoted, unquoted
 from tables.journal_kind import Parts
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import CURSOR_PART, Cursor, cursor_key
@@ -299,7 +301,7 @@ def fold(
     return state
 
 
-# The journal's partition of one destination: the position of its records, and how to read them.
+# The journal's partition of one destination: the position of its records, and how to read and write them.
 #
 # Invariant: committed records only, in their order.
 
@@ -337,6 +339,18 @@ class JournalPartition:
             take=take,
             waits_for_open=waits_for_open,
         )
+
+    async def put(self, kafka: Any, notes: Iterable[Entry]) -> list[asyncio.Future[Any]]:
+        """Put records into an open transaction, in their order; return the futures of their results, which must
+        be awaited.
+
+        ``kafka``: as ``TransactionalProducer.transaction`` gives it.
+        """
+        return await put_all(kafka, self.topic, self.number, notes)
+
+    async def send(self, kafka: Any, notes: Iterable[Entry]) -> list[int]:
+        """The same; return their offsets once all are acknowledged."""
+        return await send_all(kafka, self.topic, self.number, notes)
 
     async def fold_into(self, state: DestinationState, start: int) -> None:
         """Fold the records from an offset on into a state."""

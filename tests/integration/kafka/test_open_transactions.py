@@ -33,7 +33,7 @@ async def test_an_open_transaction_is_named_and_ended(
     assert foreign._kafka is not None
     await foreign._kafka.begin_transaction()
     await (await foreign._kafka.send(topic, key=b"k", value=b"v", partition=0))
-    monkeypatch.setattr(partition_reader, "_SILENCE", 2.0)
+    monkeypatch.setattr(partition_reader, "SILENCE", 2.0)
     with pytest.raises(TransactionOpen) as caught:
         await read_to_end(options, topic, 0)
     assert other in str(caught.value)

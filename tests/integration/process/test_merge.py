@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import signal
 import threading
 import time
@@ -223,6 +224,77 @@ def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
         assert "JournalOutdated" in found
         assert f"{wanted['prefix']}.trade has" in found
     assert inversions(check_each_once(stack, wanted["prefix"])) == 0
+
+
+def test_a_merge_that_is_paused_publishes_nothing_and_continues_with_each_record_once(
+    stack: Stack,
+    mysql: Mysql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path)
+
+    def of() -> dict[str, Any]:
+        found: dict[str, Any] = pair.status("one").get("merges", {}).get("trade", {})
+        return found
+
+    def count(topic: str) -> int:
+        return sum(map(len, records(stack, f"{wanted['prefix']}.{topic}")))
+
+    def asks(word: str, name: str) -> str:
+        capsys.readouterr()
+        assert main(["destination", word, name]) == 0, capsys.readouterr()
+        return capsys.readouterr().out
+
+    def lags() -> list[float]:
+        return [one["lag_seconds"] or 0 for one in of()["shards"].values()]
+
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        before = count("trade")
+        said = asks("pause", "merge.trade")
+        assert said.startswith("merge.trade: PAUSED, applied by worker one ")
+        shards.write()
+        pair.until(lambda: sum(count(f"__shard.{one}.trade") for one in SHARDS) == before + 6)
+        pair.until(lambda: min(lags()) > 3)
+        assert count("trade") == before
+        assert (of()["state"], of()["wish"]) == ("PAUSED", "pause")
+        shown = pair.workers["one"].get("/metrics")
+        assert 'aqueduct_destination_state{destination="merge.trade",state="PAUSED"} 1.0' in shown
+        (lag,) = re.findall(
+            r'^aqueduct_merge_lag_seconds{destination="west",merge="trade"} (\S+)', shown, re.M
+        )
+        assert float(lag) > 3
+        capsys.readouterr()
+        main(["destination", "list"])
+        listed = capsys.readouterr().out.splitlines()
+        assert [one.split()[:4] for one in listed if one.startswith("merge.")] == [
+            ["merge.trade", "PAUSED", "pause", "one"]
+        ]
+        # The request is in the journal, and outlives the worker.
+        pair.end("one", signal.SIGKILL)
+        pair.start("one")
+        pair.until(lambda: of().get("state") == "PAUSED")
+        assert asks("pause", "logical.schemas").startswith("logical.schemas: PAUSED, ")
+        shards.write()
+        assert count("trade") == before
+        assert asks("resume", "logical.schemas").startswith("logical.schemas: RUNNING, ")
+        assert asks("resume", "merge.trade").startswith("merge.trade: RUNNING, ")
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert asks("restart", "merge.trade").startswith("merge.trade: RUNNING, ")
+        assert asks("stop", "merge.trade").startswith("merge.trade: STOPPED, ")
+        before = count("trade")
+        shards.write()
+        pair.until(lambda: sum(count(f"__shard.{one}.trade") for one in SHARDS) == before + 6)
+        assert (count("trade"), of()["state"]) == (before, "STOPPED")
+        assert asks("resume", "merge.trade").startswith("merge.trade: RUNNING, ")
+        pair.until(lambda: is_merged(stack, pair, shards))
+    check_each_once(stack, wanted["prefix"])
 
 
 @pytest.mark.long(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from app.worker.destination.plan import Plan
-from app.worker.destination.takeover.process_identity import this_process
+from app.worker.work.process_identity import this_process
 from tables.journal_format import Entry
 from tables.state.journal.records import Leader, note_of
 

@@ -17,7 +17,6 @@ from functools import partial
 
 from app import metrics
 from app.failpoints import point
-from app.worker.coordination.write_permit import StopRequested
 from app.worker.destination.background import beside
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Accepted, Plan, Signals
@@ -26,9 +25,13 @@ from app.worker.destination.takeover.initial_snapshots import snapshots_of_run
 from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from app.worker.destination.takeover.journal_verification import Confirm, Verification
 from app.worker.destination.takeover.leader_record import claim_of
-from app.worker.destination.takeover.other_workers import OtherWorkers
 from app.worker.destination.takeover.published_check import Published
-from app.worker.destination.takeover.recovery import installation_of, known_installation, recover
+from app.worker.destination.takeover.recovery import (
+    installation_of,
+    known_installation,
+    last_claim,
+    recover,
+)
 from app.worker.destination.takeover.source_answers import EarlyAnswer, SourceAnswers
 from app.worker.destination.takeover.timings import Phases
 from app.worker.destination.takeover.weak_topics import WeakTopics
@@ -37,7 +40,9 @@ from app.worker.pipeline.hidden_statement import hidden_table
 from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher, ungrown
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import DestinationStatus
+from app.worker.work.other_workers import OtherWorkers
 from connectors.errors import (
+    Fenced,
     PositionGone,
     RunRestarts,
     TopicReplaced,
@@ -71,10 +76,9 @@ from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, next_epoch
 from tables.state.journal.checkpoint import Checkpoint
-from tables.state.journal.records import VERSION
+from tables.state.journal.records import VERSION, Leader
 from tables.state.journal.state import DestinationState
 from tables.state.known_topics import note_of as topic_note
-from tables.state.operator_requests import DesiredState
 from tables.state.quarantine import Quarantine, note_of
 from tables.state.snapshots.table_snapshot import note_of as snapshot_note
 
@@ -274,7 +278,8 @@ class Takeover:
         lease = self.signals.permit.lease
         await lease.confirm()
         if not lease.shared:
-            await OtherWorkers(self.plan, self.checkpoint).check(self.signals.claimed)
+            others = OtherWorkers(self.plan.journal, self.plan.worker)
+            await others.check(self._last_leader, had_led=self.signals.claimed > 0)
         await producer.init_transactions()
         self.phases.reached("id taken over")
         point("init.after")
@@ -326,7 +331,7 @@ class Takeover:
         self.phases.reached("journal read")
         if self.mapping is not None:
             self.mapping.journal_read(state)
-        self._check_desired_state(state)
+        self.signals.requests.check(state.control)
         if not plan.rules.routes.merged:
             published = Published(
                 destination=plan.name, prefix=plan.journal.prefix, options=plan.kafka_options
@@ -471,15 +476,20 @@ class Takeover:
             await self.plan.journal.read(take)
         return sorted(found.values(), key=lambda one: (one.database, one.table, one.version))
 
-    def _check_desired_state(self, state: DestinationState) -> None:
-        """Raise Leaving if the desired state is not to run; this worker may not have seen it yet."""
-        signals, control = self.signals, state.control
-        if control is not None and (
-            signals.control is None or control.offset > signals.control.offset
-        ):
-            signals.control = control
-        if signals.control is not None and signals.control.desired is not DesiredState.RUN:
-            raise StopRequested
+    async def _last_leader(self) -> Leader | None:
+        """The leader by the journal, if its cursor shows that it claimed after this worker.
+
+        Raises Fenced if the cursor was claimed since by a leader that is not recorded.
+        """
+        claimed = self.signals.claimed
+        cursor, leader = await last_claim(self.plan.journal, self.checkpoint)
+        if cursor is None or cursor.by is not None or cursor.epoch <= claimed:
+            return None
+        if leader is None or leader.epoch != cursor.epoch:
+            if claimed:
+                raise Fenced(f"epoch {cursor.epoch} is in the journal, this led in {claimed}")
+            return None
+        return leader
 
     async def _recovered(
         self,

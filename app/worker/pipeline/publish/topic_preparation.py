@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from app.worker.pipeline.gather.captured_tables import CapturedTables
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import Publisher
+from connectors.backoff import Backoff
 from connectors.errors import AqueductError, Retry
 from connectors.mysql.ddl.definition import Table, TableChange
 
@@ -22,7 +23,6 @@ log = logging.getLogger(__name__)
 
 _PORTION = 200
 """Topics per request, so that newer ones need not wait for all older ones."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
 class TopicPreparation:
@@ -77,13 +77,13 @@ class TopicPreparation:
 
     async def make_all(self) -> None:
         """Create requested topics, as long as the run lasts."""
-        pause = _FIRST_PAUSE
+        backoff = Backoff(1.0, 30.0)
         while True:
             await self._woken.wait()
             portion = dict(list(self._wanted.items())[-_PORTION:])
             try:
                 await self._publisher.prepare(portion)
-                pause = _FIRST_PAUSE
+                backoff.reset()
             except AqueductError as error:
                 log.info(
                     "%s: topics are not created in advance: %s",
@@ -91,8 +91,7 @@ class TopicPreparation:
                     error,
                 )
                 if error.retry is Retry.TIMED:
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
+                    await asyncio.sleep(backoff.pause())
                     continue
             for name in portion:
                 self._wanted.pop(name, None)

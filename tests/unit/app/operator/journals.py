@@ -47,10 +47,11 @@ class MemoryJournal:
         plan = SimpleNamespace(name="shop", address=listed[0].address, sources=listed)
         settings = SimpleNamespace(prefix="aq")
         made = SimpleNamespace(
-            plan=plan, settings=settings, options={}, topic="aq.__journal", partition=0,
+            plan=plan, name=plan.name, settings=settings, options={}, topic="aq.__journal", partition=0,
             state=self._state, latest_state=self._state, initialized_state=self._state, write=self._write,
             wait=self._wait, write_all=self._write_all,
         )  # fmt: skip
+        made.unit = made
         return cast(Journal, made)
 
     async def _state(self, **_: Any) -> DestinationState:

@@ -24,6 +24,14 @@ STATUS = {
     "destinations": {
         "shop": {"state": "FAILED", "error": "PositionGone: so", "lag_seconds": 12.34},
     },
+    "merges": {
+        "trade": {
+            "state": "PAUSED",
+            "error": "pause, requested by me",
+            "shards": {"a": {"lag_seconds": 3.5}, "b": {"lag_seconds": None}},
+        }
+    },
+    "logical_tables": {"state": "RUNNING", "error": None},
 }
 
 
@@ -55,8 +63,12 @@ def listed(
     desired: DesiredState = DesiredState.RUN,
     http: str = "127.0.0.1:0",
     fault: CoordinationLost | None = None,
+    unit: str | None = None,
 ) -> tuple[int, dict[str, Any]]:
-    """The exit code and what is shown of the one destination, in the journal as given."""
+    """The exit code and what is shown of the one destination, in the journal as given.
+
+    ``unit``: another unit of work, which is the only one then.
+    """
     state = SimpleNamespace(
         cursor=Cursor(
             destination="shop", installation="i", epoch=7, seq=1, versions=0,
@@ -70,7 +82,7 @@ def listed(
     )  # fmt: skip
     bind, _, port = http.partition(":")
     settings = SimpleNamespace(
-        destinations={"shop": None},
+        destinations={} if unit else {"shop": None},
         worker=SimpleNamespace(id="a"),
         http=SimpleNamespace(bind=bind, port=int(port)),
     )
@@ -78,14 +90,15 @@ def listed(
     async def latest_state() -> Any:
         return state
 
-    async def views(_: object) -> Any:
+    async def views(*_: object) -> Any:
         return {}, fault
 
     monkeypatch.setattr(destination_commands, "load", lambda: settings)
     monkeypatch.setattr(destination_commands, "coordination_plan", lambda _: None)
     monkeypatch.setattr(destination_commands, "_views", views)
     journal = SimpleNamespace(of=lambda *_: SimpleNamespace(latest_state=latest_state))
-    monkeypatch.setattr(destination_commands, "Journal", journal)
+    monkeypatch.setattr(destination_commands, "UnitJournal", journal)
+    monkeypatch.setattr(destination_commands, "other_units", lambda _: [unit] if unit else [])
     code = destination_commands.run_list(
         cast(argparse.Namespace, SimpleNamespace(all=False, format="json"))
     )
@@ -156,3 +169,24 @@ def test_while_zookeeper_is_away_nothing_is_said_of_who_leads(
     code, one = listed(monkeypatch, capsys, leader=None, desired=desired, fault=fault)
     assert code == 1
     assert (one["state"], one["error"]) == (None, "the leader is unknown: CoordinationLost")
+
+
+@pytest.mark.parametrize(
+    ("unit", "state", "lag"), [("merge.trade", "PAUSED", 3.5), ("logical.schemas", "RUNNING", None)]
+)
+def test_other_units_of_work_are_listed_as_destinations_are(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    address: str,
+    unit: str,
+    state: str,
+    lag: float | None,
+) -> None:
+    code, shown = listed(
+        monkeypatch, capsys, leader=("a", address), desired=DesiredState.PAUSE, unit=unit
+    )
+    assert (code, shown["destination"], shown["wish"]) == (0, unit, "pause")
+    assert (shown["state"], shown["lag_seconds"], shown["leader"]) == (state, lag, "a")
+    # A merge that no worker leads is as bad as a destination.
+    code, shown = listed(monkeypatch, capsys, leader=None, unit=unit)
+    assert (code, shown["state"]) == (1, "NOT LED")

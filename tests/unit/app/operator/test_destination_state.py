@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from app.operator.destination import request_state
+from app.operator.journal_access import UnitJournal
 from tables.state.operator_requests import Control, DesiredState
 from tests.unit.app.operator.journals import MemoryJournal, journal
 
 
 async def requested(made: MemoryJournal, desired: DesiredState | None) -> Control:
-    found = await request_state(made.journal, desired, by="anna", wait=None)
+    unit = cast(UnitJournal, made.journal)
+    found = await request_state(unit, desired, by="anna", wait=None)
     assert found.outcome is None
     assert made.folded.control == found.control
     return found.control

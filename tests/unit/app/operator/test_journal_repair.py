@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,11 +150,11 @@ def journal_of(monkeypatch: pytest.MonkeyPatch, records: list[StoredRecord]) -> 
 
         async def send(
             self, _: str, *, key: bytes, value: bytes, partition: int
-        ) -> asyncio.Future[None]:
+        ) -> asyncio.Future[SimpleNamespace]:
             assert partition == 2
-            records.append(StoredRecord(key, value, len(records)))
             sent = asyncio.get_running_loop().create_future()
-            sent.set_result(None)
+            sent.set_result(SimpleNamespace(offset=len(records)))
+            records.append(StoredRecord(key, value, len(records)))
             return sent
 
     async def read(_: JournalPartition, take: Callable[[StoredRecord], object], **__: Any) -> None:

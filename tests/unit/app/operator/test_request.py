@@ -12,7 +12,8 @@ import pytest
 
 from app.operator import destination, journal_access, request
 from app.operator.destination import Outcome, outcome_text, outcome_value, send_request
-from app.operator.journal_access import Journal, wait_for_record
+from app.operator.journal_access import Journal, UnitJournal, wait_for_record
+from app.worker.destination.plan import Plan
 from connectors.errors import NotApplied, RequestReplaced
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry
@@ -41,10 +42,10 @@ def applied(state: str, request_at: int = OFFSET, error: str | None = None) -> E
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., UnitJournal]:
     """A journal in which these records follow the request, and then nothing."""
 
-    def made(*notes: Entry) -> Journal:
+    def made(*notes: Entry) -> UnitJournal:
         class Tail:
             def __init__(self, *, take: Any, start: Any, **_: Any) -> None:
                 self._take = take
@@ -65,14 +66,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journal]:
 
         monkeypatch.setattr(destination, "why_not_applied", workers)
         partition = SimpleNamespace(options={}, topic="t", number=2)
-        plan = SimpleNamespace(name="shop", journal=partition)
-        journal = SimpleNamespace(settings=None, plan=plan, write=write)
-        return cast(Journal, journal)
+        journal = SimpleNamespace(settings=None, name="shop", partition=partition, write=write)
+        return cast(UnitJournal, journal)
 
     return made
 
 
-async def test_what_a_worker_has_reached_is_the_outcome(asked: Callable[..., Journal]) -> None:
+async def test_what_a_worker_has_reached_is_the_outcome(asked: Callable[..., UnitJournal]) -> None:
     found = await send_request(asked(applied("PAUSED")), CONTROL, wait=30)
     assert found is not None
     assert found.is_reached
@@ -80,7 +80,7 @@ async def test_what_a_worker_has_reached_is_the_outcome(asked: Callable[..., Jou
 
 
 async def test_of_another_request_and_another_destination_nothing_is_taken(
-    asked: Callable[..., Journal],
+    asked: Callable[..., UnitJournal],
 ) -> None:
     other = applied_note(
         Applied(
@@ -93,7 +93,7 @@ async def test_of_another_request_and_another_destination_nothing_is_taken(
 
 
 async def test_a_failure_is_an_outcome_and_a_retry_is_one_only_in_the_end(
-    asked: Callable[..., Journal],
+    asked: Callable[..., UnitJournal],
 ) -> None:
     notes = applied("RETRYING", error="KafkaLost: so"), applied("FAILED", error="PositionGone: so")
     found = await send_request(asked(*notes), CONTROL, wait=30)
@@ -106,13 +106,15 @@ async def test_a_failure_is_an_outcome_and_a_retry_is_one_only_in_the_end(
     assert found.applied.error == "KafkaLost: so"
 
 
-async def test_another_request_replaces_it_by_name(asked: Callable[..., Journal]) -> None:
+async def test_another_request_replaces_it_by_name(asked: Callable[..., UnitJournal]) -> None:
     other = Control(destination="shop", desired=DesiredState.RUN, by="you", ts_ms=2)
     with pytest.raises(RequestReplaced, match="run, requested by you"):
         await send_request(asked(control_note(other)), CONTROL, wait=30)
 
 
-async def test_without_waiting_nothing_is_said_of_workers(asked: Callable[..., Journal]) -> None:
+async def test_without_waiting_nothing_is_said_of_workers(
+    asked: Callable[..., UnitJournal],
+) -> None:
     assert await send_request(asked(), CONTROL, wait=None) is None
 
 
@@ -150,7 +152,7 @@ def test_a_time_that_is_none_is_refused(text: str) -> None:
 
 
 async def test_an_answer_is_read_of_the_state_that_the_records_after_a_request_make(
-    asked: Callable[..., Journal],
+    asked: Callable[..., UnitJournal],
 ) -> None:
     current = Current(
         destination="shop", address="b:1", server_uuid="u", why="asked for", ts_ms=9, answers="id"
@@ -161,7 +163,12 @@ async def test_an_answer_is_read_of_the_state_that_the_records_after_a_request_m
         found = state.source_choice.current
         return None if found is None else found.answers
 
-    plan = asked(applied("RUNNING"), source_note(current)).plan
+    plan = cast(
+        Plan,
+        SimpleNamespace(
+            name="shop", journal=asked(applied("RUNNING"), source_note(current)).partition
+        ),
+    )
     journal = Journal(settings=cast(Any, None), plan=plan, options={})
     assert await journal.wait(read, after=OFFSET, seconds=30) == "id"
     asked(applied("RUNNING"))
@@ -169,11 +176,11 @@ async def test_an_answer_is_read_of_the_state_that_the_records_after_a_request_m
 
 
 async def test_an_error_of_what_reads_an_answer_ends_the_wait(
-    asked: Callable[..., Journal],
+    asked: Callable[..., UnitJournal],
 ) -> None:
     def take(_: StoredRecord) -> None:
         raise ValueError("odd")
 
-    partition = asked(applied("RUNNING")).plan.journal
+    partition = asked(applied("RUNNING")).partition
     with pytest.raises(ValueError, match="odd"):
         await wait_for_record(partition, OFFSET, take, 30)

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from app.operator import journal_access, shards
+from app.operator import journal_access, request, shards
 from app.operator.shards import resolve
 from app.settings.model import Settings
 from connectors.errors import NotApplied, RequestReplaced, UsageError
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.history.logical_schemas.decisions import (
+    UNIT,
     Decided,
     Decision,
     Verb,
@@ -24,6 +25,7 @@ from tables.history.logical_schemas.decisions import (
 )
 from tables.history.logical_schemas.published import PublishedSchema, next_published
 from tables.journal_format import Entry
+from tables.state.operator_requests import Control, DesiredState
 from tests.unit.tables.history.logical_schemas.made import NAME, Shards
 
 OFFSET = 40
@@ -42,7 +44,13 @@ def outcome(decision: Decision, *, of: str = "", refused: str = "") -> Entry:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> tuple[Send, list[Decision]]:
+def controls() -> list[Control]:
+    """The desired states of the logical schemas in the journal."""
+    return []
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch, controls: list[Control]) -> tuple[Send, list[Decision]]:
     """Sends a decision to workers that give these answers; and the decisions that were sent."""
     made: list[Decision] = []
     schema = Shards("a1", "b1", columns="id int not null").alter("b1", "id int not null; x int")
@@ -53,7 +61,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> tuple[Send, list[Decision]]:
         assert found is not None
         return found
 
-    async def write(_: object, note: Entry) -> int:
+    async def write(note: Entry) -> int:
         made.append(decision_in(StoredRecord(*note, OFFSET)))
         return OFFSET
 
@@ -74,11 +82,16 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> tuple[Send, list[Decision]]:
         monkeypatch.setattr(journal_access, "Tail", Tail)
         return resolve(SETTINGS, NAME, by="ann", why="a test", wait=0.2, **wanted)
 
-    journal = SimpleNamespace(options={}, topic="t", number=2)
+    async def state() -> SimpleNamespace:
+        return SimpleNamespace(control=controls[-1] if controls else None)
+
+    partition = SimpleNamespace(options={}, topic="t", number=2)
+    journal = SimpleNamespace(
+        settings=SETTINGS, name=UNIT, partition=partition, write=write, latest_state=state
+    )
     monkeypatch.setattr(shards, "published_table", published)
-    monkeypatch.setattr(shards, "write_note", write)
-    monkeypatch.setattr(shards, "why_not_applied", workers)
-    monkeypatch.setattr(shards, "journal_of", lambda *_: journal)
+    monkeypatch.setattr(request, "why_not_applied", workers)
+    monkeypatch.setattr(shards, "UnitJournal", SimpleNamespace(of=lambda *_: journal))
     return send, made
 
 
@@ -107,6 +120,15 @@ async def test_without_an_outcome_of_its_own_it_is_not_applied(
     with pytest.raises(NotApplied, match=r"reopen was recorded, but not applied .* no worker runs"):
         await send(lambda one: [outcome(one, of="another")], verb=Verb.REOPEN)
     assert len(made) == 1
+
+
+async def test_while_logical_schemas_are_paused_that_is_said(
+    sent: tuple[Send, list[Decision]], controls: list[Control]
+) -> None:
+    send, _ = sent
+    controls.append(Control(destination=UNIT, desired=DesiredState.PAUSE, by="bea"))
+    with pytest.raises(NotApplied, match="the desired state is pause, requested by bea"):
+        await send(lambda _: [], verb=Verb.REOPEN)
 
 
 async def test_another_decision_on_the_same_subject_replaces_it(

@@ -13,6 +13,7 @@ from app.worker.destination import registry
 from app.worker.destination.registry import Destinations
 from app.worker.pipeline.decoders.fork_client import FORK_SERVER
 from connectors.errors import KafkaLost
+from tables.state.operator_requests import CONTROL, Control, DesiredState
 
 
 def worker(installation: Any) -> Destinations:
@@ -24,7 +25,7 @@ def worker(installation: Any) -> Destinations:
     )
     made = Destinations(
         cast(Any, settings),
-        lambda *_: cast(Any, SimpleNamespace(prepare=lambda _known: None)),
+        lambda *_: cast(Any, SimpleNamespace(prepare=lambda _known: None, has_leader=True)),
         load=cast(Any, None),
         plan=cast(Any, None),
         installation=installation,
@@ -87,3 +88,57 @@ async def test_what_is_not_ready_is_reported_with_where_it_is_and_what_to_do(
     assert says in record.getMessage()
     # It leads all the same.
     assert made._is_ready
+
+
+class Obedient:
+    """A unit of work that takes note of requests."""
+
+    def __init__(self) -> None:
+        self.obeyed: list[Control | str] = []
+
+    @property
+    def has_leader(self) -> bool:
+        return not self.obeyed or cast(Control, self.obeyed[-1]).has_leader
+
+    def obey(self, control: Control) -> bool:
+        self.obeyed.append(control)
+        return True
+
+    learn = obey
+
+    def rest(self) -> None:
+        self.obeyed.insert(0, "rests")
+
+
+def test_a_request_to_a_merge_is_passed_on_and_to_an_unknown_one_changes_nothing() -> None:
+    made = worker(at_once)
+    made._is_ready = True
+    merge = Obedient()
+    made.units = {"merge.trade": cast(Any, merge)}
+    assert made.wanted() == ["shop", "merge.trade"]
+    pause = Control(destination="merge.trade", desired=DesiredState.PAUSE, offset=4)
+    made.notify(CONTROL, pause)
+    made.notify(CONTROL, pause)
+    assert merge.obeyed == [pause]
+    assert made.wanted() == ["shop", "merge.trade"]
+    stop = Control(destination="merge.trade", desired=DesiredState.STOP, offset=5)
+    made.notify(CONTROL, stop)
+    assert merge.obeyed == ["rests", pause, stop]
+    assert made.wanted() == ["shop"]
+    # A merge that only other workers have in their settings.
+    made.notify(CONTROL, Control(destination="merge.other", desired=DesiredState.PAUSE, offset=6))
+    assert merge.obeyed == ["rests", pause, stop]
+
+
+async def test_a_merge_that_was_stopped_before_this_worker_started_is_not_led() -> None:
+    stop = Control(destination="merge.trade", desired=DesiredState.STOP, offset=4)
+
+    async def known() -> list[Control]:
+        return [stop]
+
+    made = worker(at_once)
+    made._known = known
+    merge = Obedient()
+    made.units = {"merge.trade": cast(Any, merge)}
+    await made._load_controls()
+    assert merge.obeyed == ["rests", stop]

@@ -53,7 +53,7 @@ class Scene:
             worker="a",
             address="a:1",
             append=self._append,
-            destinations=lambda: {"shop": self.destination},
+            units=lambda: {"shop": self.destination},
             leadership=lambda: cast(Any, leadership),
         )
 
@@ -79,13 +79,13 @@ class Scene:
 
     def shows(self, state: State, error: str | None = None) -> None:
         """Sets the state shown after one pass of the destination's leadership."""
-        self.destination._is_heeded = True
+        self.destination._signals.requests.is_heeded = True
         self.destination.status.show(state, error)
 
     async def states(self) -> list[str]:
         """All reports, after enough time for them."""
         for _ in range(3):
-            for name, one in self.answers.destinations().items():
+            for name, one in self.answers.units().items():
                 await self.answers._answer(name, one)
         return [one.state for one in self.said]
 
@@ -198,7 +198,7 @@ async def test_an_answer_that_kafka_does_not_take_is_given_again(
 
 
 async def test_a_request_ends_what_a_failed_destination_waits_for(scene: Scene) -> None:
-    waiting = asyncio.create_task(scene.destination._wait_for_request(PermanentLease()))
+    waiting = asyncio.create_task(scene.destination._signals.requests.wait(PermanentLease()))
     await asyncio.sleep(0)
     scene.destination.notify(RESOLUTION, SimpleNamespace(destination="shop"))
     async with asyncio.timeout(5):

@@ -13,9 +13,9 @@ import pytest
 
 from app.worker.coordination.lease import PermanentLease
 from app.worker.destination.plan import Failover, Plan
-from app.worker.destination.retry_policy import Decision
 from app.worker.destination.supervisor import Destination
 from app.worker.status import State
+from app.worker.work.retry_policy import Decision
 from connectors.errors import LeadershipLost, TransactionOpen
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.operator_requests import Control, DesiredState

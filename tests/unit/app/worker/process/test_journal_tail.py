@@ -94,7 +94,7 @@ class Worker:
 
     def continues(self) -> bool:
         """Whether the destination's wait was ended."""
-        return self.destination._called.is_set()
+        return self.destination._signals.requests.called.is_set()
 
 
 def test_a_kind_that_is_registered_is_folded_checkpointed_and_announced() -> None:

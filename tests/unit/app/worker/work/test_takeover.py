@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from app.worker.coordination.lease import Lease, PermanentLease
-from app.worker.coordination.write_permit import WritePermit
+from app.worker.coordination.write_permit import StopRequested, WritePermit
 from app.worker.coordination.znodes import Identity
+from app.worker.merge.plan import MergeStatus
+from app.worker.work import other_workers
 from app.worker.work import takeover as module
+from app.worker.work.requests import Requests
+from app.worker.work.retry_policy import ErrorPolicy
 from app.worker.work.takeover import UnitTakeover
 from app.worker.work.unit import Unit
-from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced, LeadershipLost
+from connectors.errors import AnotherWorkerLeads, Fenced, LeadershipLost
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.state.journal.state import DestinationState, JournalPartition
+from tables.state.operator_requests import Control, DesiredState, control_note
+from tests.unit.app.worker.merge.test_shares import PLAN
 
 UNIT = "merge.trade"
 JOURNAL = JournalPartition(destination=UNIT, topic="aq.__journal", number=0, options={})
@@ -67,7 +75,10 @@ class Worker:
 
     def __init__(self, kafka: Kafka, name: str) -> None:
         self.kafka, self.name = kafka, name
-        self.takeover = UnitTakeover(identity=Identity(worker=name, address=""), journal=JOURNAL)
+        self.requests = Requests()
+        self.takeover = UnitTakeover(
+            identity=Identity(worker=name, address=""), journal=JOURNAL, requests=self.requests
+        )
         self.permit = WritePermit()
 
     async def take(self) -> Producer:
@@ -102,12 +113,9 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
             take(record)
         return len(made.records)
 
-    monkeypatch.setattr(module, "living_workers", living)
+    monkeypatch.setattr(other_workers, "living_workers", living)
     monkeypatch.setattr(JournalPartition, "read", read)
-    for place in (
-        module,
-        __import__("app.worker.destination.takeover.other_workers", fromlist=["x"]),
-    ):
+    for place in (module, other_workers):
         monkeypatch.setattr(place, "this_process", lambda: made.here)
     return made
 
@@ -224,21 +232,43 @@ async def test_the_lease_is_confirmed_before_the_id_is_taken_and_before_the_clai
 async def test_a_unit_that_is_fenced_shows_by_whom(kafka: Kafka) -> None:
     one, two = Worker(kafka, "a"), Worker(kafka, "b")
     await one.lead()
-    shown: list[tuple[str, str | None]] = []
+    status = MergeStatus(PLAN)
 
-    class Status:
-        def show(self, state: Any, error: str | None = None) -> None:
-            shown.append((state.value, error))
-
-    async def run(_permit: WritePermit, _succeeded: Callable[[], None]) -> None:
+    async def run() -> None:
         await two.lead()
 
     lease = PermanentLease()
-    unit = Unit(UNIT, Status(), run, context={"merge": "trade"})
-    error: AqueductError | None = await unit._outcome(lease)
-    assert error is not None
-    lease.ended.set()
-    await unit._rest_after(error, lease)
-    assert shown[0][0] == "FENCED"
-    assert str(shown[0][1]).startswith("AnotherWorkerLeads: ")
-    assert f"merge=trade, destination={UNIT}" in str(shown[0][1])
+    unit = Unit(
+        name=UNIT, status=status, run=run, context={"merge": "trade"}, policy=lambda: ErrorPolicy()
+    )
+    leading = asyncio.create_task(unit.lead(lease))
+    async with asyncio.timeout(10):
+        while status.error is None:  # noqa: ASYNC110 - the status announces nothing
+            await asyncio.sleep(0)
+    assert status.to_json()["state"] == "FENCED"
+    assert str(status.error).startswith("AnotherWorkerLeads: ")
+    assert f"merge=trade, destination={UNIT}" in str(status.error)
+    # The leader answers for the unit, not a worker that found out that there is one.
+    assert unit.obey(Control(destination=UNIT, desired=DesiredState.PAUSE, offset=1))
+    await asyncio.sleep(0.01)
+    assert status.to_json()["state"] == "PAUSED"
+    assert unit.outcome(here=True, alone=True) is None
+    assert unit.outcome(here=True, alone=False) == ("PAUSED", "pause, requested by unknown", 0)
+    leading.cancel()
+    await asyncio.wait([leading])
+
+
+async def test_a_pause_that_only_the_journal_has_is_found_before_the_claim(kafka: Kafka) -> None:
+    worker = Worker(kafka, "a")
+    pause = Control(destination=UNIT, desired=DesiredState.PAUSE, by="me", ts_ms=1)
+    kafka.records.append(StoredRecord(*control_note(pause), 0))
+    producer = await worker.take()
+    kafka.events.clear()
+    with pytest.raises(StopRequested):
+        await worker.claim(producer)
+    assert kafka.events == []
+    assert worker.requests.last == pause
+    # One that is resumed later claims.
+    kafka.records.append(StoredRecord(*control_note(replace(pause, desired=DesiredState.RUN)), 1))
+    await worker.claim(producer)
+    assert kafka.events == ["transaction"]

@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost, TransactionOpen
 from connectors.kafka.reading import follower as module
-from connectors.kafka.reading.follower import Follower, Partition
+from connectors.kafka.reading import partition_reader
+from connectors.kafka.reading.follower import Follower, Partition, read_to_ends
 
 A, B, C = ("a", 0), ("b", 0), ("c", 1)
 
@@ -195,3 +197,58 @@ async def test_brokers_that_do_not_say_where_a_partition_ends_are_an_error_soon(
     monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.01)
     with pytest.raises(KafkaLost, match=r"for offsets of 2 partitions: a \[0\], b \[0\]"):
         await scene.follower.ends([A, B])
+
+
+async def test_an_end_is_given_up_once_nothing_moves_and_not_while_markers_do(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.begin()
+    scene.all.ends[TopicPartition(*B)] = 9
+    monkeypatch.setattr(module, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(module, "SILENCE", 0.05)
+    read = scene.committed.getmany
+
+    async def slowly(*partitions: TopicPartition, **more: Any) -> dict[TopicPartition, list[Any]]:
+        await asyncio.sleep(0.03)
+        scene.committed.positions[TopicPartition(*B)] += 1
+        return await read(*partitions, **more)
+
+    monkeypatch.setattr(scene.committed, "getmany", slowly)
+    await read_to_ends(scene.follower, [A, B], lambda *_: None)
+    assert scene.committed.positions[TopicPartition(*B)] == 9
+    scene.all.ends[TopicPartition(*C)] = 8
+
+    async def nothing(*_: TopicPartition, **__: Any) -> dict[TopicPartition, list[Any]]:
+        await asyncio.sleep(0.01)
+        return {}
+
+    monkeypatch.setattr(scene.committed, "getmany", nothing)
+    async with asyncio.timeout(5):
+        with pytest.raises(KafkaLost, match=r"an end was not reached .*topic=c, partition=1"):
+            await read_to_ends(scene.follower, [A, C], lambda *_: None)
+
+
+async def test_consumers_that_cannot_start_or_stop_are_named_or_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Unable:
+        def __init__(self, **_: Any) -> None:
+            self.is_able = able.pop(0)
+
+        async def start(self) -> None:
+            if not self.is_able:
+                raise KafkaConnectionError("no broker")
+
+        async def stop(self) -> None:
+            stopped.append(self.is_able)
+            raise KafkaConnectionError("the connection is gone")
+
+    able, stopped = [True, False, True, True], list[bool]()
+    monkeypatch.setattr(partition_reader, "AIOKafkaConsumer", Unable)
+    with pytest.raises(KafkaLost, match="no broker"):
+        async with Follower.opened({"bootstrap_servers": "127.0.0.1:1"}):
+            pass
+    assert stopped == [False, True]
+    async with Follower.opened({}):
+        stopped.clear()
+    assert stopped == [True, True]

@@ -54,7 +54,7 @@ def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTrans
 
     monkeypatch.setattr(partition_reader, "open_consumer", made)
     monkeypatch.setattr(open_transactions, "open_transactions", those_open)
-    monkeypatch.setattr(partition_reader, "_SILENCE", 1.0)
+    monkeypatch.setattr(partition_reader, "SILENCE", 1.0)
 
 
 async def test_markers_alone_are_read_for_as_long_as_that_takes(
@@ -80,7 +80,7 @@ async def test_an_open_transaction_is_named_before_the_end_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(0), opened(0, None))
-    monkeypatch.setattr(partition_reader, "_SILENCE", 60.0)
+    monkeypatch.setattr(partition_reader, "SILENCE", 60.0)
     monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(TransactionOpen) as caught:
         await partition_reader.read_to_end({}, "aq.__journal", 3)
@@ -104,7 +104,7 @@ async def test_an_open_transaction_is_named_to_a_reader_of_many_partitions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(0))
-    monkeypatch.setattr(partition_reader, "_SILENCE", 60.0)
+    monkeypatch.setattr(partition_reader, "SILENCE", 60.0)
     monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(TransactionOpen, match="--transactional-id 'nightly import'"):
         await partition_reader.read_all({}, [("aq.a", 0), ("aq.b", 0)], lambda *_: None)

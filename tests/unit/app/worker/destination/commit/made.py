@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from app.worker.destination.plan import Plan
-from app.worker.destination.retry_policy import ErrorPolicy
 from app.worker.destination.source_agent import SourceAgent
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.piece_parts import (
@@ -18,6 +17,7 @@ from app.worker.pipeline.piece_parts import (
     TableChanges,
 )
 from app.worker.status import DestinationStatus
+from app.worker.work.retry_policy import ErrorPolicy
 from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.position import HistoryPosition

@@ -184,7 +184,7 @@ class Scene:
             def __init__(self, *_: Any) -> None:
                 pass
 
-            async def check(self, claimed: int) -> None:
+            async def check(self, _last: Any, *, had_led: bool) -> None:
                 pass
 
         monkeypatch.setattr("app.worker.destination.takeover.takeover.OtherWorkers", Others)

@@ -1,4 +1,4 @@
-"""Check for other workers without coordination: whether a live one already leads a destination.
+"""Check for other workers without coordination: whether a live one already leads a unit of work.
 
 Invariant: a leader is not replaced while it is a member of the workers' group; one that has left
 is. Kafka's fencing keeps two apart; this keeps a second one, started by mistake, from fencing the
@@ -8,17 +8,15 @@ first. If Kafka does not return the group's members, the takeover does not wait.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.worker.destination.plan import Plan
-from app.worker.destination.takeover.process_identity import is_gone, is_here, this_process
-from app.worker.destination.takeover.recovery import last_claim
+from app.worker.work.process_identity import is_gone, is_here, this_process
 from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced
 from connectors.kafka.group_positions import members
-from tables.state.journal.checkpoint import Checkpoint
 from tables.state.journal.records import Leader
+from tables.state.journal.state import JournalPartition
 
 log = logging.getLogger(__name__)
 
@@ -38,31 +36,34 @@ def client_id(worker: str) -> str:
     return f"{_CLIENT}.{worker}.{this_process()}"
 
 
+LastLeader = Callable[[], Awaitable[Leader | None]]
+"""Reads the last leader from the journal; None if no other worker can have claimed it since this one."""
+
+
 @dataclass(frozen=True, slots=True)
 class OtherWorkers:
-    """The check for one destination's runs."""
+    """The check for the runs of one unit of work, a destination or another one."""
 
-    plan: Plan
-    checkpoint: Checkpoint
+    journal: JournalPartition
+    """The unit's."""
+    worker: str
+    """This worker's id."""
 
-    async def check(self, claimed: int) -> None:
+    async def check(self, last: LastLeader, *, had_led: bool) -> None:
         """Raise AnotherWorkerLeads if a live one leads it.
 
-        Fenced: another has led it since this one ``claimed`` it, and may be alive. A worker that
+        Fenced: another has led it since this one ``had_led`` it, and may be alive. A worker that
         was suspended resumes with a connection error, and would take the id back otherwise.
         """
-        plan = self.plan
-        living = await living_workers(plan.kafka_options, plan.rules.prefix, plan.worker, plan.name)
-        if not claimed and not living:
+        journal = self.journal
+        living = await living_workers(
+            journal.options, journal.prefix, self.worker, journal.destination
+        )
+        if not had_led and not living:
             return
-        cursor, leader = await last_claim(self.plan.journal, self.checkpoint)
-        if cursor is None or cursor.by is not None or cursor.epoch <= claimed:
-            return
-        if leader is None or leader.epoch != cursor.epoch:
-            if claimed:
-                raise Fenced(f"epoch {cursor.epoch} is in the journal, this led in {claimed}")
-            return
-        refuse_living(leader, living, had_led=bool(claimed))
+        leader = await last()
+        if leader is not None:
+            refuse_living(leader, living, had_led=had_led)
 
 
 def refuse_living(leader: Leader, living: frozenset[str] | None, *, had_led: bool) -> None:

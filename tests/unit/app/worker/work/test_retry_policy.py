@@ -1,11 +1,9 @@
 """The action after an error, and its delay."""
 
-from random import Random
-
 import pytest
 
-from app.worker.destination.retry_policy import ErrorPolicy
 from app.worker.status import State
+from app.worker.work.retry_policy import ErrorPolicy
 from connectors.errors import (
     AqueductError,
     CorruptEvent,
@@ -25,7 +23,7 @@ def pauses(policy: ErrorPolicy, count: int) -> list[float]:
 
 
 def test_pauses_grow_and_stay_below_the_longest() -> None:
-    found = pauses(ErrorPolicy(jitter=Random(1)), 20)
+    found = pauses(ErrorPolicy(), 20)
     assert len(found) == 20
     assert found[0] < 1 < found[4]
     assert max(found) <= 30
@@ -36,7 +34,7 @@ def test_failures_without_end_never_end_the_retrying() -> None:
 
 
 def test_a_success_begins_the_pauses_again() -> None:
-    policy = ErrorPolicy(jitter=Random(1))
+    policy = ErrorPolicy()
     pauses(policy, 10)
     policy.succeeded()
     assert pauses(policy, 1)[0] <= 0.5

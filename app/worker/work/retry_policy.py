@@ -6,10 +6,11 @@ event that is damaged three times at the same position is not transient.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
+from random import Random
 
 from app.worker.status import State
+from connectors.backoff import Backoff
 from connectors.errors import (
     AnotherWorkerLeads,
     AqueductError,
@@ -22,8 +23,6 @@ from connectors.errors import (
     ServerIdConflict,
 )
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
-_MOST_DOUBLINGS = 16
 _OTHER_SECONDS = 5.0
 """The interval of checks whether another worker is still alive."""
 _SAME_POSITION_LIMIT = 3
@@ -43,8 +42,7 @@ class Decision:
 class ErrorPolicy:
     """The recent errors of one destination."""
 
-    jitter: random.Random = field(default_factory=random.Random)
-    _failures: int = 0
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0, Random()))  # noqa: S311 - jitter
     _has_run: bool = False
     _has_conflict: bool = False
     _damaged: dict[str, int] = field(default_factory=dict)
@@ -54,7 +52,8 @@ class ErrorPolicy:
 
         Damage at a known position stays counted: each run may publish the transactions before it.
         """
-        self._failures, self._has_run, self._has_conflict = 0, True, False
+        self.backoff.reset()
+        self._has_run, self._has_conflict = True, False
         self._damaged.pop(_NOWHERE, None)
 
     def decide(self, error: AqueductError) -> Decision:
@@ -70,10 +69,7 @@ class ErrorPolicy:
         may_heal = self._has_run and isinstance(error, PreflightError)
         if (error.retry is Retry.MANUAL and not may_heal) or self._is_stuck(error):
             return Decision(State.FAILED, None)
-        pause = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
-        # Capped, as a power of two overflows a float in a night of failures.
-        self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
-        return Decision(State.RETRYING, pause * self.jitter.uniform(0.5, 1.0))
+        return Decision(State.RETRYING, self.backoff.pause())
 
     def _is_stuck(self, error: AqueductError) -> bool:
         if not isinstance(error, CorruptEvent | MalformedEvent | ReaderStalled):

@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.worker.destination.takeover.other_workers import client_id, living
-from app.worker.destination.takeover.process_identity import is_gone, is_here, this_process
+from app.worker.work.other_workers import client_id, living
+from app.worker.work.process_identity import is_gone, is_here, this_process
 
 
 def test_this_process_lives_and_one_that_has_ended_is_gone() -> None:
     assert is_here(this_process())
     assert not is_gone(this_process())
-    result = "from app.worker.destination.takeover.process_identity import this_process; print(this_process())"
+    result = "from app.worker.work.process_identity import this_process; print(this_process())"
     ended = subprocess.run(
         [sys.executable, "-c", result], capture_output=True, text=True, check=True
     ).stdout.strip()
