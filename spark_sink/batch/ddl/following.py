@@ -23,7 +23,7 @@ from spark_sink.batch.ddl.statement import Statement, parse_statement
 from spark_sink.batch.ddl.topic import DdlTopics
 from spark_sink.errors import ReloadRefused, TableError, ValuesChanged
 from spark_sink.metrics import Metrics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.names import DDL, OR_DISCARD, SETTLED, action, argument, of_sink
 from spark_sink.warehouse.ledger import Floor

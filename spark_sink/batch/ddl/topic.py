@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from spark_sink.settings.model import Settings
 from spark_sink.source.admin import admin
 from spark_sink.source.kafka import KafkaTopics, pattern
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from wire.topics import ddl_pattern
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import ForeignTable, UnknownTable
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.iceberg.catalog import (
@@ -45,8 +45,8 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.facts import newest_of
 from spark_sink.warehouse.sql.key_range import LARGE, key_bounds, range_sql
-from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
     comment_sql,

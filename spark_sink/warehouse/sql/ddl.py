@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import functions as f
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.sql.own_table import OwnTable
 

@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.source.envelope import of_table
-from spark_sink.source.offsets import Offsets
-from spark_sink.source.positions import At, within_sql
+from spark_sink.source.positions import At, Offsets, within_sql
 from spark_sink.spark.views import temporary_view
 from spark_sink.text.names import quoted
 from spark_sink.warehouse.letters import COLUMNS, Letter
