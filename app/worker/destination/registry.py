@@ -149,7 +149,6 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         return True
 
     def is_ready(self) -> bool:
-        """See DestinationRunner."""
         return self._is_takeover_ready
 
     async def _load_controls(self) -> None:
@@ -196,11 +195,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             await asyncio.to_thread(self._store.stop)
 
     def wanted(self) -> Collection[str]:
-        """See DestinationRunner."""
         return [name for name, one in self._all.items() if self._is_ready and one.has_leader]
 
     async def lead(self, name: str, lease: Lease) -> None:
-        """See DestinationRunner."""
         await self._all[name].lead(lease)
 
     def notify(self, kind: Kind[Any], notice: Addressed) -> None:

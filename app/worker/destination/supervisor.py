@@ -118,11 +118,9 @@ class Destination:
 
     @property
     def request(self) -> Control | None:
-        """See Answering."""
         return self._signals.control
 
     def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
-        """See Answering."""
         control, signals = self._signals.control, self._signals
         if control is None or (alone and self._seen > signals.led):
             # Without ZooKeeper, only the last leader answers for the destination.

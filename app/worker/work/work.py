@@ -17,17 +17,14 @@ class Work:
         self._units = {one.name: one for one in units}
 
     def wanted(self) -> Collection[str]:
-        """See DestinationRunner."""
         wanted = list(self._destinations.wanted())
         # A worker that may lead nothing yet leads no unit either.
         return [*wanted, *self._units] if wanted or self.is_ready() else []
 
     def is_ready(self) -> bool:
-        """See DestinationRunner."""
         return self._destinations.is_ready()
 
     async def lead(self, name: str, lease: Lease) -> None:
-        """See DestinationRunner."""
         if name in self._units:
             await self._units[name].lead(lease)
         else:

@@ -380,7 +380,7 @@ class Recent:
     """A published transaction: its GTID, a digest of its rows, and its commit time in milliseconds.
 
     A standby may have a GTID and not its rows: a replication filter leaves an empty transaction. So rows
-    are compared, as ``connectors.mysql.lookup.fingerprint.fingerprint`` digests them.
+    are compared, as ``Fingerprint`` digests them.
 
     Invariant: only transactions within one chunk count, and only the last few of each chunk. On the hot
     path events are only recorded; which of them count is decided at the chunk's end.

@@ -139,7 +139,6 @@ class Ddl:
         return routed(batch, pieces_of(pieces(list(self.history.events.values())), tables))
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
-        """See History.floors."""
         return self.history.floors(floors)
 
     def carried(self, floor: Floor) -> bool:

@@ -79,7 +79,6 @@ class DeltaTables:
         self._newest_keys = NewestKeys(Files(spark))
 
     def shape(self, database: str, table: str) -> Shape | None:
-        """See protocol.Tables."""
         path = table_path(self._root, database, table)
         found = self._describe(path)
         if found is None:
@@ -87,18 +86,15 @@ class DeltaTables:
         return without_foreign(shape_at(path, (database, table), *found), found[0])
 
     def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
-        """See protocol.Tables."""
         path = table_path(self._root, database, table)
         log = DeltaLog(self._spark, path)
         rows = log.rows(version)
         return shape_at(path, (database, table), log.properties(version), rows.schema), rows
 
     def newest(self, shape: Shape) -> dict[str, Position]:
-        """See protocol.Tables."""
         return newest_of(self.rows(shape))
 
     def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
-        """See protocol.Tables."""
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
             statements = [create_sql(path, wanted, self._layout(wanted))]
@@ -112,7 +108,6 @@ class DeltaTables:
             self.replace(wanted, self._spark.createDataFrame([], columns_sql(wanted)))
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         # As it is after an interrupted call.
         there = self.shape(shape.database, shape.table) or shape
@@ -123,7 +118,6 @@ class DeltaTables:
         return renamed
 
     def reads_once(self, shape: Shape) -> bool:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         version = DeltaLog(self._spark, path).version()
         if version < 0 and self._is_made_with_rows(shape):
@@ -133,7 +127,6 @@ class DeltaTables:
     def merge(
         self, shape: Shape, rows: DataFrame, *, is_hard: bool = False, is_new: bool = False
     ) -> None:
-        """See protocol.Tables."""
         if is_new and self._make(shape, rows, is_hard=is_hard):
             return
         if is_new:
@@ -215,7 +208,6 @@ class DeltaTables:
         return replace(layout, partition_by=())
 
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         statement = truncate_sql(delta(path), shape, floor, is_hard=is_hard)
         again_on_conflict(lambda: self._spark.sql(statement))
@@ -227,7 +219,6 @@ class DeltaTables:
         *,
         cut: tuple[int, Offsets] | None = None,
     ) -> None:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         session = rows.sparkSession
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
@@ -240,13 +231,11 @@ class DeltaTables:
             again_on_conflict(partial(session.sql, comment))
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
-        """See protocol.Tables."""
         found = self._describe(table_path(self._root, database, table))
         text = found[0].get(CUT_PROPERTY) if found else None
         return parse_cut(text) if text else None
 
     def drop(self, database: str, table: str) -> None:
-        """See protocol.Tables."""
         Files(self._spark).delete(table_path(self._root, database, table))
 
     def rows(
@@ -261,14 +250,12 @@ class DeltaTables:
         return own_rows(reader.load(path), shape)
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
-        """See protocol.Tables."""
         shape = self.shape(database, table)
         if shape is None:
             raise UnknownTable(f"{database}.{table}")
         return seen_rows(self.rows(shape), shape, bookkeeping=bookkeeping)
 
     def names(self) -> list[tuple[str, str]]:
-        """See protocol.Tables."""
         files, root = Files(self._spark), self._root
         # Only the sink's own folders begin with an underscore, never a database's.
         databases = [one for one in files.names(root) if not one.startswith("_")]

@@ -144,19 +144,15 @@ class DeltaWaits:
         self._table = table
 
     def state(self) -> list[str]:
-        """See protocol.WaitLog."""
         return self._table.log_files()
 
     def rows(self) -> list[dict[str, Any]]:
-        """See protocol.WaitLog."""
         return [row.asDict() for row in self._table.rows().collect()]
 
     def append(self, *rows: Mapping[str, Any]) -> None:
-        """See protocol.WaitLog."""
         self._table.append(_COLUMNS, rows)
 
     def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
-        """See protocol.WaitLog."""
         texts = (f.coalesce(f.col(name).cast("string"), f.lit("None")) for name in _KEY)
         key, kept = (
             f.concat_ws("\0", *texts),
@@ -188,12 +184,10 @@ class DeltaUpkeep:
         self._layouts = layouts
 
     def retain(self, name: Name, seconds: int) -> None:
-        """See protocol.Upkeep."""
         with conflicts_by_name():
             self._delta_log(name).settle_retention(seconds)
 
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
-        """See protocol.Upkeep."""
         with conflicts_by_name():
             rows = self._spark.read.format("delta").load(self._path(name))
             if rows.where(old_markers_sql(before)).isEmpty():
@@ -201,7 +195,6 @@ class DeltaUpkeep:
             return {row[0] for row in rows.select("__destination").distinct().collect()}
 
     def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
-        """See protocol.Upkeep."""
         path = self._path(name)
         with conflicts_by_name(), limited(self._spark, seconds):
             session = self._session(name)
@@ -225,7 +218,6 @@ class DeltaUpkeep:
                 session.sql(f"REORG TABLE {table} APPLY (PURGE)")
 
     def remove_unused(self, name: Name) -> None:
-        """See protocol.Upkeep."""
         log = self._delta_log(name)
         with conflicts_by_name():
             log.vacuum()

@@ -141,12 +141,10 @@ class FileWaits:
     _is_prepared: bool = False
 
     def state(self) -> list[str]:
-        """See protocol.WaitLog."""
         # A file that is being written has a leading dot.
         return [name for name in self.files.names(self.folder) if not name.startswith(".")]
 
     def rows(self) -> list[dict[str, Any]]:
-        """See protocol.WaitLog."""
         for name in self.state():
             if name not in self._read:
                 text = self.files.read(f"{self.folder}/{name}")
@@ -154,7 +152,6 @@ class FileWaits:
         return [dict(row) for row in self._read.values()]
 
     def append(self, *rows: Mapping[str, Any]) -> None:
-        """See protocol.WaitLog."""
         if not self._is_prepared:
             self.prepare()
             self._is_prepared = True
@@ -163,7 +160,6 @@ class FileWaits:
             self.files.put(f"{self.folder}/{name}", json.dumps(dict(row)))
 
     def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
-        """See protocol.WaitLog."""
         kept = [*keep]
         old = {
             name: row
@@ -201,7 +197,6 @@ class IcebergUpkeep:
     tables: IcebergTables
 
     def retain(self, name: Name, seconds: int) -> None:
-        """See protocol.Upkeep."""
         wanted = kept_for(seconds)
         held = self._table(name).properties()
         if any(held.get(key) != value for key, value in wanted.items()):
@@ -211,21 +206,18 @@ class IcebergUpkeep:
                 )
 
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
-        """See protocol.Upkeep."""
         rows = self.spark.table(self._sql_name(name))
         if rows.where(old_markers_sql(before)).isEmpty():
             return ()
         return {row[0] for row in rows.select("__destination").distinct().collect()}
 
     def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
-        """See protocol.Upkeep."""
         table, old = self._sql_name(name), old_markers_sql(before)
         with conflicts_by_name(), limited(self.spark, seconds):
             if not self.spark.table(table).where(old).isEmpty():
                 self.spark.sql(f"DELETE FROM {table} WHERE {old}")  # noqa: S608 - a number
 
     def compact(self, name: Name, *, seconds: float | None = None) -> None:
-        """See protocol.Upkeep."""
         place, options = self._place(name), {**_DATA_FILES, **_STEPWISE}
         if seconds is not None:
             options |= _SMALL_STEPS
@@ -241,7 +233,6 @@ class IcebergUpkeep:
             self._call("rewrite_manifests", place)
 
     def remove_unused(self, name: Name) -> None:
-        """See protocol.Upkeep."""
         with conflicts_by_name():
             self._table(name).remove_unused()
 
@@ -295,7 +286,6 @@ class IcebergFacts:
     tables: IcebergTables
 
     def of(self, name: Name) -> TableFacts | None:
-        """See protocol.Facts."""
         shape = self.tables.shape(*name)
         if shape is None:
             return None
@@ -306,7 +296,6 @@ class IcebergFacts:
         )
 
     def size(self, name: Name) -> int:
-        """See protocol.Facts."""
         found = self.tables.catalog.table(self.tables.place(*name))
         return 0 if found is None else found.size()
 
@@ -315,7 +304,6 @@ class IcebergFacts:
         return row_count(self.spark.table(self._sql_name(name)))
 
     def last_merge(self, name: Name) -> LastMerge | None:
-        """See protocol.Facts."""
         found = self.tables.catalog.table(self.tables.place(*name))
         return None if found is None else _last_merge(found)
 

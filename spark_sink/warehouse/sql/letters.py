@@ -45,7 +45,6 @@ class TableLetters:
         self._of_held = of_held
 
     def add(self, rows: DataFrame) -> None:
-        """See protocol.DeadLetters."""
         session = rows.sparkSession
         self._create(session, _COLUMNS)
         with temporary_view(rows) as view:
@@ -54,7 +53,6 @@ class TableLetters:
             self.table.compact()
 
     def within(self, start: Offsets, until: Offsets) -> set[At]:
-        """See protocol.DeadLetters."""
         letters = self.table.read() if until else None
         if letters is None:
             return set()
@@ -62,12 +60,10 @@ class TableLetters:
         return {(row.topic, row.partition, row.offset) for row in found.collect()}
 
     def since(self, at_ms: int) -> int:
-        """See protocol.DeadLetters."""
         letters = self.table.read()
         return 0 if letters is None else letters.where(f"at >= timestamp_millis({at_ms})").count()
 
     def newest(self, most: int, name: Name | None = None) -> list[Letter]:
-        """See protocol.DeadLetters."""
         letters = self.table.read()
         if letters is None:
             return []

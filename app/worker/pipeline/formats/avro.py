@@ -65,17 +65,14 @@ class AvroFactory:
     opened: Callable[[RegistryAccess], SchemaRegistry] = ConfluentRegistry
 
     def __call__(self, rules: Rules, *, connector: str, epoch: int) -> Avro:
-        """See FormatFactory."""
         return Avro(self.opened(rules.registry), rules, connector=connector, epoch=epoch)
 
     @staticmethod
     def values_of(rows: list[Row], event_type: int) -> int:
-        """See FormatFactory."""
         return Debezium.values_of(rows, event_type)
 
     @staticmethod
     def keeps_tombstones(_rules: Rules) -> bool:
-        """See FormatFactory."""
         return True
 
 
@@ -94,11 +91,9 @@ class Avro:
         self._schemas: dict[int, RegisteredSchema] = {}
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """See RecordFormat."""
         return TranscodedRecords(self, self._envelope.records(emitted, now_ms), emitted)
 
     def rows(self, version: TableVersion) -> Encode:
-        """See Transcoder."""
         name = (version.database, version.table)
         held = self._rows.get(name)
         if held is None or held[0] is not version:
@@ -122,7 +117,6 @@ class Avro:
         """See Transcoder; keys are the envelope's."""
 
     def truncation(self, route: Route) -> Encode:
-        """See Transcoder."""
         subject = f"{self._topic(route.topic)}-{namespace_of(route.logical)}.Truncation"
         schema = self._registered(route.table, subject, truncation_schema(route.logical))
         return schema.message
@@ -360,7 +354,6 @@ class AvroForm:
         self._schemas: dict[int, tuple[RegisteredSchema, dict[str, str]]] = {}
 
     def written(self, table: TableName, definition: Definition) -> WrittenImage:
-        """See RecordForm."""
         own = MemoryRegistry()
         encode = Avro(own, self._rules, connector="mysql", epoch=0).rows(
             version_of(table, definition)
@@ -375,7 +368,6 @@ class AvroForm:
         return image
 
     def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:  # noqa: ARG002
-        """See RecordForm."""
         schema, columns = self._schema(schema_number(value))
         content = schema.value(value)
         source = content["source"]

@@ -47,17 +47,14 @@ class ConnectFactory:
     """Makes the format for a run; see FormatFactory."""
 
     def __call__(self, rules: Rules, *, connector: str, epoch: int) -> Connect:
-        """See FormatFactory."""
         return Connect(rules, connector=connector, epoch=epoch)
 
     @staticmethod
     def values_of(rows: list[Row], event_type: int) -> int:
-        """See FormatFactory."""
         return Debezium.values_of(rows, event_type)
 
     @staticmethod
     def keeps_tombstones(rules: Rules) -> bool:
-        """See FormatFactory."""
         form = rules.connect
         return (form.tombstones and not form.unwrap) or rules.compacted
 
@@ -74,19 +71,15 @@ class Connect:
         self._tables: dict[TableName, tuple[TableVersion, _Table]] = {}
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """See RecordFormat."""
         return TranscodedRecords(self, self._envelope.records(emitted, now_ms), emitted)
 
     def rows(self, version: TableVersion) -> Encode:
-        """See Transcoder."""
         return self._table(version).message
 
     def keys(self, version: TableVersion) -> EncodeKey:
-        """See Transcoder."""
         return self._table(version).key
 
     def truncation(self, route: Route) -> Encode:
-        """See Transcoder."""
         head = b""
         if self._form.value_schemas:
             head = envelope_schema(route.topic, {}, self._connector)
@@ -97,7 +90,6 @@ class Connect:
         return truncation
 
     def detach_images(self, value: bytes) -> DetachedImages:
-        """See RecordFormat."""
         head, middle, payload = (
             value.partition(_PAYLOAD) if self._form.value_schemas else (b"", b"", value)
         )
@@ -232,7 +224,6 @@ class ConnectRecords:
         self._rules = rules
 
     def written(self, table: TableName, definition: Definition) -> WrittenImage:
-        """See RecordForm."""
         encode = Connect(self._rules, connector="mysql", epoch=0).rows(
             version_of(table, definition)
         )
@@ -244,7 +235,6 @@ class ConnectRecords:
         return image
 
     def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:  # noqa: ARG002
-        """See RecordForm."""
         content, schema = _payload(value), headers.get(HEADER_SCHEMA)
         op, source, absent = content["op"], content["source"], absent_images(content)
         op = op if op in ("d", "t") else "u"

@@ -39,12 +39,10 @@ class ShapedFactory:
     shape: Shape
 
     def __call__(self, rules: Rules, *, connector: str, epoch: int) -> Shaped:
-        """See FormatFactory."""
         return Shaped(self.shape, rules, connector=connector, epoch=epoch)
 
     @staticmethod
     def values_of(rows: list[Row], event_type: int) -> int:
-        """See FormatFactory."""
         return Debezium.values_of(rows, event_type)
 
     @staticmethod
@@ -64,11 +62,9 @@ class Shaped:
         self._rows: dict[tuple[str, str], tuple[TableVersion, Encode]] = {}
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """See RecordFormat."""
         return TranscodedRecords(self, self._envelope.records(emitted, now_ms), emitted)
 
     def rows(self, version: TableVersion) -> Encode:
-        """See Transcoder."""
         name = (version.database, version.table)
         held = self._rows.get(name)
         if held is None or held[0] is not version:
@@ -80,7 +76,6 @@ class Shaped:
         """See Transcoder; keys are the envelope's."""
 
     def truncation(self, route: Route) -> Encode:
-        """See Transcoder."""
         # Under the logical name, a reader would empty the tables of the other shards too.
         table = route.logical if route.shard is None else route.table
 
@@ -90,7 +85,6 @@ class Shaped:
         return truncation
 
     def detach_images(self, value: bytes) -> DetachedImages:
-        """See RecordFormat."""
         # Numbers stay as they are written: a decimal has more digits than a float.
         whole = json.loads(value, parse_float=orjson.Fragment, parse_int=orjson.Fragment)
         images = {name: whole[name] for name in IMAGES if whole.get(name) is not None}
@@ -128,7 +122,6 @@ class ShapedForm:
         self._shape = shape
 
     def written(self, table: TableName, definition: Definition) -> WrittenImage:
-        """See RecordForm."""
         row = self._shape.rows(version_of(table, definition))
 
         def image(values: Image) -> Image:
@@ -137,7 +130,6 @@ class ShapedForm:
         return image
 
     def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
-        """See RecordForm."""
         content = _exact(value)
         kind, schema = content["type"], headers.get(HEADER_SCHEMA)
         real = _real_table(key)
@@ -153,7 +145,6 @@ class ShapedForm:
         )
 
     def restored(self, definition: Definition) -> RestoredImage:
-        """See RecordForm."""
         kinds = {one.name: kind_of(one.type) for one in definition.columns}
         values = {name: self._shape.values(kind) for name, kind in kinds.items()}
 

@@ -71,7 +71,6 @@ class Envelope:
         self._text = text
 
     def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
-        """See Records."""
         text = self._text(version)
         rows = self._tagged_rows if text.tags.watches else self._rows
         return partial(rows, text, writer.append)
@@ -174,7 +173,6 @@ class Envelope:
         self._append(append, new_key, value("null", after or "null", "c", 2), create_headers)
 
     def ddl(self, item: Ddl, writer: RecordWriter) -> None:
-        """See Records."""
         self._emitted.seq += 1
         query, transaction = item.query, item.transaction
         value = {
@@ -200,7 +198,6 @@ class Envelope:
         ordinal: int,
         order: int,
     ) -> None:
-        """See Records."""
         self._emitted.seq += 1
         source = self._source(item, *route.table)
         tags = RowTags(route.mapped.tags if route.mapped else (), ()).all
@@ -221,7 +218,6 @@ class Envelope:
         self._append(writer.append, None, orjson.dumps(value), headers)
 
     def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
-        """See Records."""
         source = {**self._source(item, *route.table), **mapped_fields(route, ())}
         value = {"source": source, "op": "t", "transaction": {"id": item.transaction.id}}
         headers = [
@@ -231,13 +227,11 @@ class Envelope:
         self._append(writer.append, None, None, headers)
 
     def begin(self, transaction: Transaction) -> Marker:
-        """See Records."""
         return begin_marker(transaction, self._epoch)
 
     def end(
         self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
     ) -> Marker:
-        """See Records."""
         return end_marker(transaction, self._epoch, counts, part, last=last)
 
     def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
