@@ -14,7 +14,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from devstack import Stack
-from spark_sink.batch.histories import history
+from spark_sink.warehouse.history import history
 from tables.rules.routes.routes import Routes
 from tests.harness.sql import connected, run
 from tests.harness.topics import changes

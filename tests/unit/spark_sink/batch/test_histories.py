@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.batch.histories import history
 from spark_sink.errors import KeyChanged, TypeConflict, UnknownTable
 from spark_sink.settings.model import TableRule
+from spark_sink.warehouse.history import history
 from spark_sink.warehouse.table_rules import TableRules
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema

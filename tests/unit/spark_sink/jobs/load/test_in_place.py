@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from spark_sink.batch.histories import history
 from spark_sink.errors import LedgerLost, LoadRefused, LoadStale, ReloadRefused
 from spark_sink.jobs.load.command import check_no_history
 from spark_sink.jobs.load.cursor import SourceCursor
@@ -20,6 +19,7 @@ from spark_sink.jobs.reload import Reloader
 from spark_sink.settings.model import TableRule
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.java import java_class
+from spark_sink.warehouse.history import history
 from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.waiting_tables import WaitState
 from tests.unit.spark_sink.conftest import FORMAT, TOPIC, Warehouse
