@@ -65,6 +65,7 @@ from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
+from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.protocol import Facts, Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
@@ -228,7 +229,13 @@ class Applier:
                     faults = {p.name: p.fault for p in found.tables.values() if p.fault}
         faults |= self.replaced(list(found.tables.values()))
         faults = {**self._published_again(found.tables.values()), **faults}
-        parts = [part for part in found.tables.values() if part.name not in faults and part.ops]
+        altered = self.ddl.altered() if self.ddl is not None else []
+        self._add_altered(found.tables, altered, {topic for topic, _ in moved[1]})
+        parts = [
+            part
+            for part in found.tables.values()
+            if part.name not in faults and (part.ops or part.versions)
+        ]
         self.keep_pace(batch, self.sizes.rows(parts))
         faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
         describe(records.sparkSession, f"batch {batch_id}: ledger")
@@ -259,6 +266,8 @@ class Applier:
             self.warehouse.ledger.append(entries)
             if entries:
                 self.milestones.stored(milestone)
+            if self.ddl is not None:
+                self.ddl.brought(altered)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
         self.metrics.waiting(
@@ -274,6 +283,30 @@ class Applier:
             seconds=self.clock() - started,
             applied=applied,
         )
+
+    def _add_altered(
+        self, tables: dict[Name, TablePart], events: Collection[Event], topics: Collection[str]
+    ) -> None:
+        """Adds to a batch the versions that statements have given to tables, of which no row may follow.
+
+        Not to tables that wait, whose reload finds them, or that do not exist; `topics` are those of the batch.
+        """
+        if self.ddl is None:
+            return
+        for name, key, place in self.ddl.versions(events, self.book):
+            if self.book.home(key) not in topics or self.waits.waiting(name):
+                continue
+            part = tables.get(name)
+            if part is None:
+                try:
+                    held = self.warehouse.tables.shape(*name)
+                except (*FAILURES, TableError):
+                    # Its next rows report why.
+                    continue
+                if held is None:
+                    continue
+                part = tables[name] = TablePart(name, is_apart=held.apart)
+            part.add(key, place)
 
     def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
         """What makes unusable records dead letters; None without a limit."""

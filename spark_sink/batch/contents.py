@@ -136,6 +136,12 @@ class TablePart:
     fault: TableError | None = None
     """Why no record of the table is applied."""
 
+    def add(self, key: VersionKey, place: Place) -> None:
+        """Adds a version that a statement has announced."""
+        self.versions.add(key)
+        first, last = self.spans.get(key, (place, place))
+        self.spans[key] = min(first, place), max(last, place)
+
     @property
     def has_rows(self) -> bool:
         """Whether anything but truncates is there."""

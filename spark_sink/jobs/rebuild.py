@@ -237,6 +237,21 @@ class Rebuild:
         self.seen |= part.versions
         self.places |= part.places
 
+    def alter(self) -> None:
+        """Brings the stage to the versions that statements have announced, of which it may have no rows."""
+        ddl, book = self.applier.ddl, self.applier.book
+        shape = self.stage.shape(*self.name)
+        if ddl is None or shape is None:
+            return
+        part = TablePart(self.name, is_apart=shape.apart)
+        for name, key, at in ddl.versions(ddl.history.since({}), book):
+            if name == self.name and key not in self.seen:
+                part.add(key, at)
+        if part.versions:
+            empty = self.stage.rows(shape).limit(0)
+            self._fold(empty, part, versions_of(part, book), {}, shape=shape)
+            self.seen |= part.versions
+
     def keep_history(self, rows: DataFrame, until: Offsets) -> None:
         """Adds the changes that the load has read to the table's history, if it has one."""
         if self.load is None or not self.applier.rules.has_history(self.name):

@@ -547,6 +547,8 @@ class Reloader:
             if part is not None and (part.fault is not None or not part.versions <= rebuild.seen):
                 return rebuild
             rebuild.apply(rows, {**reached, **until}, part)
+        # DDL may have been followed since it was built.
+        rebuild.alter()
         if request.replaced and (again := rebuild.replaced.open):
             # A second replacement has begun, whose end will ask again.
             raise published_again(request.name, again)
@@ -648,6 +650,7 @@ class Reloader:
                 if not rebuild.omit(rows, fault):
                     raise
             else:
+                rebuild.alter()
                 return
 
     def _load(self, request: Request) -> Loaded | None:

@@ -236,6 +236,11 @@ class SchemaBook:
         self.fetch([key])
         return _topic_of(json.loads(self._raw[key])) if key in self._raw else ""
 
+    def logical(self, key: VersionKey) -> tuple[str, str]:
+        """The table that a mapping makes of a version's rows; their own without one. The version is known."""
+        name = json.loads(self._raw[key]).get("logical")
+        return (key.database, key.table) if name is None else (name[0], name[1])
+
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
         """The versions asked for; the topic is read again when one of them is new."""
         wanted = sorted(set(keys))

@@ -57,6 +57,14 @@ class Event:
     notes: Collection[Note] = ()
     given_up: Collection[Name] = ()
     """The names that a DROP left rows under, of those that an operator does not want: they are gone."""
+    altered: Collection[tuple[Name, int]] = ()
+    """The source's tables whose columns it changed or that it renamed, by their names after it, each with its
+    version from then on."""
+
+    @property
+    def only_alters(self) -> bool:
+        """Whether all tables keep their names, rows and notes."""
+        return not (self.moves or self.removed or self.carried or self.notes or self.given_up)
 
     @property
     def place(self) -> Place:
@@ -82,6 +90,7 @@ class Event:
                     for note in self.notes
                 ],
                 **({"given_up": [list(name) for name in self.given_up]} if self.given_up else {}),
+                **({"altered": [[*name, to] for name, to in self.altered]} if self.altered else {}),
             }
         )
 
@@ -102,6 +111,7 @@ class Event:
                 for name, text, *more in body["notes"]
             ),
             given_up=tuple(_name(name) for name in body.get("given_up", ())),
+            altered=tuple(((one[0], one[1]), one[2]) for one in body.get("altered", ())),
         )
 
     def without_given_up(self, names: Iterable[Name]) -> Event:
@@ -122,11 +132,16 @@ class History:
 
     events: dict[tuple[str, Place], Event] = field(default_factory=dict)
     done: dict[str, Place] = field(default_factory=dict)
+    alters: dict[tuple[str, Place], Event] = field(default_factory=dict)
+    """Those that only alter tables: there may be many, which names and rows do not depend on."""
 
     def add(self, events: Iterable[Event]) -> None:
         """Adds events; one that is known gets what `carried` and `given_up` have more."""
         for event in events:
             at = event.destination, event.place
+            if event.only_alters and at not in self.events:
+                self.alters[at] = event
+                continue
             held = self.events.get(at)
             if held is not None:
                 carried = dict(held.carried)
@@ -142,9 +157,13 @@ class History:
 
     def pending(self) -> list[Event]:
         """The events that are not carried out yet."""
-        return [
-            one for one in self.ordered() if one.place > self.done.get(one.destination, (-1, -1))
-        ]
+        return self.since(self.done)
+
+    def since(self, places: Mapping[str, Place]) -> list[Event]:
+        """The events after a position of each destination, also those that only alter tables."""
+        found = self.events | self.alters
+        later = [at for at in found if at[1] > places.get(at[0], BEGINNING)]
+        return [found[at] for at in sorted(later)]
 
     def ordered(self) -> list[Event]:
         """All events in the order of their destinations and positions."""
@@ -263,6 +282,14 @@ def pieces(events: Iterable[Event]) -> dict[tuple[str, Name], list[Piece]]:
     return found
 
 
+def present(
+    moved: Mapping[tuple[str, Name], Iterable[Piece]], event: Event, name: Name
+) -> Name | None:
+    """The name that a table of an event has now; None if it is gone."""
+    own = moved.get((event.destination, name))
+    return name if own is None else belongs(own, event.place)
+
+
 def of_open(
     found: Mapping[tuple[str, Name], Iterable[Piece]], is_open: Callable[[str, Place], bool]
 ) -> dict[tuple[str, Name], list[Piece]]:
@@ -315,6 +342,27 @@ def superseded(events: Iterable[Event], until: Mapping[str, Place]) -> list[Even
         for one in ordered
         if one.place <= until.get(one.destination, BEGINNING)
         and (one.destination, one.place) not in needed
+    ]
+
+
+def superseded_alters(history: History, until: Mapping[str, Place]) -> list[Event]:
+    """The events up to a position of each destination that only alter tables, and whose versions are between
+    others of the same table under the same name."""
+    taken: dict[tuple[str, Name], list[Place]] = {}
+    for event in history.ordered():
+        for name in {*event.moves, *(new for new in event.moves.values() if new is not None)}:
+            taken.setdefault((event.destination, name), []).append(event.place)
+    stays: dict[tuple[str, Name, int], list[Place]] = {}
+    for event in history.since({}):
+        for name, _ in event.altered:
+            of = event.destination, name
+            number = bisect_left(taken.get(of, []), event.place)
+            stays.setdefault((*of, number), []).append(event.place)
+    needed = {(at[0], one) for at, own in stays.items() for one in (own[0], own[-1])}
+    return [
+        one
+        for at, one in history.alters.items()
+        if at not in needed and one.place <= until.get(one.destination, BEGINNING)
     ]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from app.worker.pipeline.encode.encode import Encoder
 from app.worker.pipeline.encode.transaction_markers import EarlierProgress
@@ -24,6 +25,7 @@ from app.worker.pipeline.piece_parts import (
     TableChanges,
     UnloggedChange,
 )
+from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
@@ -275,7 +277,28 @@ class DecodedShare:
             if is_new:
                 self._announced.append(version)
         for item in self._gathered.items:
-            for route in item.emptied if isinstance(item, Ddl) else ():
+            if not isinstance(item, Ddl):
+                continue
+            for route in item.emptied:
                 latest = book.latest(*route.table)
                 if latest is not None:
                     self._emptied[route.table] = latest
+            self._name_altered(item)
+
+    def _name_altered(self, item: Ddl) -> None:
+        """Announce the versions of published tables that a statement altered, though no row may follow.
+
+        Rows from before have other values since, perhaps, even if a later statement alters the table back.
+        """
+        for one in item.altered:
+            route = one.table.route
+            if self._book.latest(*one.was) is None and self._book.latest(*route.table) is None:
+                continue
+            # The first row of such a table reports the fault.
+            with suppress(RuleImpossible):
+                version, is_new = self._book.at(
+                    route, one.table.definition, item.transaction, item.pos
+                )
+                one.number = version.version
+                if is_new:
+                    self._announced.append(version)

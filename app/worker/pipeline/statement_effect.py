@@ -5,11 +5,11 @@ Invariant: it is determined once, at the statement's position, and sent with its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.ddl.online.cut_over import Logical
+from connectors.mysql.ddl.definition import Change, TableChange, TableName
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
 from tables.history.record import SchemaRecord
 
 
@@ -31,3 +31,13 @@ class Applied:
     """The tables of which it changes rows that no event names, and by what."""
     is_noise: bool = False
     """Whether it only serves such a tool."""
+
+    def changes(self) -> Iterator[Change]:
+        """Yield its changes as a user's statements would have made them."""
+        for one in self.meaning:
+            if isinstance(one, OnlineAlter):
+                yield one.change
+            elif isinstance(one, TableMovedAway):
+                yield TableChange(name=one.name, old=one.old, new=None, renamed_to=one.to)
+            elif not isinstance(one, Noise):
+                yield one

@@ -20,12 +20,21 @@ from connectors.mysql.types.registry import FieldType, Kind, Layout, MappedColum
 
 
 def described_table(
-    name: TableName, table: Table, charsets: Charsets, *, server: Server, table_id: int = 0
+    name: TableName,
+    table: Table,
+    charsets: Charsets,
+    *,
+    server: Server,
+    table_id: int = 0,
+    is_selected: bool = True,
 ) -> TableMap:
-    """The table map of a table; raises SnapshotUnsupported if a column's rows cannot be read exactly."""
+    """The table map of a table; raises SnapshotUnsupported if it has a type without a known form.
+
+    With ``is_selected`` also if a SELECT would not return a column's values exactly.
+    """
     database, own = name
     try:
-        columns = tuple(_mapped(one, charsets, server) for one in table.columns)
+        columns = tuple(_mapped(one, charsets, server, is_selected) for one in table.columns)
         bare = TableMap(table_id=table_id, database=database, table=own, columns=columns)
         complete = completed_map(bare, table, charsets, server=server)
     except SnapshotUnsupported as error:
@@ -48,8 +57,9 @@ def _of_mariadb(table_map: TableMap) -> TableMap:
     return replace(table_map, columns=tuple(columns))
 
 
-def _mapped(column: Column, charsets: Charsets, server: Server) -> MappedColumn:
-    kind, metadata = layout_of(column_definition(column, charsets), charsets, server=server)
+def _mapped(column: Column, charsets: Charsets, server: Server, is_selected: bool) -> MappedColumn:
+    definition = column_definition(column, charsets)
+    kind, metadata = layout_of(definition, charsets, server=server, is_selected=is_selected)
     return MappedColumn(type=kind, metadata=metadata, nullable=column.nullable)
 
 
@@ -58,7 +68,9 @@ _JSON_WITH_POINTS = (8, 0, 15)
 _TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?(?: unsigned)?(?: zerofill)?(?: /\*.*)?", re.I)
 
 
-def layout_of(definition: ColumnDefinition, charsets: Charsets, *, server: Server) -> Layout:
+def layout_of(
+    definition: ColumnDefinition, charsets: Charsets, *, server: Server, is_selected: bool = True
+) -> Layout:
     """The type and metadata of a column in the binlog; raises SnapshotUnsupported, without the table's name.
 
     It is the inverse of ``column_type`` for every type whose rows can be read. Formats of earlier versions are
@@ -68,7 +80,7 @@ def layout_of(definition: ColumnDefinition, charsets: Charsets, *, server: Serve
     text = definition.column_type
     kind = _kind_of(text)
     known = sql_type(kind.base)
-    is_old = kind.base == "json" and server.version < _JSON_WITH_POINTS
+    is_old = is_selected and kind.base == "json" and server.version < _JSON_WITH_POINTS
     if not is_old:
         found = known.layout(kind, server.mariadb)
         if found is not None and known.counts_characters:

@@ -75,7 +75,7 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
             f"{_snapshot(statement, name)}"
         )
     gaps = {*statement.come_in, *(name for name, _ in statement.emptied)}
-    if not moves and not notes:
+    if not moves and not notes and not statement.altered:
         return None
     carried = {
         new: floor
@@ -94,6 +94,7 @@ def decided(statement: Statement, rules: Rules) -> Event | None:
         notes=tuple(
             Note(name=name, text=text, is_gap=name in gaps) for name, text in notes.items()
         ),
+        altered=statement.altered,
     )
 
 

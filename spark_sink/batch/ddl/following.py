@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -24,6 +25,7 @@ from spark_sink.batch.ddl.topic import DdlTopics
 from spark_sink.errors import ReloadRefused, TableError, ValuesChanged
 from spark_sink.metrics import Metrics
 from spark_sink.source.positions import Offsets
+from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.names import DDL, OR_DISCARD, SETTLED, action, argument, of_sink
 from spark_sink.warehouse.ledger import Floor
@@ -37,12 +39,15 @@ from spark_sink.warehouse.moves import (
     of_open,
     pieces,
     pieces_of,
+    present,
     routed_sql,
     superseded,
+    superseded_alters,
 )
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.table_faults import twice
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
+from wire.table_version import VersionKey
 
 _log = logging.getLogger(__name__)
 _MANY: Final = 200
@@ -74,6 +79,9 @@ class Ddl:
     _until: dict[tuple[str, int], int] = field(default_factory=dict)
     _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
     """Events of which rows from before may still come: up to these offsets."""
+    _altered: dict[tuple[str, Place], Event] | None = None
+    """Statements that altered tables, which no batch has brought to these versions; None until it is known
+    which of them an earlier process has left."""
     _is_resumed: bool = False
     _is_reopened: bool = False
     _routes: dict[tuple[str, Name], list[Piece]] | None = None
@@ -102,6 +110,9 @@ class Ddl:
         """
         changed = self.resume()
         self._keep_done(done or {})
+        if self._altered is None:
+            self._altered = {}
+            self._take_altered(self.history.since(done or {}))
         self._reopen(applied, start)
         earliest, end = self.topics.settled()
         if not self._until and not self.history.done:
@@ -122,6 +133,38 @@ class Ddl:
         changed |= self._carry_out(put_back)
         self._fold()
         return changed
+
+    def _take_altered(self, events: Iterable[Event]) -> None:
+        assert self._altered is not None
+        self._altered |= {(one.destination, one.place): one for one in events if one.altered}
+
+    def altered(self) -> list[Event]:
+        """The statements that altered tables since the last call of `brought`, by position."""
+        return [event for _, event in sorted((self._altered or {}).items(), key=itemgetter(0))]
+
+    def versions(
+        self, events: Collection[Event], book: SchemaBook
+    ) -> Iterator[tuple[Name, VersionKey, Place]]:
+        """Yields the versions that statements have given tables, each with the name that its rows have now."""
+        found = [
+            (VersionKey(event.destination, *own, number), event)
+            for event in events
+            for own, number in event.altered
+        ]
+        book.fetch(key for key, _ in found)
+        moved = pieces(self.history.events.values()) if found else {}
+        for key, event in found:
+            if not book.home(key):
+                continue
+            own, logical = (key.database, key.table), book.logical(key)
+            name = present(moved, event, own) if logical == own else logical
+            if name is not None:
+                yield name, key, event.place
+
+    def brought(self, events: Iterable[Event]) -> None:
+        """Forgets statements to whose versions the tables are brought, or wait to be, by the ledger too."""
+        for event in events:
+            (self._altered or {}).pop((event.destination, event.place), None)
 
     def begin_again(self, topics: Collection[str]) -> None:
         """Reads DDL topics that were made again from their beginning; what is known of it changes nothing."""
@@ -372,7 +415,8 @@ class Ddl:
         return floor
 
     def _with(self, more: Collection[Event]) -> History:
-        history = History(dict(self.history.events), dict(self.history.done))
+        held = self.history
+        history = History(dict(held.events), dict(held.done), dict(held.alters))
         history.add(more)
         return history
 
@@ -386,6 +430,7 @@ class Ddl:
         self.warehouse.ddl.add(events, new)
         self._until |= new
         self.history.add(events)
+        self._take_altered(events)
         self._routes = None
 
     def _settle(self, start: Offsets) -> None:
@@ -420,7 +465,8 @@ class Ddl:
     def _fold(self) -> None:
         """Removes events that later ones supersede, once no batch and no cut goes back before them."""
         events = self.history.events.values()
-        if len(events) < self._fold_from:
+        number = len(events) + len(self.history.alters)
+        if number < self._fold_from:
             return
         if not self._is_reopened and any(one.moves for one in events):
             # It is not known yet where the batches begin.
@@ -431,14 +477,15 @@ class Ddl:
         if self.clock() - since < self.keep_seconds:
             return
         self._passed = None
-        if over := superseded(events, settled):
+        if over := superseded(events, settled) + superseded_alters(self.history, self.history.done):
             self.warehouse.ddl.forget(over)
             for one in over:
-                del self.history.events[one.destination, one.place]
+                self.history.events.pop((one.destination, one.place), None)
+                self.history.alters.pop((one.destination, one.place), None)
             self._routes = None
             _log.info("DDL that later statements supersede is removed statements=%d", len(over))
         # So that this is done seldom, however many are left.
-        self._fold_from = max(_MANY, 2 * len(events))
+        self._fold_from = max(_MANY, 2 * (len(events) + len(self.history.alters)))
 
     def _pieces(self) -> Mapping[tuple[str, Name], list[Piece]]:
         if self._routes is None:

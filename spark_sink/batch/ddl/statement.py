@@ -57,6 +57,8 @@ class Statement:
     """Tables of which rows are gone that nothing names, and by what."""
     omitted: tuple[Name, ...] = ()
     """Tables whose TRUNCATE is in no row topic, as the worker's settings omit it."""
+    altered: tuple[tuple[Name, int], ...] = ()
+    """Tables that it altered or renamed, by their names after it, each with its version from then on."""
     is_unknown: bool = False
     """Whether tables were dropped or renamed that the record does not name."""
 
@@ -97,6 +99,9 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
         renamed={old: new for old, new in now.items() if new is not None and new != old},
         dropped=tuple(old for old, new in now.items() if new is None),
         created=tuple(_named(one) for one in tables if one["change"] == "created"),
+        altered=tuple(
+            (_named(one), int(one["version"])) for one in tables if one.get("version") is not None
+        ),
         come_in=tuple(name for kind, name in kinds if kind == TABLE_COMES_IN),
         omitted=tuple(name for kind, name in kinds if kind == TRUNCATE_OMITTED),
         emptied=tuple(

@@ -238,4 +238,6 @@ async def _copied(kafka: str, stop: threading.Event) -> None:
                     value = one.value and one.value.replace(b'"epoch":', b'"epoch":9999')
                     for prefix in ALIKE:
                         name = prefix + one.topic.removeprefix(PREFIX)
-                        await producer.send(name, value, key=one.key, headers=[*one.headers])
+                        # The end of a replacement has neither, which this producer does not send.
+                        key = one.key if value is not None else one.key or b""
+                        await producer.send(name, value, key=key, headers=[*one.headers])

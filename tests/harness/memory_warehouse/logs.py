@@ -122,7 +122,8 @@ class MemoryDdl:
 
     def history(self) -> History:
         """See protocol.DdlLog."""
-        return History(dict(self._history.events), dict(self._history.done))
+        held = self._history
+        return History(dict(held.events), dict(held.done), dict(held.alters))
 
     def read_until(self) -> dict[tuple[str, int], int]:
         """See protocol.DdlLog."""
@@ -148,6 +149,7 @@ class MemoryDdl:
         """See protocol.DdlLog."""
         for event in events:
             self._history.events.pop((event.destination, event.place), None)
+            self._history.alters.pop((event.destination, event.place), None)
 
 
 class MemoryWaits:

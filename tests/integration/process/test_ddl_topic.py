@@ -7,6 +7,7 @@ from typing import Any
 
 from demo import checks
 from tests.harness.sql import run
+from tests.harness.topics import values
 from tests.harness.worker import running, settings
 from tests.integration.process.story import (
     ALTERS,
@@ -192,3 +193,44 @@ def test_statements_that_are_filtered_are_followed_all_the_same(
         one for one in TOLD if one[0] != "shop" or one[1] in ("ALTER TABLE", "RENAME TABLE")
     ]
     assert [shown(change) for change in found][: len(expected)] == expected
+
+
+def test_a_statement_states_the_version_that_it_gives_a_published_table(
+    published: Published,
+) -> None:
+    there = len(published.ddl())
+    published.run(
+        "CREATE TABLE v (id int PRIMARY KEY, a decimal(10,2))",
+        "ALTER TABLE v ADD b varchar(20)",
+        "INSERT INTO v VALUES (1, 10.75, 'x')",
+        "ALTER TABLE v MODIFY a int",
+        "ALTER TABLE v MODIFY a decimal(10,2)",
+        "ALTER TABLE v ADD INDEX (b)",
+        "RENAME TABLE v TO w",
+        "ALTER TABLE w MODIFY a int, ADD c enum('m','n') NOT NULL, ADD j json",
+        "CREATE TABLE never (id int PRIMARY KEY)",
+        "ALTER TABLE never ADD a int",
+        "INSERT INTO w (id, c) VALUES (2, 'n')",
+    )
+    stated = [
+        (one["table"], one["version"])
+        for change in published.ddl()[there:]
+        for one in change.value["tables"]
+        if "version" in one
+    ]
+    # Of a table without a published row no version is known to anybody.
+    assert stated == [("v", 2), ("v", 3), ("v", 3), ("w", 1), ("w", 2)]
+    found = {
+        (value["table"], value["version"]): [one["type"] for one in value["columns"]]
+        for value in values(published.stack, f"{published.prefix}.__schemas")
+        if value["table"] in {"v", "w", "never"}
+    }
+    text = "varchar(20)"
+    assert found == {
+        ("v", 1): ["int", "decimal(10,2)", text],
+        ("v", 2): ["int", "int", text],
+        ("v", 3): ["int", "decimal(10,2)", text],
+        ("w", 1): ["int", "decimal(10,2)", text],
+        # The row was of the version that the statement had announced.
+        ("w", 2): ["int", "int", text, "enum('m','n')", "json"],
+    }

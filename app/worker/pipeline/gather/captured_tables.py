@@ -17,6 +17,7 @@ import orjson
 from app.worker.pipeline.gather.masked_columns import Decode, MaskedColumns, raw_images
 from app.worker.pipeline.hidden_statement import hidden_query, parsed
 from connectors.errors import (
+    AqueductError,
     DefinitionMismatch,
     RowUnreadable,
     RuleImpossible,
@@ -42,6 +43,7 @@ from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import has_full_metadata
+from connectors.mysql.select.described_table import described_table
 from connectors.mysql.select.packets import PacketDecoder
 from connectors.mysql.types.registry import MappedColumn, column_charset, column_type
 from tables.history.record import SchemaRecord, remakes
@@ -307,6 +309,24 @@ class CapturedTables:
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
+
+    def defined(self, name: Name, table: Table) -> CapturedTable | None:
+        """Return a table as its rows will show it, by a definition of its history; None if it is not captured,
+        is quarantined or given up, or only its rows show what they are."""
+        route = self.route(name)
+        if (
+            route is None
+            or route.fault
+            or isinstance(self._known.get(name), QuarantinedMarker | GivenUp)
+        ):
+            return None
+        try:
+            described = described_table(
+                name, table, self._charsets, server=self._server, is_selected=False
+            )
+            return CapturedTable(described, self._charsets, route=route, known=table)
+        except AqueductError:
+            return None
 
     def count(self, table_map: TableMap, event_type: int, body: bytes) -> int:
         """Return the count of rows in an event of a table that is not captured."""

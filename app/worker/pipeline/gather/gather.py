@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from app.worker.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
 from app.worker.pipeline.gather.gathered import Gathered
 from app.worker.pipeline.gather.items import (
+    AlteredTable,
     Ddl,
     End,
     Item,
@@ -246,12 +247,25 @@ class Gathering:
         shown = self._tables.hidden_query(query)
         item = Ddl(
             transaction, kind, shown, pos, gathered.ordinal, emptied, applied, parks, is_published,
-            query,
+            query, altered=tuple(self._altered(applied)),
         )  # fmt: skip
         gathered.items.append(item)
         gathered.values += item.values
         for watched in self._changed_by(applied, truncated):
             added(gathered.changed, watched, None)
+
+    def _altered(self, applied: Applied | None) -> Iterator[AlteredTable]:
+        """Yield the captured tables that a statement altered or renamed."""
+        origins: dict[TableName, TableName] = {}
+        for change in applied.changes() if applied is not None else ():
+            if not isinstance(change, TableChange):
+                continue
+            if change.renamed_to is not None:
+                origins[change.renamed_to] = origins.get(change.name, change.name)
+            elif change.new is not None and (change.old is not None or change.renamed_from):
+                before = change.renamed_from or change.name
+                if table := self._tables.defined(change.name, change.new):
+                    yield AlteredTable(table, origins.get(before, before))
 
     def _changed_by(self, applied: Applied | None, truncated: Route | None) -> Iterator[TableName]:
         """Yield the watched tables that a statement may change; all of them where its effect is not known."""

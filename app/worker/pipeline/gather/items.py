@@ -16,6 +16,7 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
@@ -48,6 +49,20 @@ class Replacement(Enum):
     ENDS = "ends"
 
 
+class AlteredTable:
+    """A captured table after a statement that altered or renamed it."""
+
+    __slots__ = ("number", "table", "was")
+
+    def __init__(self, table: CapturedTable, was: TableName) -> None:
+        self.table = table
+        self.was = was
+        """Its name before the statement."""
+        self.number: int | None = None
+        """Its version from the statement on, set when the chunk is numbered; None if no row of it was
+        published."""
+
+
 class Ddl(NamedTuple):
     """A statement."""
 
@@ -68,6 +83,8 @@ class Ddl(NamedTuple):
     """The statement with its literals, for the quarantine, where ``query`` hides them."""
     replacement: Replacement | None = None
     """Of no statement: rows of the emptied table follow that are to replace those before, or all have come."""
+    altered: tuple[AlteredTable, ...] = ()
+    """The captured tables that it altered or renamed."""
 
     @property
     def values(self) -> int:
@@ -75,6 +92,11 @@ class Ddl(NamedTuple):
         if self.replacement is Replacement.ENDS:
             return 0
         return int(self.is_published) + len(self.emptied)
+
+    @property
+    def versions(self) -> dict[TableName, int]:
+        """The versions from it on of the tables that it altered or renamed, as far as they are published."""
+        return {one.table.name: one.number for one in self.altered if one.number is not None}
 
 
 class ParkedRows(NamedTuple):

@@ -30,8 +30,8 @@ from connectors.kafka.record_batches import Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
-from connectors.mysql.ddl.definition import Change, DatabaseChange, Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
+from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.ddl.online.cut_over import OnlineAlter
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.schema.row_key import row_key
@@ -182,7 +182,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **effect_fields(item.applied, self._rules),
+            **effect_fields(item.applied, self._rules, item.versions),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, change_id(transaction.id, DDL_ORDINAL).encode())]
@@ -312,17 +312,24 @@ def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Mar
     return f'{{"id":{name}}}'.encode(), value.encode()
 
 
-def effect_fields(applied: Applied | None, rules: Rules) -> dict[str, Any]:
-    """Return fields of a DDL record; none without a history, or if the statement affects nothing in it."""
+def effect_fields(
+    applied: Applied | None, rules: Rules, versions: Mapping[TableName, int]
+) -> dict[str, Any]:
+    """Return fields of a DDL record; none without a history, or if the statement affects nothing in it.
+
+    ``versions``: those of the published tables that it altered or renamed, from it on.
+    """
     if applied is None or (applied.record is not None and applied.record.is_of_views):
         return {}
-    record, changes = applied.record, list(_changes(applied.meaning))
+    record, changes = applied.record, list(applied.changes())
     fields: dict[str, Any] = {
         "statement_type": applied.type,
         "outcome": record.outcome if record else "resolved",
         "reason": record.reason if record else None,
         "unresolved": [_name(name) for name in record.unresolved] if record else [],
-        "tables": [_table(change) for change in changes if isinstance(change, TableChange)],
+        "tables": [
+            _table(change, versions) for change in changes if isinstance(change, TableChange)
+        ],
         "databases": [
             _database(change) for change in changes if isinstance(change, DatabaseChange)
         ],
@@ -342,18 +349,7 @@ def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
         yield from (one.to_json() for one in rows_changed(name, what, route_of))
 
 
-def _changes(meaning: tuple[Logical, ...]) -> Iterator[Change]:
-    """Yield the changes as a user's statements would have made them."""
-    for one in meaning:
-        if isinstance(one, OnlineAlter):
-            yield one.change
-        elif isinstance(one, TableMovedAway):
-            yield TableChange(name=one.name, old=one.old, new=None, renamed_to=one.to)
-        elif not isinstance(one, Noise):
-            yield one
-
-
-def _table(change: TableChange) -> dict[str, Any]:
+def _table(change: TableChange, versions: Mapping[TableName, int]) -> dict[str, Any]:
     kind = "altered"
     if change.renamed_to or change.renamed_from:
         kind = "renamed"
@@ -361,9 +357,11 @@ def _table(change: TableChange) -> dict[str, Any]:
         kind = "created"
     elif change.new is None:
         kind = "dropped"
+    number = versions.get(change.name) if change.new is not None else None
     return {
         **_named(change.name),
         "change": kind,
+        **({} if number is None else {"version": number}),
         "renamed_to": _name(change.renamed_to),
         "renamed_from": _name(change.renamed_from),
         "old": definition_of(change.old),

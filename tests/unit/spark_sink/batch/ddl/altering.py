@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from tests.unit.spark_sink.batch.ddl.statements import rename
+from tests.unit.spark_sink.batch.ddl.statements import record, renames, table
+from tests.unit.spark_sink.conftest import TOPIC
 from tests.unit.spark_sink.history import Change, Image, schema
 
 EXACT, WHOLE = "decimal(10,2)", "int"
@@ -34,18 +35,33 @@ class Source:
     last: dict[str, tuple[int, Any]] = field(default_factory=dict)
     """The number and the columns of each name's last version."""
     marks: int = 0
+    announces: bool = True
+    """Whether statements state versions, as those of earlier workers did not."""
 
     @property
     def seq(self) -> int:
         return len(self.written) + 1
 
     def rename(self, old: str, new: str) -> None:
-        self.written.append(rename(self.seq, (old, new)))
         self.tables[new] = self.tables.pop(old)
+        self._renamed((old, new))
 
     def swap(self, one: str, two: str) -> None:
-        self.written.append(rename(self.seq, (one, "t"), (two, one), ("t", two)))
         self.tables[one], self.tables[two] = self.tables[two], self.tables[one]
+        self._renamed((one, "t"), (two, one), ("t", two))
+
+    def _renamed(self, *pairs: tuple[str, str]) -> None:
+        steps = renames(*pairs)
+        published = {one["table"] for one in steps if one["table"] in self.last}
+        for one in steps:
+            if one["renamed_from"] and self.announces and published:
+                one["version"] = self._version(one["table"])
+        self.written.append(record(self.seq, "RENAME TABLE …", *steps))
+
+    def _altered(self, name: str) -> None:
+        if self.announces and name in self.last:
+            step = table(name, "altered", version=self._version(name))
+            self.written.append(record(self.seq, "ALTER TABLE …", step))
 
     def add(self, name: str, column: str, value: int) -> None:
         """ALTER TABLE ADD COLUMN, perhaps of one that was dropped."""
@@ -55,18 +71,26 @@ class Source:
         table.columns[column] = {"type": "int", **more}
         for row in table.rows.values():
             row[column] = value
+        self._altered(name)
 
     def drop(self, name: str, column: str) -> None:
         table = self.tables[name]
         del table.columns[column]
         for row in table.rows.values():
             del row[column]
+        self._altered(name)
 
     def modify(self, name: str) -> None:
         table = self.tables[name]
         table.columns["v"] = {**table.columns["v"], "type": WHOLE}
         for row in table.rows.values():
             row["v"] = rounded(row["v"])
+        self._altered(name)
+
+    def restore(self, name: str) -> None:
+        """ALTER TABLE back to the type before; the digits stay lost."""
+        self.tables[name].columns["v"]["type"] = EXACT
+        self._altered(name)
 
     def put(self, name: str, key: int) -> None:
         """INSERT or UPDATE."""
@@ -87,6 +111,13 @@ class Source:
         self.write(name, "d", before=self.tables[name].rows.pop(key))
 
     def write(self, name: str, op: str, **images: Image | None) -> None:
+        number = self._version(name)
+        given = {side: image and dict(image) for side, image in images.items()}
+        change = Change(op=op, seq=self.seq, table=name, version=number, **given)  # type: ignore[arg-type]
+        self.written.append(change)
+
+    def _version(self, name: str) -> int:
+        """The version of a table's columns, which is announced if it is new."""
         columns = {own: dict(more) for own, more in self.tables[name].columns.items()}
         number, known = self.last.get(name, (0, None))
         if known != columns:
@@ -96,10 +127,9 @@ class Source:
             more = {
                 own: {k: v for k, v in one.items() if k != "type"} for own, one in columns.items()
             }
-            self.schemas.append(schema(*kinds, table=name, version=number, more=more))
-        given = {side: image and dict(image) for side, image in images.items()}
-        change = Change(op=op, seq=self.seq, table=name, version=number, **given)  # type: ignore[arg-type]
-        self.written.append(change)
+            found = schema(*kinds, table=name, version=number, more=more, topic=TOPIC[0])
+            self.schemas.append(found)
+        return number
 
     def step(self) -> None:
         """Anything of this."""
@@ -122,6 +152,8 @@ class Source:
             self.add(name, column, rng.randrange(300, 400))
         elif roll < 0.38 and table.columns["v"]["type"] == EXACT:
             self.modify(name)
+        elif roll < 0.4 and self.announces and table.columns["v"]["type"] == WHOLE:
+            self.restore(name)
         elif roll < 0.45 and table.rows:
             self.delete(name, rng.choice(sorted(table.rows)))
         else:

@@ -11,7 +11,7 @@ import pytest
 
 from spark_sink.batch.ddl.following import Ddl
 from spark_sink.warehouse.waiting_tables import Waits
-from tests.unit.spark_sink.batch.ddl.altering import Source, late
+from tests.unit.spark_sink.batch.ddl.altering import Source, Table, late
 from tests.unit.spark_sink.batch.ddl.statements import Topic
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change
@@ -79,6 +79,42 @@ def test_rows_that_a_rename_moved_get_what_an_alter_without_a_row_between_gives(
     compared(warehouse, source)
 
 
+def test_statements_have_their_effect_though_no_row_of_the_table_follows(
+    warehouse: Warehouse,
+) -> None:
+    source = Source(random.Random(1))
+    for name in ("a", "b"):
+        source.put(name, 1)
+        source.put(name, 2)
+    first = len(source.written)
+    # Digits are lost, also where a later statement restores the type, or under another name.
+    source.modify("a")
+    source.restore("a")
+    source.add("a", "c", 5)
+    source.swap("a", "b")
+    source.modify("a")
+    source.restore("a")
+    source.swap("a", "b")
+    source.rename("b", "c")
+    source.add("c", "d", 6)
+    last = len(source.written)
+    source.tables["other"] = Table()
+    source.put("other", 1)
+    topic = following(warehouse, source)
+    taken(warehouse, topic, *source.written[:first])
+    # Read, and left by a kill before a batch.
+    topic.values += [one for one in source.written[first:last] if isinstance(one, str)]
+    warehouse.restart()
+    with warehouse.applier.gate:
+        warehouse.applier.follow_ddl({})
+    warehouse.restart()
+    taken(warehouse, topic, *source.written[last:])
+    compared(warehouse, source)
+    for name in source.tables:
+        warehouse.reload(name, from_beginning=True)
+    compared(warehouse, source)
+
+
 @pytest.mark.long(
     "test_stays.py has it without Spark; the test above a table that was renamed once"
 )
@@ -109,22 +145,25 @@ def test_tables_that_change_places_and_back_keep_the_values_of_their_own_columns
 
 
 @pytest.mark.parametrize(
-    "seed",
+    ("seed", "announces"),
     [
         pytest.param(
-            n, marks=pytest.mark.long("warehouse/test_stays.py has the same without Spark")
+            n,
+            n % 4 > 0,
+            marks=pytest.mark.long("warehouse/test_stays.py has the same without Spark"),
         )
-        for n in range(1, 9)
+        for n in range(1, 13)
     ],
 )
 def test_batches_in_any_order_give_the_rows_that_the_source_has(
-    warehouse: Warehouse, seed: int
+    warehouse: Warehouse, seed: int, announces: bool
 ) -> None:
     rng = random.Random(seed)
-    source = Source(rng)
+    source = Source(rng, announces=announces)
     while len(source.written) < 40:
         source.step()
-    source.end()
+    if not announces:
+        source.end()
     topic = following(warehouse, source)
     for batch in late(source, batches=3, delays=(0, 0, 6, 14)):
         taken(warehouse, topic, *batch)

@@ -1,0 +1,90 @@
+"""Tables that are altered, and of which no row is written afterwards, from a real server into the warehouse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devstack import Stack
+from tests.harness.sql import connected, run
+from tests.harness.worker import running, settings
+from tests.integration.spark_sink.test_ddl import held
+from tests.integration.spark_sink.test_new_columns import dumped, text
+from tests.integration.worker.source import end_of
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.spark,
+    pytest.mark.long(
+        "unit/spark_sink/batch/test_new_columns.py has the versions, without a server"
+    ),
+]
+
+TABLES = ("rounded", "restored", "touched", "log", "grown", "swapped", "other")
+FIRST = (
+    *(
+        f"CREATE TABLE {name} (id int PRIMARY KEY, v decimal(10,2), w varchar(20))"
+        for name in TABLES
+        if name != "log"
+    ),
+    "CREATE TABLE log (v decimal(10,2), w varchar(20))",
+    *(
+        f"INSERT INTO {name} VALUES (1, 10.75, NULL), (2, -0.5, 'abcdef')"
+        for name in TABLES
+        if name != "log"
+    ),
+    "INSERT INTO log VALUES (10.75, NULL), (10.75, NULL), (-0.5, 'abcdef')",
+)
+SECOND = (
+    "ALTER TABLE rounded MODIFY v int",
+    # A narrower type by mistake, and back: the digits are gone.
+    *(
+        f"ALTER TABLE {name} MODIFY v {kind}, MODIFY w varchar({length})"
+        for name in ("restored", "touched", "log")
+        for kind, length in (("int", 3), ("decimal(10,2)", 20))
+    ),
+    "INSERT INTO touched VALUES (3, 0.25, 'new')",
+    "ALTER TABLE grown ADD n int NOT NULL DEFAULT 5, RENAME COLUMN w TO x",
+    "RENAME TABLE swapped TO t, other TO swapped, t TO other",
+    "ALTER TABLE other MODIFY v int",
+    "ALTER TABLE other MODIFY v decimal(10,2)",
+    "RENAME TABLE swapped TO t, other TO swapped, t TO other",
+)
+
+
+def test_the_warehouse_has_the_source_s_values_though_no_row_follows(
+    stack: Stack, tmp_path: Path
+) -> None:
+    mysql = stack.second_mysql(f"altered-{tmp_path.name}", {"server_id": 9, "sql_mode": ""})
+    mysql.start()
+    try:
+        run(mysql, "CREATE DATABASE shop", "USE shop", *FIRST)
+        wanted = settings(stack, mysql, tmp_path, decoders=0)
+        with running(wanted, tmp_path) as worker:
+            for statements in ((), SECOND):
+                run(mysql, "USE shop", *statements)
+                end = end_of(mysql)
+                worker.wait(
+                    lambda status, end=end: bool(  # type: ignore[misc]
+                        status["cursor"]
+                        and (status["cursor"]["file"], status["cursor"]["pos"])
+                        == (end.file, end.pos)
+                    )
+                )
+                held(wanted["prefix"], stack, tmp_path)
+            assert worker.stop() == 0
+        with connected(mysql) as cursor:
+            theirs: dict[str, Counter[str]] = {}
+            for table in TABLES:
+                cursor.execute(f"SELECT * FROM shop.{table}")
+                names = [one[0] for one in cursor.description]
+                rows: list[dict[str, Any]] = [
+                    dict(zip(names, row, strict=True)) for row in cursor.fetchall()
+                ]
+                theirs[table] = Counter(text(row) for row in rows)
+    finally:
+        mysql.kill()
+    assert dumped(tmp_path / "dump") == theirs
