@@ -23,7 +23,7 @@ from pyspark.sql import functions as f
 from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Maintenance as Plan
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.opening import open_warehouse

@@ -38,7 +38,7 @@ from spark_sink.errors import (
 from spark_sink.jobs.lag.command import lag
 from spark_sink.jobs.load.command import load, validate
 from spark_sink.jobs.maintain import ask, check, outcome_lines
-from spark_sink.jobs.metastore.opening import registrar
+from spark_sink.jobs.metastore.keeper import registrar
 from spark_sink.jobs.metastore.registration import metastore_lines, metastore_status
 from spark_sink.jobs.presence import has_ended, is_running
 from spark_sink.jobs.stream import Sink
@@ -56,8 +56,13 @@ from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.reload_request import request_reloads
-from spark_sink.warehouse.table_list import listed_tables, table_lines
-from spark_sink.warehouse.table_status import letter_lines, shown, status_lines
+from spark_sink.warehouse.table_status import (
+    letter_lines,
+    listed_tables,
+    shown,
+    status_lines,
+    table_lines,
+)
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from wire.text import printed
 

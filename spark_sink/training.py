@@ -22,7 +22,7 @@ from spark_sink.errors import KafkaUnreachable
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.pace import MANY

@@ -13,9 +13,10 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -48,7 +49,6 @@ from spark_sink.batch.report import (
 )
 from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
-from spark_sink.batch.table_sizes import TableSizes
 from spark_sink.errors import (
     MalformedRecord,
     RowsPublishedAgain,
@@ -58,15 +58,15 @@ from spark_sink.errors import (
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.spark.pace import Pace
+from spark_sink.spark.pace import LARGE, MANY, Pace
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.moves import Event
-from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.protocol import Facts, Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
@@ -574,3 +574,41 @@ class Applier:
 
 Part = tuple[DataFrame, TablePart]
 Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as Spark planned it
+
+
+_MERGES: Final = 50
+"""After so many, a table's size is read again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TableSizes:
+    """The sizes of the tables that batches have changed.
+
+    Invariant: a table's size is read again only after some merges, as it decides on speed alone.
+    """
+
+    facts: Facts
+    merged: Mapping[Name, int]
+    """The merges of each table by this process."""
+    _known: dict[Name, tuple[int, int]] = field(default_factory=dict)
+    """The merges up to then, and the bytes."""
+
+    def rows(self, parts: Iterable[TablePart]) -> int:
+        """How many rows a batch is to be executed for: those of its largest part, or many for a large table."""
+        return max((self._rows(part) for part in parts), default=0)
+
+    def _rows(self, part: TablePart) -> int:
+        rows = part.ops.total()
+        return rows if rows >= MANY or self._bytes(part.name) < LARGE else MANY
+
+    def _bytes(self, name: Name) -> int:
+        merges = self.merged.get(name, 0)
+        at, size = self._known.get(name, (-_MERGES, 0))
+        if merges - at >= _MERGES:
+            try:
+                size = self.facts.size(name)
+            except FAILURES:
+                # Its merge finds why it cannot be read.
+                size = 0
+            self._known[name] = merges, size
+        return size

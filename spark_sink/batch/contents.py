@@ -36,7 +36,7 @@ from spark_sink.source.envelope import (
     TEXT,
     of_table,
 )
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.progress import Place, Progress, total
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.error_mapping import place

@@ -31,8 +31,7 @@ from spark_sink.errors import (
 )
 from spark_sink.metrics import Metrics
 from spark_sink.source.envelope import of_table
-from spark_sink.source.offsets import Offsets
-from spark_sink.source.positions import At, any_of, is_within, spanned
+from spark_sink.source.positions import At, Offsets, any_of, is_within, spanned
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.names import argument
 from spark_sink.warehouse.letters import COLUMNS, HOUR_MS

@@ -19,7 +19,7 @@ from spark_sink.batch.contents import envelopes
 from spark_sink.batch.partial_images import Change, halves, partners
 from spark_sink.source.envelope import of_table
 from spark_sink.source.kafka import Topics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.text.names import literal
 
 _SECONDS: Final = 20.0

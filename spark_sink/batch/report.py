@@ -23,7 +23,7 @@ from spark_sink.batch.stages import (
     per_second,
 )
 from spark_sink.metrics import Metrics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.progress import Progress, total
 from spark_sink.warehouse.protocol import LastMerge, Name
 

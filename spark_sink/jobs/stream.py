@@ -2,6 +2,9 @@
 
 Invariant: a start is only made where nothing can be left out: a lost checkpoint is replaced by the
 ledger's offsets, and a checkpoint past the ledger is refused.
+
+How many offsets a batch may have: by the memory of the processes that hold it. With a local master
+that is the driver. On a cluster the executors hold the batch, and the driver only plans it.
 """
 
 from __future__ import annotations
@@ -9,9 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -21,18 +25,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_sink.batch.apply import THREADS, Applier
 from spark_sink.batch.ddl.following import Ddl
 from spark_sink.batch.ddl.topic import KafkaDdl
-from spark_sink.batch.rate import RateLimit
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import DataLost, KafkaUnreachable, SinkError
 from spark_sink.jobs.lag.watch import Watch
 from spark_sink.jobs.load.state import Loads
 from spark_sink.jobs.maintain import Outcomes, RequestedMaintenance
-from spark_sink.jobs.metastore.opening import keeper, registrar
+from spark_sink.jobs.metastore.keeper import keeper, registrar
 from spark_sink.jobs.presence import Presence, SinkNote
 from spark_sink.jobs.reload import Reloader
 from spark_sink.jobs.tasks import BackgroundTasks
 from spark_sink.metrics import Metrics
-from spark_sink.settings.model import Settings
+from spark_sink.settings.model import Settings, limit_for
 from spark_sink.source.admin import admin
 from spark_sink.source.installation import installation_in, tables_of
 from spark_sink.source.kafka import (
@@ -44,14 +47,14 @@ from spark_sink.source.kafka import (
     read_schemas,
     stream,
 )
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.spark.batch_size import batch_limit
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
+from spark_sink.spark.java import java_class
 from spark_sink.spark.lost_executors import again_if_lost
-from spark_sink.spark.session import pace
+from spark_sink.spark.session import pace, submitted
 from spark_sink.spark.store_faults import make_folder
 from spark_sink.text.names import (
     FOREIGN,
@@ -68,6 +71,7 @@ from spark_sink.warehouse.ledger import (
     check_checkpoint_not_past_ledger,
     lost,
     removed_between,
+    spans,
     starting_offsets,
 )
 from spark_sink.warehouse.maintenance import Maintenance
@@ -526,3 +530,64 @@ class Sink:
             threading.Event().wait(_POLL_SECONDS)
         self._applier.stopping.set()
         query.stop()
+
+
+class _Event(Protocol):
+    def wait(self, timeout: float, /) -> object: ...
+
+    def set(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class RateLimit:
+    """The limit in offsets per second; 0 is none.
+
+    Spark bounds a batch, not how soon the next one follows.
+
+    Invariant: over a batch and its pause, the mean rate is at most the limit. A stop ends the pause.
+    """
+
+    per_second: float
+    clock: Callable[[], float] = time.monotonic
+    stopped: _Event = field(default_factory=threading.Event)
+
+    def pause(self, began: float, start: Offsets, until: Offsets) -> None:
+        """Waits as long as a batch of the offsets [start, until) that began at that time was too fast."""
+        if self.per_second <= 0:
+            return
+        offsets = sum(end - first for first, end in spans(start, until).values())
+        left = offsets / self.per_second - (self.clock() - began)
+        if left > 0:
+            self.stopped.wait(left)
+
+    def stop(self) -> None:
+        """Ends the pause, and all later ones."""
+        self.stopped.set()
+
+
+_MEMORY = "1g"
+"""Spark's default for the driver's memory."""
+
+
+def batch_limit(spark: SparkSession, settings: Settings) -> int:
+    """The most offsets of a batch: as set, or as the memory allows that Spark has now.
+
+    Executors that register later are not counted: a batch is then smaller than it could be.
+    """
+    is_own = settings.master.startswith("local") and not submitted()
+    if settings.max_offsets_per_trigger or is_own:
+        return settings.batch_limit
+    return limit_for(memory(spark))
+
+
+def memory(spark: SparkSession) -> int:
+    """The memory of the driver, with a local master, or of all executors; in MiB."""
+    conf = spark.sparkContext.getConf()
+    context: Any = spark.sparkContext._jsc.sc()
+    if context.isLocal():
+        size = java_class(spark._jvm, "org.apache.spark.network.util.JavaUtils")
+        return int(size.byteStringAsMb(conf.get("spark.driver.memory", _MEMORY)))
+    # The driver is among them.
+    registered = int(context.getExecutorMemoryStatus().size()) - 1
+    asked_for = int(conf.get("spark.executor.instances", "1") or "1")
+    return max(registered, asked_for) * int(context.executorMemory())

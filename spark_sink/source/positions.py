@@ -1,10 +1,12 @@
-"""Positions of records: topic, partition and offset, which every copy of a record has."""
+"""Positions of records: topic, partition and offset, which every copy of a record has.
+
+Offsets of Kafka's partitions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from spark_sink.source.offsets import Offsets
 from spark_sink.text.names import literal
 
 At = tuple[str, int, int]
@@ -49,3 +51,6 @@ def is_within(at: At, start: Offsets, until: Offsets) -> bool:
     """Whether a record lies in the ranges [start, until)."""
     topic, partition, offset = at
     return start.get((topic, partition), 0) <= offset < until.get((topic, partition), 0)
+
+
+Offsets = Mapping[tuple[str, int], int]

@@ -2,6 +2,10 @@
 
 Invariant: what `spark-submit` was given is never overruled; a JVM of the sink's own ends with it, and only
 through it: a signal to the whole process group or control group reaches the JVM too, and is ignored there.
+
+Archives of the classes that Spark's JVM loads, which later starts map into memory (JEP 350). An
+archive of the jars in ``<folder>/spark`` is ``<folder>/spark-*.jsa``. Invariant: an archive saves
+time and changes nothing else; a JVM that cannot use one starts without it.
 """
 
 from __future__ import annotations
@@ -23,7 +27,6 @@ from pyspark.sql import SparkSession
 from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.settings.model import Settings
 from spark_sink.settings.required_conf import required
-from spark_sink.spark import class_archive
 from spark_sink.spark.pace import FEW_ROWS, Pace
 from spark_sink.text.secrets import is_secret
 
@@ -204,7 +207,7 @@ def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
         # Else the first batch collects garbage each time the heap or the classes outgrow their place.
         f"-Xms{settings.driver_memory}",
         "-XX:MetaspaceSize=256m",
-        *(class_archive.jvm_options(settings.jars) if more is None else more),
+        *(archive_options(settings.jars) if more is None else more),
     ]
     if settings.log.file:
         options.append(f"-Daqueduct.spark.log={settings.log.file.absolute()}.spark")
@@ -228,3 +231,12 @@ def _jars(name: str, folder: Path) -> list[Path]:
     if not found:
         raise BadSettings(f"{name}: no jar in {folder}", advice="Run: python -m devstack jars")
     return found
+
+
+_SILENT: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+def archive_options(jars: Path) -> list[str]:
+    """The JVM's options for the archive of these jars; none without one."""
+    found = sorted(jars.absolute().parent.glob(f"{jars.name}-*.jsa"))
+    return [f"-XX:SharedArchiveFile={found[-1]}", *_SILENT] if found else []

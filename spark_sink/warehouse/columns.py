@@ -98,9 +98,6 @@ class Asked:
     """Whether no other source table has rows."""
 
 
-NO_ROWS = Asked(newest=lambda _: -1, is_only=lambda _: True)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
     """Versions by the present names of their columns, and what follows from them for a table."""

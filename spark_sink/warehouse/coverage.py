@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.text.names import literal
 
 BATCHES: Final = 50

@@ -25,7 +25,7 @@ from spark_sink.errors import (
     TableFailed,
     TableReplaced,
 )
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import side_by_side
 from spark_sink.text.names import PUT_BACK, SINKS, action, argument
 from spark_sink.warehouse.foreign import advice, described, note_foreign

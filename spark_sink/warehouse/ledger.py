@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spark_sink.errors import CheckpointPastLedger
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 
 EARLIEST: Final = -2
 

@@ -39,7 +39,33 @@ from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
-from spark_sink.warehouse.steady_clock import SteadyClock
+
+_STEP: float = 30.0
+"""Seconds from which on a difference to the monotonic clock is a step, and no correction of its rate."""
+
+
+@dataclass(slots=True)
+class SteadyClock:
+    """Compares the wall clock with the monotonic one each time that it is asked.
+
+    Files and markers have times of the wall clock. If it steps forward by a day, all of them seem a day
+    older, and readers may still need them.
+    """
+
+    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    _ahead: float | None = None
+    _stepped: float = float("-inf")
+
+    def seconds(self) -> float:
+        """The seconds since the last step that was seen, at most; infinite without one."""
+        now = self.monotonic()
+        ahead = self.wall() - now
+        if self._ahead is not None and abs(ahead - self._ahead) > _STEP:
+            self._stepped = now
+        self._ahead = ahead
+        return now - self._stepped
+
 
 _FAULTS = (SinkError, PySparkException, Py4JError, OSError)
 _log = logging.getLogger(__name__)

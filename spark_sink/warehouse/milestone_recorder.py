@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from spark_sink.errors import ForeignTable, TableError
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import side_by_side
 from spark_sink.warehouse.integrity import Integrity
 from spark_sink.warehouse.ledger import Floor

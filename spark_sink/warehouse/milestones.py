@@ -15,7 +15,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.moves import Place
 

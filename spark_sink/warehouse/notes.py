@@ -24,21 +24,17 @@ class FileNotes:
         self._excludes = excludes
 
     def read(self, name: str) -> str | None:
-        """See protocol.Notes."""
         return self._files.read(f"{self._root}/{name}")
 
     def write(self, name: str, text: str) -> None:
-        """See protocol.Notes."""
         self._files.write(f"{self._root}/{name}", text)
 
     def names(self, folder: str) -> list[str]:
-        """See protocol.Notes."""
         names = self._files.names(f"{self._root}/{folder}")
         # A file that is being written has a leading dot.
         return [name for name in names if not name.startswith(".")]
 
     def excludes(self) -> bool:
-        """See protocol.Notes."""
         return self._excludes
 
     def make(self) -> None:

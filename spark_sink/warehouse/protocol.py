@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from spark_sink.source.offsets import Offsets
-from spark_sink.source.positions import At
+from spark_sink.source.positions import At, Offsets
 from spark_sink.warehouse.coverage import Cut, Marker
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.letters import Letter

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from spark_sink.errors import ChangesLost, DataLost, ForeignTable, TableError, TopicReplaced
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.text.names import TOPICS, argument
 from spark_sink.warehouse.protocol import Name, Notes
 from spark_sink.warehouse.shape import Shape

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from spark_sink.errors import TableError, TablesWaiting
 from spark_sink.source.envelope import of_table
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.progress import Place
 from spark_sink.text.names import action, literal
 from spark_sink.warehouse.ledger import Source

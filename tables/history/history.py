@@ -205,17 +205,6 @@ class SchemaHistory:
             steps = self._required_steps()
             return steps.view(steps.number_at(position), position)
 
-    def correction(self, name: TableName, position: HistoryPosition) -> Table | None:
-        """The definition given by an operator that is in force for a table at a position, if any."""
-        with self._lock:
-            given = self._corrections.before(name, position)
-            state = self.state(*name)
-            if given is None or state is None or state.since.server_uuid != position.server_uuid:
-                return None
-            (change,) = given.changes
-            is_later = given.position.start.order >= state.since.start.order
-            return change.new if is_later and isinstance(change, TableChange) else None
-
     def snapshot(self) -> Mapping[str, str]:
         """For each database, the statements that rebuild it as it is now."""
         return self.now().snapshot(create_table)

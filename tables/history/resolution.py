@@ -51,16 +51,6 @@ class Corrections:
         given = (record for records in self._given.values() for record in records.values())
         return tuple(record for record in given if not reached(record.position, position))
 
-    def before(self, name: TableName, position: HistoryPosition) -> SchemaRecord | None:
-        """The last one of a table on the same server that is at or before a position."""
-        here = [
-            record
-            for record in self._given.get(name, {}).values()
-            if record.position.server_uuid == position.server_uuid
-            and record.position.start.order <= position.start.order
-        ]
-        return max(here, key=lambda record: record.position.start.order, default=None)
-
 
 def given_by(record: SchemaRecord) -> Table | None:
     """The definition that a resolution gives; None: the table is dropped."""

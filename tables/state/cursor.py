@@ -17,7 +17,7 @@ import orjson
 from connectors.errors import JournalDamaged, JournalUnreadable
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
+from connectors.mysql.lookup.fingerprint import KEPT, Recent
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.stream.prepared_xa import PreparedPosition
 from tables.journal_format import decoded

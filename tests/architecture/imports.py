@@ -81,7 +81,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "tables/rules/mapping/forms.py",
         "spark_sink/settings/model.py",
     ),
-    "fastavro": ("app/worker/pipeline/formats/avro/",),
+    "fastavro": ("app/worker/pipeline/formats/avro.py",),
     "orjson": ("app/", "tables/", "connectors/"),
 }
 """Where the product may import a library: folders, files, or beginnings of file names."""

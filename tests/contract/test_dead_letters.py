@@ -18,10 +18,10 @@ from spark_sink.text.names import LETTERS
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.warehouse import letters as letters_of
 from spark_sink.warehouse.letters import COLUMNS, Letter
-from spark_sink.warehouse.memory import MemoryLetters
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import DeadLetters
 from spark_sink.warehouse.sql.letters import TableLetters
+from tests.harness.memory_warehouse import MemoryLetters
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 
 __all__ = ["spark"]

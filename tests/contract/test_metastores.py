@@ -10,8 +10,8 @@ import pytest
 from devstack import java
 from devstack.hive_metastore import HiveMetastore
 from devstack.processes import Children
-from spark_sink.jobs.metastore.memory import MemoryMetastore
 from spark_sink.jobs.metastore.registration import Metastore
+from tests.harness.memory_metastore import MemoryMetastore
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 Made = Callable[[str], str]

@@ -13,9 +13,9 @@ import pytest
 from spark_sink.source.envelope import FIELDS
 from spark_sink.views.recent.follower import stored
 from spark_sink.warehouse.coverage import Cut
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import VersionGone, Warehouse
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.batch.ddl.statements import drop
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 from tests.unit.spark_sink.conftest import Warehouse as Records

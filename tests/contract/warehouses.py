@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import functions as f
 
 from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 
 __all__ = ["spark"]

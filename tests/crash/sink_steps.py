@@ -20,10 +20,10 @@ from spark_sink.text.names import MOVED, MOVING, RELOAD
 from spark_sink.warehouse.coverage import Coverage
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
-from spark_sink.warehouse.delta.waits import DeltaWaits
+from spark_sink.warehouse.delta.warehouse import DeltaWaits
 from spark_sink.warehouse.iceberg.recent import IcebergRecent
 from spark_sink.warehouse.iceberg.tables import IcebergTables
-from spark_sink.warehouse.iceberg.waits import FileWaits
+from spark_sink.warehouse.iceberg.warehouse import FileWaits
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import TableFloors, TableLedger

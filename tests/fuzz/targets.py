@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from app.worker.pipeline.number.numbers import Numbers
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
+from app.worker.pipeline.portions import CapturedChunk
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError

@@ -17,8 +17,7 @@ from app.worker.pipeline.decoders.errors import named
 from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
-from app.worker.pipeline.portions.portion import Effect
+from app.worker.pipeline.portions import CapturedChunk, Effect
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import ClaimGone, MappingError, WitnessesDiffer

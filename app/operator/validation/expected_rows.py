@@ -19,9 +19,7 @@ from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.gather.captured_tables import CapturedTable
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.key_watch import KeyWatch
-from app.worker.pipeline.portions.portion import Portion
-from app.worker.pipeline.portions.selected_rows import SelectedRows
+from app.worker.pipeline.portions import KeyWatch, Portion, SelectedRows
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.stage import ChunkStage, StageSpec
 from connectors.errors import RuleImpossible, UnsupportedEvent, WitnessesDiffer

@@ -255,7 +255,6 @@ class FoldedTopic:
     def _image_in_form(
         self, owner: _Owner, name: str, found: ReadRecord
     ) -> tuple[bytes | None, int | None]:
-        """See ``_image``."""
         if owner.images.form.format != name:
             return None, self._doubt(_in_format(name))
         images = self._version(owner, found.schema)

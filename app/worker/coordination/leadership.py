@@ -63,7 +63,6 @@ class SingleWorker:
         self._is_leaving = False
 
     async def run(self) -> None:
-        """See Leadership."""
         while not self._is_leaving:
             self._wake.clear()
             unforeseen(self._tasks.values())
@@ -80,21 +79,17 @@ class SingleWorker:
         await self._runner.lead(name, PermanentLease())
 
     async def leave(self) -> None:
-        """See Leadership."""
         self._is_leaving = True
         self.wake()
         await ended(self._tasks.values())
 
     def wake(self) -> None:
-        """See Leadership."""
         self._wake.set()
 
     def to_json(self) -> dict[str, Any] | None:
-        """See Leadership."""
         return None
 
     def why(self, name: str) -> dict[str, Any]:
-        """See Leadership."""
         task = self._tasks.get(name)
         here = task is not None and not task.done()
         return {"here": here, "vacant": not here}

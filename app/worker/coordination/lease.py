@@ -105,7 +105,6 @@ class ZNodeLease:
             self.ended.set()
 
     def check(self) -> None:
-        """See Lease."""
         if self._session.state is SessionState.OVER:
             self.end("the session with ZooKeeper is over")
         elif self.time_left <= 0:
@@ -115,14 +114,12 @@ class ZNodeLease:
             raise LeadershipLost(self.why)
 
     async def hold(self) -> None:
-        """See Lease."""
         self.check()
         while self._session.state is not SessionState.CONNECTED:
             await asyncio.sleep(_GLANCE_SECONDS)
             self.check()
 
     async def confirm(self) -> None:
-        """See Lease."""
         while True:
             await self.hold()
             try:
@@ -134,7 +131,6 @@ class ZNodeLease:
         self.check()
 
     async def announce(self, epoch: int) -> None:
-        """See Lease."""
         if self.ended.is_set():
             # The node may be another's by now.
             return
@@ -142,7 +138,6 @@ class ZNodeLease:
             await self._session.write(self._path, self._identity.data(epoch))
 
     async def hand_over(self) -> None:
-        """See Lease."""
         self.end("it is handed over")
         if await self.release():
             log.info("%s is handed over", self._path)

@@ -62,7 +62,6 @@ class ZooKeeperLeadership:
         self._may_take = 0.0
 
     async def run(self) -> None:
-        """See Leadership."""
         self._may_take = now() + _SETTLE_SECONDS
         metrics.COORDINATION.set(0)
         while not self._is_leaving:
@@ -79,7 +78,6 @@ class ZooKeeperLeadership:
         self._has_left.set()
 
     async def leave(self) -> None:
-        """See Leadership."""
         self._is_leaving = True
         self.wake()
         try:
@@ -89,7 +87,6 @@ class ZooKeeperLeadership:
             log.error("shutdown timed out; destinations still led: %s", ", ".join(self._led))
 
     def wake(self) -> None:
-        """See Leadership."""
         self._wake.set()
 
     def _report(self, error: AqueductError) -> None:
@@ -203,11 +200,9 @@ class ZooKeeperLeadership:
         await self._led.end()
 
     def to_json(self) -> dict[str, Any] | None:
-        """See Leadership."""
         return session_report(self._session, self._views, self._error)
 
     def why(self, name: str) -> dict[str, Any]:
-        """See Leadership."""
         view, here = self._views.get(name), name in self._led
         report = leader_report(view, here=here)
         return report if here else {**report, "why_not": self._why_not(name, view)}

@@ -28,7 +28,7 @@ from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.gather.captured_tables import CapturedTable, GivenUp, QuarantinedMarker
 from app.worker.pipeline.gather.removed_rows import RemovedRow, key_values
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.removed_rows import RemovedRows
+from app.worker.pipeline.portions import RemovedRows
 from app.worker.pipeline.stage import StageSpec
 from app.worker.pipeline.statement_effect import Applied
 from app.worker.status import DestinationStatus

@@ -157,7 +157,6 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         return True
 
     def is_ready(self) -> bool:
-        """See DestinationRunner."""
         return self._is_takeover_ready
 
     async def _load_controls(self) -> None:
@@ -204,11 +203,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             await asyncio.to_thread(self._store.stop)
 
     def wanted(self) -> Collection[str]:
-        """See DestinationRunner."""
         return [name for name, one in self._led().items() if self._is_ready and one.has_leader]
 
     async def lead(self, name: str, lease: Lease) -> None:
-        """See DestinationRunner."""
         await self._led()[name].lead(lease)
 
     def notify(self, kind: Kind[Any], notice: Addressed) -> None:

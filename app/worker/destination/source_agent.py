@@ -27,7 +27,7 @@ from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Accepted, Plan, Signals
 from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
 from app.worker.destination.stream_reading import StreamReading, StreamStart
-from app.worker.destination.takeover.cursor_recheck import CursorRecheck
+from app.worker.destination.takeover.cursor_verification import CursorRecheck
 from app.worker.destination.takeover.initial_state import has_column_names
 from app.worker.destination.takeover.takeover import TakenOver, Takeover, usable
 from app.worker.destination.takeover.timings import Phases

@@ -116,11 +116,9 @@ class Destination:
 
     @property
     def request(self) -> Control | None:
-        """See RespondingUnit."""
         return self._unit.request
 
     def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
-        """See RespondingUnit."""
         signals = self._signals
         if alone and self._seen > signals.led:
             # Without ZooKeeper, only the last leader answers for the destination.

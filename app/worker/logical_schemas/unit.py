@@ -62,7 +62,6 @@ class FollowedRoutes:
     _from: tuple[Mapping[str, Routes], TableMapping] | None = None
 
     def __call__(self) -> Mapping[str, Routes] | None:
-        """See ``CurrentRoutes``."""
         settled, mapping = self.settled(), self.newest()
         if mapping is None:
             return None

@@ -150,7 +150,6 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
         self._is_read.set()
 
     async def first(self) -> None:
-        """See Mappings."""
         try:
             async with asyncio.timeout(_FIRST_SECONDS):
                 await self._is_read.wait()
@@ -160,7 +159,6 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
             ) from None
 
     async def version(self, number: int, copy: StoredVersion | None = None) -> UsableVersion:
-        """See Mappings."""
         copy = copy if copy is not None and copy.number == number else None
         newest = self.newest
         if (

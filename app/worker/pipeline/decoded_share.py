@@ -28,8 +28,7 @@ from app.worker.pipeline.piece_parts import (
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
-from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.decoder import WRITES
 from tables.history.record import SchemaRecord

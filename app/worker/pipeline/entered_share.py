@@ -24,9 +24,7 @@ from app.worker.pipeline.number.changed_keys import (
 from app.worker.pipeline.number.numbers import Numbers, Progress
 from app.worker.pipeline.number.table_versions import VersionBook
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.key_watch import KeyWatch
-from app.worker.pipeline.portions.removed_rows import RemovedRows
-from app.worker.pipeline.portions.selected_rows import Entered, SelectedRows
+from app.worker.pipeline.portions import Entered, KeyWatch, RemovedRows, SelectedRows
 from connectors.mysql.binlog.changes import Transaction
 
 

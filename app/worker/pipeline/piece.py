@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.worker.pipeline.piece_parts import Counts, DeadLetter, SourceTrace, TableChanges
-from app.worker.pipeline.portions.selected_rows import Entered
+from app.worker.pipeline.portions import Entered
 from connectors.errors import AqueductError
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.position import Coordinates

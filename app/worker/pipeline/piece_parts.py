@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
-from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
+from connectors.mysql.lookup.fingerprint import KEPT, Fingerprint, Recent
 from connectors.mysql.stream.prepared_xa import PreparedPosition
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord

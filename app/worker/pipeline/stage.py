@@ -24,13 +24,16 @@ from app.worker.pipeline.gather.transaction_split import Share, Sharing
 from app.worker.pipeline.number.changed_keys import ChangedKeys
 from app.worker.pipeline.number.table_versions import Name, VersionBook
 from app.worker.pipeline.piece_parts import QuarantinedTable, UnloggedChange
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
-from app.worker.pipeline.portions.inserted_rows import InsertedRows
-from app.worker.pipeline.portions.key_watch import KeyWatch
-from app.worker.pipeline.portions.new_rules import NewRules
-from app.worker.pipeline.portions.portion import Effect, Portion
-from app.worker.pipeline.portions.removed_rows import RemovedRows
-from app.worker.pipeline.portions.selected_rows import SelectedRows
+from app.worker.pipeline.portions import (
+    CapturedChunk,
+    Effect,
+    InsertedRows,
+    KeyWatch,
+    NewRules,
+    Portion,
+    RemovedRows,
+    SelectedRows,
+)
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
@@ -39,8 +42,7 @@ from connectors.mysql.binlog.event_names import HARMLESS
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.landmark import landmark_in
-from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
-from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader

@@ -29,7 +29,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Table
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from connectors.mysql.position import Coordinates
-from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.schema.table_map_completion import adopted
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Entry, Outcome, Resolution
 

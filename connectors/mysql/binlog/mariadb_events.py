@@ -102,11 +102,6 @@ class MariadbGtid:
         """Whether the transaction ends with the statement that follows."""
         return bool(self.flags & GtidFlag.STANDALONE)
 
-    @property
-    def is_xa(self) -> bool:
-        """Whether it is one half of an XA transaction."""
-        return bool(self.flags & (GtidFlag.PREPARED_XA | GtidFlag.COMPLETED_XA))
-
 
 def parse_gtid(body: bytes, server_id: int) -> MariadbGtid:
     """Parse a GTID event's body; the GTID's server is in the event's header.

@@ -68,10 +68,6 @@ class Catalog(Mapping[TableName, Table]):
         """Remove a database; its tables are left unchanged."""
         self._state.databases.pop(self._state.folded(name), None)
 
-    def forget_temporary(self) -> None:
-        """Remove all temporary tables, after a restart of the server."""
-        self._state.temporary.clear()
-
     def hides(self, name: TableName, thread: int) -> bool:
         """Whether a connection has a temporary table of that name, which hides the other."""
         return (thread, self._state.key(name)) in self._state.temporary

@@ -186,3 +186,7 @@ class ViewChange:
 
 
 Change = TableChange | DatabaseChange
+
+
+TableRef = tuple[str | None, str]
+"""A table as a statement names it: the database may be missing."""

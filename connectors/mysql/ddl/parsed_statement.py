@@ -5,21 +5,27 @@ code that needs its renames or affected tables.
 
 Invariant: parsing never fails; for a statement that is not understood, the first words are known,
 and the names in the positions of table names. No table is looked up.
+
+The tables of a statement that the grammar does not support. Invariant: names in the positions of
+table names are returned, rather one too many than one too few; nothing here determines the effect
+on a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from connectors.mysql.charset.lower_case import lowered
-from connectors.mysql.ddl.definition import Execution, Server, Session, TableName
-from connectors.mysql.ddl.fallback_tables import guessed_type, named_tables, tables_by_pattern
+from connectors.mysql.ddl.definition import Execution, Server, Session, TableName, TableRef
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.statements import other_statement, statement
-from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.statement.alter_actions import ChangeColumn, RenameColumn
 from connectors.mysql.ddl.statement.statement import (
+    AlterTable,
     CreateTable,
     DropDatabase,
     NoTable,
@@ -27,7 +33,6 @@ from connectors.mysql.ddl.statement.statement import (
     actions_of,
     tables_of,
 )
-from connectors.mysql.ddl.statement.table_ref import TableRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,3 +109,93 @@ def parse_statement(sql: str, server: Server, session: Session) -> ParsedStateme
     except (ValueError, RecursionError) as fault:
         guessed = named_tables(Reader(tokens, server, session))
         return made(tree=None, fault=str(fault), guessed=tuple(guessed))
+
+
+_VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
+_NAME = r"(?:`((?:[^`]|``)+)`|\"([^\"]+)\"|([\w$]+))"
+_TABLE = re.compile(
+    rf"\b(?:TABLES?|ON|TO|LIKE)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?{_NAME}(?:\s*\.\s*{_NAME})?",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"[A-Za-z_]+")
+_EXECUTABLE = re.compile(r"/\*M?!\d*|\*/")
+"""The delimiters of comments that some server executes."""
+_FOLLOWED = frozenset({"TABLE", "TABLES", "TO", "AS"})
+
+
+def guessed_type(sql: str) -> str:
+    """The first two words."""
+    return " ".join(_WORDS.findall(sql)[:2]).upper()
+
+
+def named_tables(reader: Reader) -> list[TableRef]:
+    """The likely table names in a statement that the reader is at the start of."""
+    while reader.take("SET", "STATEMENT"):
+        while reader.key not in ("FOR", ""):
+            reader.at += 1
+        reader.take("FOR")
+    verb = reader.take_one(_VERBS)
+    return [] if verb is None else _names_after(reader, verb)
+
+
+def _names_after(reader: Reader, verb: str) -> list[TableRef]:
+    """The names after TABLE, or ON for an index; for RENAME and DROP, all of the list."""
+    found: list[TableRef] = []
+    wanted = _FOLLOWED | (
+        {","} if verb in ("DROP", "RENAME") else {"ON"} if verb != "ALTER" else set()
+    )
+    if verb == "TRUNCATE" and reader.key != "TABLE":
+        found += _one(reader)
+    while reader.key != "":
+        if reader.take_one(frozenset(wanted)):
+            found += _one(reader)
+            if verb in ("CREATE", "TRUNCATE"):
+                break
+        else:
+            reader.at += 1
+    return found
+
+
+def _one(reader: Reader) -> list[TableRef]:
+    _ = reader.take("IF", "NOT", "EXISTS") or reader.take("IF", "EXISTS")
+    start = reader.at
+    try:
+        return [reader.table()]
+    except GrammarFault:
+        reader.at = start
+        return []
+
+
+def tables_by_pattern(sql: str) -> list[TableRef]:
+    """The same for a text that the lexer cannot split into tokens."""
+    sql = _EXECUTABLE.sub(" ", sql)
+    if (verb := _WORDS.search(sql)) is None or verb[0].upper() not in _VERBS:
+        return []
+    found: list[TableRef] = []
+    for match in _TABLE.finditer(sql):
+        first, second = ("".join(part or "" for part in match.groups()[n : n + 3]) for n in (0, 3))
+        found.append((first, second) if second else (None, first))
+    return found
+
+
+def renamed_columns(statement: ParsedStatement) -> dict[TableName, dict[str, str]]:
+    """For each table that the statement alters, its columns' old names with their new ones, as written.
+
+    Invariant: only what the statement states is used; one that is not understood renames nothing here.
+    """
+    tree = statement.tree
+    if not isinstance(tree, AlterTable):
+        return {}
+    database, table = tree.name
+    name = (database or statement.session.database or "", table)
+    if statement.server.lower_case_table_names == 1:
+        name = (lowered(name[0]), lowered(name[1]))
+    return {name: dict(_names(tree))}
+
+
+def _names(statement: AlterTable) -> Iterator[tuple[str, str]]:
+    for action in statement.actions:
+        if isinstance(action, RenameColumn):
+            yield action.name, action.to
+        elif isinstance(action, ChangeColumn) and action.name != action.spec.name:
+            yield action.name, action.spec.name

@@ -20,7 +20,7 @@ from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark, Mark
-from connectors.mysql.lookup.fingerprint.recent import Part, Recent, digest
+from connectors.mysql.lookup.fingerprint import Part, Recent, digest_of
 from connectors.mysql.lookup.landmark_search import first_event_of, transactions_before
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
@@ -244,4 +244,4 @@ class _Listener:
         """The transaction is complete."""
         parts, self._parts = self._parts, []
         if transaction.gtid in self.wanted and transaction.gtid is not None:
-            self.found[transaction.gtid] = digest(transaction, parts) if parts else ""
+            self.found[transaction.gtid] = digest_of(transaction, parts) if parts else ""

@@ -23,7 +23,6 @@ from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.select.chunk_query import chunk_query, key_order, last_row_query
-from connectors.mysql.select.discreet_errors import WITHOUT_TABLE, without_values
 from connectors.mysql.select.keyless_reader import KeylessReader
 from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.prepared_select import Check, PreparedSelect, SelectedPackets
@@ -32,10 +31,16 @@ from connectors.mysql.select.read_labels import read_labels
 from connectors.mysql.select.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
 from connectors.mysql.select.row_condition import check_condition
 from connectors.mysql.select.row_locks import RowLocked, locked_rows
-from connectors.mysql.select.select_list import SESSION
-from connectors.mysql.select.selected_table import SelectedTable
+from connectors.mysql.select.selected_table import SESSION, SelectedTable
 from connectors.mysql.select.spool import Spool, Spools
-from connectors.mysql.select.table_errors import UNLOCK, error_of_read, is_interrupted, text_of
+from connectors.mysql.select.table_errors import (
+    UNLOCK,
+    WITHOUT_TABLE,
+    error_of_read,
+    is_interrupted,
+    text_of,
+    without_values,
+)
 from connectors.mysql.select.table_size import estimated_rows, row_bytes
 from connectors.mysql.server.facts import SourceAddress, connection_to
 

@@ -6,19 +6,18 @@ given up once it is too large for that. The source's load is asked for while the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.select.chunk_query import chunk_query
 from connectors.mysql.select.load_limits import LoadGate
-from connectors.mysql.select.prepared_select import Check, PreparedSelect
+from connectors.mysql.select.prepared_select import Block, Check, PreparedSelect
 from connectors.mysql.select.read_clock import ReadClock
 from connectors.mysql.select.read_views import ReadViews, Seen
 from connectors.mysql.select.row_locks import TooManyLocked, locked_rows
 from connectors.mysql.select.spool import Spool
-from connectors.mysql.select.spooling import SESSION, Spooling
 from connectors.mysql.select.table_size import data_bytes
 from connectors.mysql.server.facts import SourceAddress, connection_to
 
@@ -122,3 +121,51 @@ class KeylessReader:
             table=".".join(self._name),
             remedy="Set truncates to record and publish deletes, or give it a primary key, or exclude it.",
         )
+
+
+SESSION = "SET SESSION net_write_timeout = 86400"
+"""While reading waits, so does the server, which would otherwise end the connection after a minute."""
+_PAUSE_BYTES = 4 * 1024 * 1024
+
+
+class Spooling:
+    """Fills a spool.
+
+    Invariant: the rows of a few packets are in memory, and the spool's portion that is being filled.
+    """
+
+    def __init__(self, spool: Spool, *, most_bytes: int | None, most_rows: int) -> None:
+        """``most_bytes``, ``most_rows``: of a portion; None: all rows are one."""
+        self._spool, self._most_bytes, self._most_rows = spool, most_bytes, most_rows
+        self._blocks: list[bytes] = []
+        self._size = self._rows = 0
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of the rows that were added."""
+        return self._spool.bytes + self._size
+
+    def all(self, blocks: Iterable[Block], *, some: int, pause: Callable[[int], None]) -> None:
+        """Add rows until there are no more; ``pause`` gets their number after ``some`` of them, or some MiB."""
+        count, size = 0, self.bytes
+        for block in blocks:
+            self._add(block)
+            count += block.rows
+            if count >= some or self.bytes - size > _PAUSE_BYTES:
+                pause(count)
+                count, size = 0, self.bytes
+        pause(count)
+        if self._blocks or not len(self._spool):
+            self._end_portion()
+
+    def _add(self, block: Block) -> None:
+        self._blocks.append(block.packets)
+        self._size += len(block.packets)
+        self._rows += block.rows
+        most = self._most_bytes
+        if most is not None and (self._size >= most or self._rows >= self._most_rows):
+            self._end_portion()
+
+    def _end_portion(self) -> None:
+        self._spool.add(tuple(self._blocks), self._rows)
+        self._blocks, self._size, self._rows = [], 0, 0

@@ -20,7 +20,7 @@ from pymysql import MySQLError, OperationalError
 from pymysql.constants import COMMAND, CR
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
-from connectors.mysql.select.packets.layout import ROW
+from connectors.mysql.select.packets import ROW
 
 _AT_ONCE = 1 << 18
 """Bytes of a block of packets, and to ask the connection for."""

@@ -14,12 +14,15 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.select.chunk_query import chunk_query, key_order
 from connectors.mysql.select.chunk_reader import DefinitionChanged
-from connectors.mysql.select.discreet_errors import WITHOUT_TABLE, without_values
 from connectors.mysql.select.prepared_select import PreparedSelect
 from connectors.mysql.select.read_labels import as_printed
-from connectors.mysql.select.select_list import SESSION
-from connectors.mysql.select.selected_table import SelectedTable
-from connectors.mysql.select.table_errors import error_of_read, text_of
+from connectors.mysql.select.selected_table import SESSION, SelectedTable
+from connectors.mysql.select.table_errors import (
+    WITHOUT_TABLE,
+    error_of_read,
+    text_of,
+    without_values,
+)
 from connectors.mysql.server.facts import SourceAddress, connection_to
 
 _ANSWER_SECONDS = 600.0

@@ -23,7 +23,6 @@ class WorkerClock:
     """This machine's clock."""
 
     def asked(self, _cursor: Any, /) -> int:
-        """See ReadClock."""
         return time.time_ns() // 1_000_000
 
     def drop(self) -> None:

@@ -14,7 +14,7 @@ import pymysql
 from connectors.errors import UsageError
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.select.chunk_query import chunk_query
-from connectors.mysql.select.select_list import SESSION
+from connectors.mysql.select.selected_table import SESSION
 from connectors.mysql.select.table_errors import error_of_read
 from connectors.mysql.server.facts import SourceAddress, connected
 

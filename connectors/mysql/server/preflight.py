@@ -1,15 +1,18 @@
 """Preflight checks of a server: faults that would cause loss, and the statement that fixes each.
 
 Invariant: all faults are reported at once, each with its remedy; nothing is changed on the server.
+
+Preflight checks of a MariaDB: faults that would cause loss, and the statement that fixes each.
+Invariant: as in ``connectors.mysql.server.preflight``. MariaDB has no SET PERSIST: a setting
+changed at run time must be written to its configuration too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from connectors.errors import Faults, PreflightError, ServerIdConflict
-from connectors.mysql.server import mariadb_preflight as mariadb
 from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts, SourceAddress
 from connectors.mysql.server.privileges import Privileges
 from connectors.mysql.server.remedies import (
@@ -20,6 +23,42 @@ from connectors.mysql.server.remedies import (
     grant,
     setting,
 )
+
+OLDEST = (10, 5)
+"""The first version that can write columns' names, labels and keys into its binlog."""
+
+
+_NEEDED = {
+    "REPLICATION SLAVE": {"REPLICATION SLAVE", "REPLICATION REPLICA"},
+    "BINLOG MONITOR": {"BINLOG MONITOR", "REPLICATION CLIENT"},
+}
+"""Privileges, each with the names that a server may use for it."""
+_ANY = {"ALL PRIVILEGES", "SUPER"}
+
+
+def version_fault(version: str, numbers: tuple[int, ...]) -> str | None:
+    """The reason why this version cannot be captured, or None."""
+    if numbers >= OLDEST:
+        return None
+    return f"it is version {version}; MariaDB {'.'.join(map(str, OLDEST))} or newer is needed"
+
+
+def setting_faults(variables: Mapping[str, str], *, history: bool) -> Iterator[str]:
+    """One line for each setting that would cause loss; ``history`` as in
+    ``connectors.mysql.server.preflight``."""
+    for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
+        value = variables.get(name, "")
+        if value.upper() != wanted:
+            yield (
+                f"{name} is {value or 'not known to it'}, {why}: {setting(name, wanted, persists=False)}; "
+                "end the sessions that began before"
+            )
+
+
+def missing_grants(held: set[str]) -> list[str]:
+    """The privileges that the account lacks, by the names to grant them by."""
+    return [name for name, names in _NEEDED.items() if not held & (names | _ANY)]
+
 
 _WANTED = {
     "binlog_format": ("ROW", "rows of other formats are not in the binlog"),
@@ -98,7 +137,7 @@ def _faults(
         yield "log_bin is OFF: start mysqld with --log-bin (it cannot be set while it runs)"
         return
     if facts.is_mariadb:
-        yield from mariadb.setting_faults(facts.variables, history=history)
+        yield from setting_faults(facts.variables, history=history)
     else:
         yield from _setting_faults(facts, history=history)
     yield from _filter_faults(facts)
@@ -146,7 +185,7 @@ def _filter_faults(facts: ServerFacts) -> Iterator[str]:
 def _version_fault(facts: ServerFacts, *, history: bool) -> str | None:
     version = facts.variables.get("version", "")
     if facts.is_mariadb:
-        return mariadb.version_fault(version, _numbers(version))
+        return version_fault(version, _numbers(version))
     oldest = _OLDEST if history else _OLDEST_WITH_NAMES
     if _numbers(version) >= oldest:
         return None
@@ -195,7 +234,7 @@ def _set(name: str, value: str, numbers: tuple[int, ...]) -> str:
 
 def _grant_faults(facts: ServerFacts, address: SourceAddress) -> Iterator[str]:
     held = _global_privileges(facts.grants)
-    missing = mariadb.missing_grants(held) if facts.is_mariadb else _missing_grants(held)
+    missing = missing_grants(held) if facts.is_mariadb else _missing_grants(held)
     if missing:
         wanted = ", ".join(missing)
         to = account(facts.current_user, address.user)

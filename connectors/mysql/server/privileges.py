@@ -111,10 +111,6 @@ class Privileges:
         """The tables of which only some columns may be shown, whether they exist or not."""
         return self._shows.in_part
 
-    def may_lack_columns(self, name: TableName) -> bool:
-        """Whether only some of a table's columns may be shown."""
-        return name in self.in_part
-
 
 def remedy(name: TableName, to: str) -> str:
     """The statement that lets an account see a table; ``to`` in the form of ``remedies.account``."""

@@ -24,7 +24,7 @@ from spark_sink.batch.ddl.statement import Statement, parse_statement
 from spark_sink.batch.ddl.topic import DdlTopics
 from spark_sink.errors import ReloadRefused, TableError, ValuesChanged
 from spark_sink.metrics import Metrics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.names import DDL, OR_DISCARD, SETTLED, action, argument, of_sink
@@ -182,7 +182,6 @@ class Ddl:
         return routed(batch, pieces_of(pieces(list(self.history.events.values())), tables))
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
-        """See History.floors."""
         return self.history.floors(floors)
 
     def carried(self, floor: Floor) -> bool:

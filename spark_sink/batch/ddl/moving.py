@@ -34,7 +34,7 @@ from spark_sink.errors import (
     TypeConflict,
     UnsupportedName,
 )
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.text.names import DDL, MOVED, argument, literal, quoted
 from spark_sink.warehouse.moves import (
     BEGINNING,

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from spark_sink.settings.model import Settings
 from spark_sink.source.admin import admin
 from spark_sink.source.kafka import KafkaTopics, pattern
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from wire.topics import ddl_pattern
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,6 @@ class KafkaDdl:
         self._sleep = sleep
 
     def settled(self) -> tuple[Offsets, Offsets]:
-        """See DdlTopics."""
         with admin(self._spark, self._settings) as kafka:
             written = kafka.written(self._pattern)
             if not written:
@@ -81,7 +80,6 @@ class KafkaDdl:
                 self._sleep(_PAUSE)
 
     def read(self, start: Offsets, end: Offsets) -> list[Record]:
-        """See DdlTopics."""
         if not any(until > start.get(at, 0) for at, until in end.items()):
             return []
         rows = self._rows.read({at: start.get(at, 0) for at in end}, end).where("value IS NOT NULL")
@@ -90,6 +88,5 @@ class KafkaDdl:
         return sorted(records, key=lambda record: record[:3])
 
     def written(self) -> dict[tuple[str, int], int]:
-        """See DdlTopics."""
         with admin(self._spark, self._settings) as kafka:
             return kafka.written(pattern(self._settings))

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import LoadRefused
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from wire.topics import journal_topic
 
 _WINDOW: Final = 1_000

@@ -33,7 +33,7 @@ from spark_sink.jobs.load.sources import check_rows
 from spark_sink.jobs.load.state import LOADED, READ, Loads, LoadState
 from spark_sink.settings.model import Load
 from spark_sink.source.kafka import Topics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.error_mapping import refused_record
 from spark_sink.text.names import argument

@@ -5,7 +5,9 @@ Invariant: columns are parsed, checked and placed by the projections that record
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +16,7 @@ from spark_sink.batch.compact import steps
 from spark_sink.jobs.load.cursor import SourceCursor
 from spark_sink.jobs.load.mysql_sql import identifier, whole_name
 from spark_sink.jobs.load.plan import SourceTable
-from spark_sink.jobs.load.select_list import Selected, selected
+from spark_sink.source.mysql_types import Reading, reading
 from spark_sink.source.schemas import TableVersion
 from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.shape import Shape
@@ -101,3 +103,99 @@ def _kept(source: SourceTable, version: TableVersion, shape: Shape, low: SourceC
             "source_table": literal(source.table),
         }
     return [f"{value} AS {name}" for name, value in values.items()]
+
+
+_TEXT: Final = frozenset(
+    {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
+)
+_APPROXIMATE: Final = frozenset({"float", "double", "real"})
+_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+
+
+def _number(place: str) -> str:
+    """The four bytes from a place on as a number; the first is the least significant."""
+    digits = ", ".join(f"hex(substring({{text}}, {place} + {byte}, 1))" for byte in (3, 2, 1, 0))
+    return f"CAST(conv(concat({digits}), 16, 10) AS BIGINT)"
+
+
+_SRID: Final = _number("1")
+_GEOMETRY: Final = (
+    f"if({{text}} IS NULL, NULL, named_struct('srid', {_SRID}, 'wkb', substring({{text}}, 5)))"
+)
+"""MySQL's own form of a geometry is its SRID in four bytes, the least significant first, then its WKB."""
+_MANTISSA: Final = "(b & 8388607)"
+_EXPONENT: Final = "(shiftright(b, 23) & 255)"
+_FLOAT: Final = (
+    f"CASE WHEN {_EXPONENT} = 0 THEN {_MANTISSA} * power(2D, -149) "
+    f"WHEN {_EXPONENT} < 255 THEN ({_MANTISSA} + 8388608) * power(2D, {_EXPONENT} - 150) "
+    f"WHEN {_MANTISSA} = 0 THEN CAST('Infinity' AS DOUBLE) ELSE CAST('NaN' AS DOUBLE) END"
+)
+"""The number of a float's bits `b` without their sign. A DOUBLE has it exactly, and so has each step."""
+_VECTOR: Final = (
+    "if(length({text}) = 0, array(), transform(transform(sequence(1, length({text}) - 3, 4), "
+    f"at -> {_number('at')}), b -> CAST(if(b > 2147483647, -1D, 1D) * {_FLOAT} AS FLOAT)))"
+)
+"""MySQL's own form of a vector is its floats, each in four bytes. As text, the server rounds them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """A column of the SELECT list. `sql` is for MySQL, over `{column}`; the others are for Spark.
+
+    `spark_type` is the type of the result; `raw` is what the row's image has of it, over `{value}`, and `typed`
+    the value of the warehouse's type, over `{text}`: both are formats.
+
+    Invariant: a row that is selected becomes the very row that its record in the topic would. Numbers, text
+    and times come as text and are read as the wire's are; bytes come as they are. Nothing depends on the
+    driver's own conversions, nor on the server's time zone.
+    """
+
+    sql: str
+    spark_type: str
+    raw: str
+    typed: str
+
+
+def selected(mysql_type: str) -> Selected:
+    """The column of a type, as the schemas topic states it. Raises UnsupportedType."""
+    base = re.match(r"[a-z]*", mysql_type.strip().lower())
+    name = base[0] if base else ""
+    read = reading(mysql_type)
+    if name == "vector":
+        return _binary("UNHEX(HEX({column}))", _VECTOR)
+    if name in _BYTES:
+        return _binary("{column}", "{text}")
+    if name == "bit":
+        width = re.search(r"\((\d+)\)", mysql_type)
+        digits = (int(width[1]) + 7) // 8 * 2 if width else 2
+        # HEX prints a BIT as a number, without leading zeros.
+        return _binary(f"UNHEX(LPAD(HEX({{column}}), {digits}, '0'))", "{text}")
+    if read.type.startswith("struct<srid"):
+        return _binary("UNHEX(HEX({column}))", _GEOMETRY.replace("{value}", "{text}"))
+    if name in _TEXT:
+        return _text("CONVERT({column} USING utf8mb4)", read)
+    if name in _APPROXIMATE:
+        # As text, MySQL rounds a FLOAT to six digits, and a DOUBLE to what distinguishes it. A sum would lose
+        # the sign of -0.
+        return _text("{column} * 1e0", read)
+    if name in ("decimal", "numeric"):
+        # Else ZEROFILL would be in the text.
+        return _text("CAST({column} + 0 AS CHAR)", read)
+    if name == "timestamp":
+        # The session's time zone is UTC. The zero timestamp is no time of any zone.
+        return _text(
+            "CAST({column} AS CHAR)",
+            read,
+            raw="if({value} LIKE '0000-%', {value}, concat({value}, 'Z'))",
+        )
+    return _text("CAST({column} AS CHAR)", read)
+
+
+def _text(sql: str, read: Reading, *, raw: str = "{value}") -> Selected:
+    return Selected(
+        sql=sql, spark_type="string", raw=raw, typed=read.sql.replace("{text}", "{text}")
+    )
+
+
+def _binary(sql: str, typed: str) -> Selected:
+    return Selected(sql=sql, spark_type="binary", raw="{value}", typed=typed)

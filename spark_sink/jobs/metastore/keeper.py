@@ -1,19 +1,26 @@
 """The metastore kept up to date beside the batches, in a thread of its own.
 
 Invariant: no batch waits for the metastore, and no failure of it reaches the sink.
+
+What registers the tables of a warehouse, from the sink's settings.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+from pyspark.sql import SparkSession
 
 from spark_sink.errors import MetastoreUnreachable
-from spark_sink.jobs.metastore.registration import Registered
-from spark_sink.warehouse.protocol import Name
+from spark_sink.jobs.metastore.registration import Registered, Registrar
+from spark_sink.settings.model import Metastore, Settings
+from spark_sink.warehouse.opening import open_metastore
+from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape
 
 _log = logging.getLogger(__name__)
@@ -90,3 +97,29 @@ class MetastoreKeeper:
         if found.error:
             return found.error
         return "; ".join(f"{'.'.join(name)}: {why}" for name, why in sorted(found.faults.items()))
+
+
+def keeper(
+    registrar: Callable[[], Registrar],
+    settings: Metastore,
+    *,
+    shapes: Callable[[], frozenset[Shape]],
+    moved: Callable[[], int],
+) -> MetastoreKeeper | None:
+    """What keeps the metastore up to date beside a sink; None without a metastore."""
+    if not settings.uri:
+        return None
+    return MetastoreKeeper(registrar=registrar, shapes=shapes, moved=moved, clock=time.monotonic)
+
+
+def registrar(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> Registrar:
+    """Returns it; the metastore is first asked when tables are registered."""
+    return Registrar(
+        metastore=open_metastore(spark, settings.metastore),
+        tables=warehouse.tables,
+        notes=warehouse.notes,
+        root=settings.warehouse,
+        databases=settings.metastore.databases,
+        views=settings.metastore.views,
+        clock=time.time,
+    )

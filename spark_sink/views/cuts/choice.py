@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.views.cuts.transactions import Run
 from spark_sink.views.recent.wholeness import reaches
 from spark_sink.warehouse.coverage import Cut

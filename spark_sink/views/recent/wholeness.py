@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 
 _MOST: Final = 100
 

@@ -48,7 +48,6 @@ class DeltaCommits:
         return commit.number != "" and self._number(path, commit.version) == commit.number
 
     def since(self, name: Name, left: Commit | None) -> Standing | None:
-        """See protocol.Commits."""
         path = table_path(self._root, *name)
         if not entries(self._files, path):
             return None

@@ -40,7 +40,6 @@ class DeltaFacts:
         self._files = Files(spark)
 
     def of(self, name: Name) -> TableFacts | None:
-        """See protocol.Facts."""
         path = table_path(self._root, *name)
         last = self._last_commit(path)
         if last is None:
@@ -67,7 +66,6 @@ class DeltaFacts:
         return row_count(rows)
 
     def last_merge(self, name: Name) -> LastMerge | None:
-        """See protocol.Facts."""
         path = table_path(self._root, *name)
         last = self._last_commit(path)
         return None if last is None else self._commits(path, last)[1]

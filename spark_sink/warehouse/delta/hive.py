@@ -50,15 +50,12 @@ class HiveMetastore:
         self._session: SparkSession | None = None
 
     def names(self, database: str) -> set[str]:
-        """See registration.Metastore."""
         return self._asked(lambda: self._names(database))
 
     def is_at(self, name: Name, location: str) -> bool | None:
-        """See registration.Metastore."""
         return self._asked(lambda: self._is_at(name, location))
 
     def register(self, name: Name, location: str) -> None:
-        """See registration.Metastore."""
         self._sql(f"CREATE DATABASE IF NOT EXISTS {quoted(name[0])}")
         # Without columns, Delta takes them from the table.
         self._sql(
@@ -66,13 +63,11 @@ class HiveMetastore:
         )
 
     def put_view(self, name: Name, sql: str, location: str) -> None:
-        """See registration.Metastore."""
         self._sql(f"CREATE DATABASE IF NOT EXISTS {quoted(name[0])}")
         properties = f"TBLPROPERTIES ({literal(_LOCATION)} = {literal(location)})"
         self._sql(f"CREATE OR REPLACE VIEW {full(name)} {properties} AS {sql}")
 
     def remove(self, name: Name) -> None:
-        """See registration.Metastore."""
         self._asked(lambda: self._catalog().dropTable(*name, True, False))
 
     def _names(self, database: str) -> set[str]:

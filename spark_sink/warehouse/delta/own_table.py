@@ -56,7 +56,6 @@ class OwnTable:
         again_on_conflict(lambda: write.option("mergeSchema", is_wider).save(self._path))
 
     def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
-        """See sql.own_table.OwnTable."""
         return few_rows(self._spark, columns, rows)
 
     def due(self) -> bool:

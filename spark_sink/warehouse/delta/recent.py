@@ -40,7 +40,6 @@ class DeltaRecent:
         self._generation = 1
 
     def begin(self, rows: DataFrame, cut: Cut, *, markers: Iterable[str] = ()) -> None:
-        """See protocol.RecentLog."""
         first = texts(rows, "marker", markers)
         self._generation += 1
         self._replace(self._of_generation(with_cut(joined(rows, first), cut)))
@@ -48,11 +47,9 @@ class DeltaRecent:
         DeltaLog(rows.sparkSession, self._path).settle_retention(self._retention)
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
-        """See protocol.RecentLog."""
         self._write(self._of_generation(with_cut(rows, cut)), "append").save(self._path)
 
     def tidy(self, cut: Cut) -> None:
-        """See protocol.RecentLog."""
         closed = self._generation
         self._generation += 1
         held = self._spark.read.format("delta").load(self._path)
@@ -73,24 +70,20 @@ class DeltaRecent:
         DeltaLog(self._spark, self._path).checkpoint()
 
     def remove_unused(self) -> None:
-        """See protocol.RecentLog."""
         log = DeltaLog(self._spark, self._path)
         log.vacuum()
         log.forget()
 
     def newest(self) -> Recent[DataFrame] | None:
-        """See protocol.RecentLog."""
         version = self.version()
         return None if version is None else self.at(version)
 
     def version(self) -> int | None:
-        """See protocol.RecentLog."""
         if not entries(Files(self._spark), self._path):
             return None
         return DeltaLog(self._spark, self._path).version()
 
     def at(self, version: int) -> Recent[DataFrame]:
-        """See protocol.RecentLog."""
         held = DeltaLog(self._spark, self._path).rows(version)
         found = read_recent(held, place=f"{self._path}, version {version}", gone=GONE)
         assert found is not None

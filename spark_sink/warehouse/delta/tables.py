@@ -1,28 +1,39 @@
 """The warehouse's tables, stored as Delta tables at `<root>/<database>/<table>`.
 
 Invariant: this module creates, widens, fills and reads tables, and depends on no batch, Kafka or clock.
+
+Values of partitioning columns that Delta reads back as they were. Delta has the value of a
+partition as text, in the name of its folder and in its log. Of texts, an empty one and Hive's name
+for NULL come back as NULL, and a long one, or one with a zero byte, is no name of a folder. Of a
+BINARY, bytes that are no UTF-8 come back as others. Invariant: no row is stored in a partition
+whose value is not the row's own.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from spark_sink.errors import UnknownTable
-from spark_sink.source.offsets import Offsets
+from spark_sink.errors import PartitionUnfit, UnknownTable
+from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files, side_by_side
 from spark_sink.spark.views import temporary_view
+from spark_sink.text.names import action, literal, quoted
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
-from spark_sink.warehouse.delta.partitions import any_unfit, can_divide, guarded, unfit_by_name
 from spark_sink.warehouse.delta.shapes import refuse_foreign, shape_at
 from spark_sink.warehouse.delta.statements import (
     alter_sql,
@@ -39,8 +50,8 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.facts import newest_of
 from spark_sink.warehouse.sql.key_range import Bound, key_bounds, range_sql
-from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
     columns_sql,
@@ -68,7 +79,6 @@ class DeltaTables:
         self._newest_keys = NewestKeys(Files(spark))
 
     def shape(self, database: str, table: str) -> Shape | None:
-        """See protocol.Tables."""
         path = table_path(self._root, database, table)
         found = self._describe(path)
         if found is None:
@@ -76,18 +86,15 @@ class DeltaTables:
         return without_foreign(shape_at(path, (database, table), *found), found[0])
 
     def as_of(self, database: str, table: str, version: int) -> tuple[Shape, DataFrame]:
-        """See protocol.Tables."""
         path = table_path(self._root, database, table)
         log = DeltaLog(self._spark, path)
         rows = log.rows(version)
         return shape_at(path, (database, table), log.properties(version), rows.schema), rows
 
     def newest(self, shape: Shape) -> dict[str, Position]:
-        """See protocol.Tables."""
         return newest_of(self.rows(shape))
 
     def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
-        """See protocol.Tables."""
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
             statements = [create_sql(path, wanted, self._layout(wanted))]
@@ -101,7 +108,6 @@ class DeltaTables:
             self.replace(wanted, self._spark.createDataFrame([], columns_sql(wanted)))
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         # As it is after an interrupted call.
         there = self.shape(shape.database, shape.table) or shape
@@ -112,7 +118,6 @@ class DeltaTables:
         return renamed
 
     def reads_once(self, shape: Shape) -> bool:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         version = DeltaLog(self._spark, path).version()
         if version < 0 and self._is_made_with_rows(shape):
@@ -122,7 +127,6 @@ class DeltaTables:
     def merge(
         self, shape: Shape, rows: DataFrame, *, is_hard: bool = False, is_new: bool = False
     ) -> None:
-        """See protocol.Tables."""
         if is_new and self._make(shape, rows, is_hard=is_hard):
             return
         if is_new:
@@ -204,7 +208,6 @@ class DeltaTables:
         return replace(layout, partition_by=())
 
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         statement = truncate_sql(delta(path), shape, floor, is_hard=is_hard)
         again_on_conflict(lambda: self._spark.sql(statement))
@@ -216,7 +219,6 @@ class DeltaTables:
         *,
         cut: tuple[int, Offsets] | None = None,
     ) -> None:
-        """See protocol.Tables."""
         path = table_path(self._root, shape.database, shape.table)
         session = rows.sparkSession
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
@@ -229,13 +231,11 @@ class DeltaTables:
             again_on_conflict(partial(session.sql, comment))
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
-        """See protocol.Tables."""
         found = self._describe(table_path(self._root, database, table))
         text = found[0].get(CUT_PROPERTY) if found else None
         return parse_cut(text) if text else None
 
     def drop(self, database: str, table: str) -> None:
-        """See protocol.Tables."""
         Files(self._spark).delete(table_path(self._root, database, table))
 
     def rows(
@@ -250,14 +250,12 @@ class DeltaTables:
         return own_rows(reader.load(path), shape)
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
-        """See protocol.Tables."""
         shape = self.shape(database, table)
         if shape is None:
             raise UnknownTable(f"{database}.{table}")
         return seen_rows(self.rows(shape), shape, bookkeeping=bookkeeping)
 
     def names(self) -> list[tuple[str, str]]:
-        """See protocol.Tables."""
         files, root = Files(self._spark), self._root
         # Only the sink's own folders begin with an underscore, never a database's.
         databases = [one for one in files.names(root) if not one.startswith("_")]
@@ -286,3 +284,69 @@ class DeltaTables:
             return None
         schema = StructType.fromJson(json.loads(metadata["schemaString"]))
         return metadata["configuration"], schema, metadata.get("description") or ""
+
+
+_OF_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_LONGEST: Final = 255
+"""Bytes of the name of a folder, on most file systems."""
+_OF_MAPPED: Final = 41
+"""The bytes of a column's name where Delta maps names, with the character after it."""
+_ESCAPED: Final = r"[\x01-\x1F\x7F\"#%'*/:=?\\{\[\]^]"
+"""What Spark writes as three characters in the name of a folder."""
+_NEVER: Final = re.compile("binary|struct<|array<|map<")
+_UNFIT: Final = re.compile("aqueduct: unfit partition (.*?) of aqueduct", re.DOTALL)
+
+
+def can_divide(kind: str) -> bool:
+    """Whether a table can be partitioned by a column of this type."""
+    return _NEVER.match(kind) is None
+
+
+def unfit_sql(name: str, kind: str) -> str:
+    """The condition that a value would not be read back."""
+    own = quoted(name)
+    if not can_divide(kind):
+        return f"{own} IS NOT NULL"
+    if kind != "string":
+        return "false"
+    segment = f"octet_length(regexp_replace({own}, {literal(_ESCAPED)}, 'xxx'))"
+    room = _LONGEST - max(3 * len(name.encode()) + 1, _OF_MAPPED)
+    return (
+        f"({own} IN ('', {literal(_OF_NULL)}) OR instr({own}, char(0)) > 0 OR {segment} > {room})"
+    )
+
+
+def any_unfit(rows: DataFrame, shape: Shape, columns: Sequence[str]) -> bool:
+    """Whether any row has a value that would not be read back."""
+    kinds = dict(shape.columns)
+    condition = " OR ".join(unfit_sql(name, kinds[name]) for name in columns)
+    return not rows.where(condition).isEmpty()
+
+
+def guarded(rows: DataFrame, kinds: Mapping[str, str], columns: Sequence[str]) -> DataFrame:
+    """The rows, which cannot be computed if one of them has such a value; see `unfit_by_name`."""
+    found = rows
+    for name in columns:
+        if (unfit := unfit_sql(name, kinds[name])) != "false":
+            text = literal(f"aqueduct: unfit partition {name} of aqueduct")
+            found = found.withColumn(
+                name, f.expr(f"if({unfit}, raise_error({text}), {quoted(name)})")
+            )
+    return found
+
+
+@contextmanager
+def unfit_by_name(shape: Shape) -> Iterator[None]:
+    """Raises PartitionUnfit for rows that `guarded` refuses."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as fault:
+        if found := _UNFIT.search(str(fault)):
+            name = shape.database, shape.table
+            raise PartitionUnfit(
+                f"{'.'.join(name)}: a value of {found[1]} is an empty text, {_OF_NULL}, bytes, or too long for "
+                "the name of a folder",
+                advice=f"{action(name)}; it is then written without partitions. To have some, choose another "
+                "column for partition_by first",
+            ) from fault
+        raise

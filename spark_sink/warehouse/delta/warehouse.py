@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from spark_sink.spark.files import Files
+from spark_sink.spark.pace import LARGE, copied, for_many_rows
 from spark_sink.text.names import (
     DDL,
     DELETED_KEYS,
@@ -18,21 +25,22 @@ from spark_sink.text.names import (
     WAITS,
 )
 from spark_sink.warehouse.delta.commits import DeltaCommits
-from spark_sink.warehouse.delta.conflict import again_on_conflict
+from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.facts import DeltaFacts
-from spark_sink.warehouse.delta.log_store import excludes_writers
+from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
-from spark_sink.warehouse.delta.statements import delta, letters_sql
+from spark_sink.warehouse.delta.statements import cluster_sql, delta, letters_sql
 from spark_sink.warehouse.delta.tables import DeltaTables
-from spark_sink.warehouse.delta.upkeep import DeltaUpkeep
-from spark_sink.warehouse.delta.waits import DeltaWaits
-from spark_sink.warehouse.layout import Layouts, no_layout
+from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.notes import FileNotes
-from spark_sink.warehouse.protocol import Space
+from spark_sink.warehouse.protocol import Name, Space
 from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
+from spark_sink.warehouse.sql.statements import old_markers_sql
+from spark_sink.warehouse.sql.time_limit import limited
+from wire.warehouse import table_path
 
 
 class DeltaWarehouse:
@@ -99,3 +107,153 @@ def current(
     `__unrepresentable`. Raises UnknownTable.
     """
     return DeltaTables(spark, warehouse).current(database, table, bookkeeping=bookkeeping)
+
+
+_S3: Final = ("s3", "s3a", "s3n")
+_OF_ONE_DRIVER: Final = "S3SingleDriverLogStore"
+
+
+def excludes_writers(root: str, conf: Mapping[str, str]) -> bool:
+    """Whether two processes may write tables below `root`, by Spark's options for Delta's log store.
+
+    A log store that is set for S3, other than Delta's default, is trusted.
+
+    Delta writes a commit as a file that must not exist yet. On HDFS, Azure, GCS and a disk, the store
+    refuses the second of two. For S3, Delta looks first and writes then, under a lock of its own JVM: of
+    two processes, one replaces what the other has committed, and neither notices.
+    """
+    scheme, colon, _ = root.partition(":")
+    if not colon or scheme not in _S3:
+        return True
+    of_scheme = conf.get(f"spark.delta.logStore.{scheme}.impl", "")
+    store = of_scheme or conf.get("spark.delta.logStore.class", "")
+    return bool(store) and not store.endswith(_OF_ONE_DRIVER)
+
+
+_COLUMNS: Final = (
+    "number BIGINT, kind STRING, database STRING, `table` STRING, since_ms BIGINT, at_ms BIGINT, "
+    "error STRING, reason STRING, action STRING, offsets STRING, request STRING"
+)
+_KEY: Final = ("kind", "number", "at_ms", "database", "table", "request")
+
+
+class DeltaWaits:
+    """See protocol.WaitLog."""
+
+    def __init__(self, table: OwnTable) -> None:
+        self._table = table
+
+    def state(self) -> list[str]:
+        return self._table.log_files()
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row.asDict() for row in self._table.rows().collect()]
+
+    def append(self, *rows: Mapping[str, Any]) -> None:
+        self._table.append(_COLUMNS, rows)
+
+    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
+        texts = (f.coalesce(f.col(name).cast("string"), f.lit("None")) for name in _KEY)
+        key, kept = (
+            f.concat_ws("\0", *texts),
+            ["\0".join(str(row[n]) for n in _KEY) for row in keep],
+        )
+        is_new = f.coalesce(f.col("at_ms") >= before_ms, f.lit(True))
+        # Read by the commit itself: a command may add a request meanwhile.
+        self._table.rewrite(self._table.rows().where(is_new | key.isin(*kept)))
+
+
+_log = logging.getLogger(__name__)
+_STEP: Final = str(64 * 1024 * 1024)
+_SMALL_STEPS: Final = {
+    "spark.databricks.delta.optimize.maxFileSize": _STEP,
+    "spark.databricks.delta.optimize.batchSize": _STEP,
+    # Of a clustered table only what is new is joined: all that is not in a cube yet would be one commit.
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": _STEP,
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": _STEP,
+}
+"""Files of this size take some seconds."""
+
+
+class DeltaUpkeep:
+    """See protocol.Upkeep."""
+
+    def __init__(self, spark: SparkSession, root: str, *, layouts: Layouts = no_layout) -> None:
+        self._spark = spark
+        self._root = root
+        self._layouts = layouts
+
+    def retain(self, name: Name, seconds: int) -> None:
+        with conflicts_by_name():
+            self._delta_log(name).settle_retention(seconds)
+
+    def sources_if_old(self, name: Name, before: int) -> Collection[str]:
+        with conflicts_by_name():
+            rows = self._spark.read.format("delta").load(self._path(name))
+            if rows.where(old_markers_sql(before)).isEmpty():
+                return ()
+            return {row[0] for row in rows.select("__destination").distinct().collect()}
+
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
+        path = self._path(name)
+        with conflicts_by_name(), limited(self._spark, seconds):
+            session = self._session(name)
+            rows = session.read.format("delta").load(path)
+            if not rows.where(old_markers_sql(before)).isEmpty():
+                session.sql(f"DELETE FROM {delta(path)} WHERE {old_markers_sql(before)}")  # noqa: S608 - a number
+
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
+        """See protocol.Upkeep. Follows a changed layout first, as far as Delta can.
+
+        Where rows are removed for good, it also removes those that deletion vectors mark.
+        """
+        with conflicts_by_name(), limited(self._spark, seconds):
+            self._settle_layout(name)
+            table, session = delta(self._path(name)), self._session(name)
+            if seconds is not None:
+                session = copied(session, _SMALL_STEPS)
+            session.sql(f"OPTIMIZE {table}")
+            if self._layouts(name).is_purged:
+                # OPTIMIZE leaves a file as it is while fewer than a twentieth of its rows are marked.
+                session.sql(f"REORG TABLE {table} APPLY (PURGE)")
+
+    def remove_unused(self, name: Name) -> None:
+        log = self._delta_log(name)
+        with conflicts_by_name():
+            log.vacuum()
+            log.forget()
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:
+        """See protocol.Upkeep. With `at_least`, the version of the log's last checkpoint."""
+        if not at_least:
+            return self._delta_log(name).version()
+        text = Files(self._spark).read(f"{self._path(name)}/_delta_log/_last_checkpoint")
+        return int(json.loads(text or "{}").get("version", 0))
+
+    def _session(self, name: Name) -> SparkSession:
+        """The session for what reads or writes all of a table."""
+        is_large = self._delta_log(name).size() >= LARGE
+        return for_many_rows(self._spark) if is_large else self._spark
+
+    def _settle_layout(self, name: Name) -> None:
+        path, layout = self._path(name), self._layouts(name)
+        if not layout.is_stated:
+            return
+        (detail,) = self._spark.sql(f"DESCRIBE DETAIL {delta(path)}").collect()
+        there = self._spark.read.format("delta").load(path).columns
+        partitions, clusters = detail.partitionColumns, detail.clusteringColumns
+        wanted = among(layout.cluster_by, there)
+        if partitions != among(layout.partition_by, there) or (partitions and wanted):
+            _log.warning(
+                "its partitions are not those of the settings: reload it to write its rows again table=%s.%s",
+                *name,
+            )
+        elif clusters != wanted:
+            self._spark.sql(cluster_sql(path, wanted))
+            _log.info("table clustered by %s table=%s.%s", ", ".join(wanted) or "nothing", *name)
+
+    def _delta_log(self, name: Name) -> DeltaLog:
+        return DeltaLog(self._spark, self._path(name))
+
+    def _path(self, name: Name) -> str:
+        return table_path(self._root, *name)

@@ -49,11 +49,9 @@ class IcebergCommits:
     """Those of the sink, this one last."""
 
     def announce(self) -> None:
-        """See protocol.Commits."""
         self.notes.write(APPLICATIONS, json.dumps(self._own()))
 
     def is_at(self, name: Name, commit: Commit) -> bool:
-        """See protocol.Commits."""
         found = self._catalog.table(self.tables.place(*name))
         if found is None:
             return False
@@ -61,7 +59,6 @@ class IcebergCommits:
         return commit == Commit(found.version(), str(found.snapshot() or ""))
 
     def since(self, name: Name, left: Commit | None) -> Standing | None:
-        """See protocol.Commits."""
         found = self._catalog.table(self.tables.place(*name))
         if found is None:
             return None

@@ -37,12 +37,10 @@ class IcebergOwnTable:
     """The snapshot that each thread has read last."""
 
     def read(self) -> DataFrame | None:
-        """See sql.own_table.OwnTable."""
         held = self.catalog.table(self.place)
         return None if held is None else self._rows_of(held)
 
     def rows(self) -> DataFrame:
-        """See sql.own_table.OwnTable."""
         return self._rows_of(self.catalog.existing(self.place))
 
     def _rows_of(self, held: IcebergTable) -> DataFrame:
@@ -57,7 +55,6 @@ class IcebergOwnTable:
     def append(
         self, columns: str, rows: Sequence[Mapping[str, object]], *, is_wider: bool = False
     ) -> None:
-        """See sql.own_table.OwnTable."""
         new = self.literal(columns, rows)
         known = {name for name, _ in self._columns}
         if not known or (is_wider and not known.issuperset(new.columns)):
@@ -70,7 +67,6 @@ class IcebergOwnTable:
         new.select("*", *missing).writeTo(self.catalog.sql_name(self.place)).append()
 
     def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
-        """See sql.own_table.OwnTable."""
         return few_rows(self.spark, columns, rows)
 
     def due(self) -> bool:
@@ -97,7 +93,6 @@ class IcebergOwnTable:
             _log.debug("not rewritten, another sink committed first table=%s.%s", *self.place)
 
     def compact(self) -> None:
-        """See sql.own_table.OwnTable."""
         statement = self.catalog.call("rewrite_data_files", self.place, {"min_input_files": "2"})
         again_on_conflict(lambda: self.spark.sql(statement))
         again_on_conflict(lambda: self.catalog.existing(self.place).remove_unused())

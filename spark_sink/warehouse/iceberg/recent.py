@@ -51,17 +51,14 @@ class IcebergRecent:
     retention_seconds: int
 
     def begin(self, rows: DataFrame, cut: Cut, *, markers: Iterable[str] = ()) -> None:
-        """See protocol.RecentLog."""
         self.catalog.make_namespace(self.place[0])
         first = texts(rows, "marker", markers)
         self._replace(with_cut(joined(rows, first), cut))
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
-        """See protocol.RecentLog."""
         ordered(with_cut(rows, cut)).writeTo(self._sql_name).append()
 
     def tidy(self, cut: Cut) -> None:
-        """See protocol.RecentLog."""
         held = self.spark.table(self._sql_name).where("kind = 'cut'").select("text").collect()
         newest_ms = max((Cut.of(row.text).at_ms for row in held), default=0)
         with conflicts_by_name():
@@ -69,22 +66,18 @@ class IcebergRecent:
             self.spark.sql(self.catalog.call("rewrite_data_files", self.place, _ALL_SMALL))
 
     def remove_unused(self) -> None:
-        """See protocol.RecentLog."""
         if (table := self.catalog.table(self.place)) is not None:
             table.remove_unused()
 
     def newest(self) -> Recent[DataFrame] | None:
-        """See protocol.RecentLog."""
         version = self.version()
         return None if version is None else self.at(version)
 
     def version(self) -> int | None:
-        """See protocol.RecentLog."""
         table = self.catalog.table(self.place)
         return None if table is None else table.version() or None
 
     def at(self, version: int) -> Recent[DataFrame]:
-        """See protocol.RecentLog."""
         name = f"recent changes, version {version}"
         table = self.catalog.table(self.place)
         snapshot = None if table is None else table.snapshot_at(version)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import ForeignTable, UnknownTable
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.spark.views import temporary_view
 from spark_sink.warehouse.iceberg.catalog import (
@@ -45,8 +45,8 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.sql.facts import newest_of
 from spark_sink.warehouse.sql.key_range import LARGE, key_bounds, range_sql
-from spark_sink.warehouse.sql.positions import newest_of
 from spark_sink.warehouse.sql.statements import (
     CUT_PROPERTY,
     comment_sql,
@@ -89,7 +89,6 @@ class IcebergTables:
         return names
 
     def shape(self, database: str, table: str) -> Shape | None:
-        """See protocol.Tables."""
         place = self.place(database, table)
         found = self.catalog.table(place)
         if found is None:
@@ -119,7 +118,6 @@ class IcebergTables:
             return shape, fitted(at_snapshot(self.spark, of_now, snapshot), shape, names)
 
     def newest(self, shape: Shape) -> dict[str, Position]:
-        """See protocol.Tables."""
         return newest_of(self.rows(shape))
 
     def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
@@ -161,13 +159,11 @@ class IcebergTables:
         return renamed
 
     def reads_once(self, shape: Shape) -> bool:  # noqa: ARG002 - its MERGE always joins
-        """See protocol.Tables."""
         return False
 
     def merge(
         self, shape: Shape, rows: DataFrame, *, is_hard: bool = False, is_new: bool = False
     ) -> None:
-        """See protocol.Tables."""
         if is_new:
             self.evolve(None, shape)
         place = self.place(shape.database, shape.table)
@@ -185,7 +181,6 @@ class IcebergTables:
             again_on_conflict(lambda: rows.sparkSession.sql(statement))
 
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
-        """See protocol.Tables."""
         table = self.catalog.sql_name(self.place(shape.database, shape.table))
         statement = truncate_sql(table, shape, floor, is_hard=is_hard)
         again_on_conflict(lambda: self.spark.sql(statement))
@@ -214,19 +209,16 @@ class IcebergTables:
         *,
         cut: tuple[int, Offsets] | None = None,
     ) -> None:
-        """See protocol.Tables."""
         refuse_clash(shape)
         # Iceberg keeps properties that are not given; an empty one is none.
         self._replace(shape, rows, {CUT_PROPERTY: cut_text(*cut) if cut else ""})
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
-        """See protocol.Tables."""
         found = self.catalog.table(self.place(database, table))
         text = found.properties().get(CUT_PROPERTY) if found else None
         return parse_cut(text) if text else None
 
     def drop(self, database: str, table: str) -> None:
-        """See protocol.Tables."""
         place = self.place(database, table)
         # Of one whose metadata cannot be read, the folder is all there is.
         with suppress(Py4JJavaError) if self.root is not None else nullcontext():
@@ -235,14 +227,12 @@ class IcebergTables:
             Files(self.spark).delete(f"{self.root}/{place[0]}/{place[1]}")
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> DataFrame:
-        """See protocol.Tables."""
         shape = self.shape(database, table)
         if shape is None:
             raise UnknownTable(f"{database}.{table}")
         return seen_rows(self.rows(shape), shape, bookkeeping=bookkeeping)
 
     def names(self) -> list[tuple[str, str]]:
-        """See protocol.Tables."""
         found = []
         for namespace in self.catalog.namespaces():
             database = namespace.removeprefix(self.prefix)

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
 from spark_sink.text.names import FORMAT, WAITS
-from spark_sink.warehouse.iceberg.catalog import HADOOP, NAME, Catalog, digest, kind, registered
+from spark_sink.warehouse.iceberg.catalog import (
+    HADOOP,
+    NAME,
+    Catalog,
+    IcebergTable,
+    Place,
+    digest,
+    kind,
+    registered,
+)
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
-from spark_sink.warehouse.iceberg.conflict import again_on_conflict
-from spark_sink.warehouse.iceberg.facts import IcebergFacts
-from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable
+from spark_sink.warehouse.iceberg.conflict import again_on_conflict, conflicts_by_name, is_partial
+from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable, kept_for
 from spark_sink.warehouse.iceberg.recent import IcebergRecent
 from spark_sink.warehouse.iceberg.statements import NEVER_HELD
 from spark_sink.warehouse.iceberg.tables import IcebergTables
-from spark_sink.warehouse.iceberg.upkeep import IcebergUpkeep
-from spark_sink.warehouse.iceberg.waits import FileWaits
 from spark_sink.warehouse.notes import FileNotes
-from spark_sink.warehouse.protocol import Space
+from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, Space, TableFacts
 from spark_sink.warehouse.sql.ddl import TableDdl
+from spark_sink.warehouse.sql.facts import row_count
 from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import SEARCHED, TableLetters
+from spark_sink.warehouse.sql.statements import old_markers_sql, properties_sql
+from spark_sink.warehouse.sql.time_limit import limited
+from spark_sink.warehouse.table_faults import FAILURES
+from spark_sink.warehouse.waiting_tables import REQUESTS
 
 _OWN = "__aqueduct"
 
@@ -108,3 +123,238 @@ def letters(table: IcebergOwnTable) -> TableLetters:
 
     name = table.catalog.sql_name(table.place)
     return TableLetters(table, name, create=create, again=again_on_conflict, of_held=NEVER_HELD)
+
+
+@dataclass(slots=True, kw_only=True)
+class FileWaits:
+    """See protocol.WaitLog.
+
+    Commands add requests to it beside the sink. A Hadoop catalog commits by renaming a file, which on some
+    file systems lets the second of two writers overwrite the first; files of different names cannot.
+    """
+
+    files: Files
+    folder: str
+    prepare: Callable[[], None]
+    """Called before the first row is added."""
+    _read: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _is_prepared: bool = False
+
+    def state(self) -> list[str]:
+        # A file that is being written has a leading dot.
+        return [name for name in self.files.names(self.folder) if not name.startswith(".")]
+
+    def rows(self) -> list[dict[str, Any]]:
+        for name in self.state():
+            if name not in self._read:
+                text = self.files.read(f"{self.folder}/{name}")
+                self._read[name] = json.loads(text or "{}")
+        return [dict(row) for row in self._read.values()]
+
+    def append(self, *rows: Mapping[str, Any]) -> None:
+        if not self._is_prepared:
+            self.prepare()
+            self._is_prepared = True
+        for row in rows:
+            name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
+            self.files.put(f"{self.folder}/{name}", json.dumps(dict(row)))
+
+    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
+        kept = [*keep]
+        old = {
+            name: row
+            for name, row in self._read.items()
+            if row["at_ms"] < before_ms and row not in kept
+        }
+        for name in sorted(old, key=lambda one: (old[one]["kind"] not in REQUESTS, one)):
+            self.files.delete(f"{self.folder}/{name}")
+            del self._read[name]
+
+
+_SMALL_FILES: Final = {"min_input_files": "2"}
+_DATA_FILES: Final = {
+    **_SMALL_FILES,
+    # Also a large file of which so many parts are deleted that readers pay for it.
+    "delete_file_threshold": "5",
+    "remove_dangling_deletes": "true",
+}
+_STEPWISE: Final = {
+    "partial_progress.enabled": "true",
+    # Each group of files is a commit of its own, and none may fail unseen.
+    "partial_progress.max_commits": "100000",
+    "partial_progress.max_failed_commits": "0",
+    "max_file_group_size_bytes": str(512 * 1024 * 1024),
+}
+_SMALL_STEPS: Final = {"max_file_group_size_bytes": str(64 * 1024 * 1024)}
+"""Files of this size take some seconds."""
+
+
+@dataclass(slots=True, kw_only=True)
+class IcebergUpkeep:
+    """See protocol.Upkeep."""
+
+    spark: SparkSession
+    tables: IcebergTables
+
+    def retain(self, name: Name, seconds: int) -> None:
+        wanted = kept_for(seconds)
+        held = self._table(name).properties()
+        if any(held.get(key) != value for key, value in wanted.items()):
+            with conflicts_by_name():
+                self.spark.sql(
+                    f"ALTER TABLE {self._sql_name(name)} SET TBLPROPERTIES ({properties_sql(wanted)})"
+                )
+
+    def sources_if_old(self, name: Name, before: int) -> Collection[str]:
+        rows = self.spark.table(self._sql_name(name))
+        if rows.where(old_markers_sql(before)).isEmpty():
+            return ()
+        return {row[0] for row in rows.select("__destination").distinct().collect()}
+
+    def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
+        table, old = self._sql_name(name), old_markers_sql(before)
+        with conflicts_by_name(), limited(self.spark, seconds):
+            if not self.spark.table(table).where(old).isEmpty():
+                self.spark.sql(f"DELETE FROM {table} WHERE {old}")  # noqa: S608 - a number
+
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
+        place, options = self._place(name), {**_DATA_FILES, **_STEPWISE}
+        if seconds is not None:
+            options |= _SMALL_STEPS
+        with conflicts_by_name(), limited(self.spark, seconds):
+            try:
+                self._call("rewrite_data_files", place, options)
+            except FAILURES as failure:
+                if not is_partial(failure) or seconds is None:
+                    raise
+                # No batch commits meanwhile, so it may be another reason: this raises it.
+                self._call("rewrite_data_files", place, {**_DATA_FILES, **_SMALL_STEPS})
+            self._call("rewrite_position_delete_files", place, _SMALL_FILES)
+            self._call("rewrite_manifests", place)
+
+    def remove_unused(self, name: Name) -> None:
+        with conflicts_by_name():
+            self._table(name).remove_unused()
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:  # noqa: ARG002 - it is cheap to read
+        """See protocol.Upkeep. -1 without the table."""
+        found = self._catalog.table(self._place(name))
+        return -1 if found is None else found.version()
+
+    def _call(
+        self,
+        procedure: str,
+        place: Place,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.spark.sql(self._catalog.call(procedure, place, options))
+
+    def _table(self, name: Name) -> IcebergTable:
+        return self._catalog.existing(self._place(name))
+
+    def _sql_name(self, name: Name) -> str:
+        return self._catalog.sql_name(self._place(name))
+
+    def _place(self, name: Name) -> Place:
+        return self.tables.place(*name)
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self.tables.catalog
+
+
+_COMMITS: Final = 10
+"""Commits that are searched for the last MERGE: maintenance makes a few after one."""
+_MERGED: Final = "spark.merge-into.num-target-rows-"
+_PATH: Final = 2147483546
+"""The column of a file of deletes that has the path of the data file, by its number in Iceberg's format."""
+_DELETED: Final = (
+    f"SELECT CAST(lower_bounds[{_PATH}] AS STRING) AS path, record_count AS rows FROM {{files}} "  # noqa: S608 - a number
+    f"WHERE content = 1 AND lower_bounds[{_PATH}] = upper_bounds[{_PATH}]"
+)
+"""Files of deletes that are of one data file. A compaction may leave those of a file that it has replaced."""
+
+
+@dataclass(slots=True, kw_only=True)
+class IcebergFacts:
+    """See protocol.Facts.
+
+    Invariant: no row is read unless rows are to be counted.
+    """
+
+    spark: SparkSession
+    tables: IcebergTables
+
+    def of(self, name: Name) -> TableFacts | None:
+        shape = self.tables.shape(*name)
+        if shape is None:
+            return None
+        found = self._table(name)
+        written = next((at for at, _ in found.summaries(1)), 0)
+        return TableFacts(
+            shape=shape, written_ms=written, last_merge=_last_merge(found), **self._totals(name)
+        )
+
+    def size(self, name: Name) -> int:
+        found = self.tables.catalog.table(self.tables.place(*name))
+        return 0 if found is None else found.size()
+
+    def count(self, name: Name) -> RowCount:
+        """See protocol.Facts. Reads three columns of all rows."""
+        return row_count(self.spark.table(self._sql_name(name)))
+
+    def last_merge(self, name: Name) -> LastMerge | None:
+        found = self.tables.catalog.table(self.tables.place(*name))
+        return None if found is None else _last_merge(found)
+
+    def _totals(self, name: Name) -> dict[str, Any]:
+        """The totals of the table's files, in one job."""
+        files = f"{self._sql_name(name)}.files"
+        held = "readable_metrics.__destination"
+        (row,) = self.spark.sql(
+            "SELECT count_if(content = 0) AS files, coalesce(sum(file_size_in_bytes), 0) AS bytes, "  # noqa: S608 - the names are quoted
+            "coalesce(sum(IF(content = 0, record_count, 0)), 0) AS rows, "
+            "coalesce(sum(d.rows), 0) AS deleted, max(readable_metrics.__ts_ms.upper_bound) AS newest, "
+            "count_if(content = 1 AND NOT lower_bounds[2147483546] <=> upper_bounds[2147483546]) AS unknown, "
+            f"array_sort(array_distinct(flatten(collect_set(array({held}.lower_bound, {held}.upper_bound))))) "
+            f"AS ends FROM {files} AS f LEFT JOIN (SELECT path, sum(rows) AS rows FROM "
+            f"({_DELETED.format(files=files)}) GROUP BY path) AS d ON f.content = 0 AND f.file_path = d.path"
+        ).collect()
+        return {
+            "files": row.files,
+            "bytes": row.bytes,
+            "rows": None if row.unknown else row.rows - row.deleted,
+            "newest_ms": row.newest,
+            "destinations": tuple(end for end in row.ends if end),
+        }
+
+    def _table(self, name: Name) -> IcebergTable:
+        return self.tables.catalog.existing(self.tables.place(*name))
+
+    def _sql_name(self, name: Name) -> str:
+        return self.tables.catalog.sql_name(self.tables.place(*name))
+
+
+def _last_merge(table: IcebergTable) -> LastMerge | None:
+    for at_ms, summary in table.summaries(_COMMITS):
+        if f"{_MERGED}inserted" in summary:
+            return _of_summary(at_ms, summary)
+    return None
+
+
+def _of_summary(at_ms: int, summary: Mapping[str, str]) -> LastMerge:
+    def number(name: str) -> int:
+        return max(0, int(summary.get(name, 0)))
+
+    inserted, updated = number(f"{_MERGED}inserted"), number(f"{_MERGED}updated")
+    return LastMerge(
+        at_ms=at_ms,
+        scan_ms=None,
+        rewrite_ms=None,
+        rows_folded=inserted + updated,
+        rows_inserted=inserted,
+        rows_updated=updated,
+        rows_copied=number(f"{_MERGED}copied"),
+        files_added=number("added-data-files") + number("added-delete-files"),
+        files_removed=number("deleted-data-files") + number("removed-delete-files"),
+    )

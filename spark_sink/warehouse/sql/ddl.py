@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql import functions as f
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.warehouse.moves import Event, History, Place
 from spark_sink.warehouse.sql.own_table import OwnTable
 
@@ -32,31 +32,25 @@ class TableDdl:
         self._table = table
 
     def history(self) -> History:
-        """See protocol.DdlLog."""
         return self._all()[0]
 
     def read_until(self) -> dict[tuple[str, int], int]:
-        """See protocol.DdlLog."""
         return self._all()[1]
 
     def void(self, topics: Collection[str]) -> None:
-        """See protocol.DdlLog."""
         is_void = f.col("topic").isin(*topics) & (f.col("kind") == _READ)
         # The commit of another sink may come first.
         while {topic for topic, _ in self.read_until()}.intersection(topics):
             self._table.rewrite(self._table.rows().where(~f.coalesce(is_void, f.lit(False))))
 
     def add(self, events: Iterable[Event], until: Offsets) -> None:
-        """See protocol.DdlLog."""
         rows = [*map(_event, events), *(_read(at, offset) for at, offset in until.items())]
         self._append(rows)
 
     def done(self, places: Mapping[str, Place]) -> None:
-        """See protocol.DdlLog."""
         self._append([_done(destination, place) for destination, place in places.items()])
 
     def forget(self, events: Collection[Event]) -> None:
-        """See protocol.DdlLog."""
         held = self._table.rows()
         at = ("kind", "destination", "epoch", "seq")
         places = [

@@ -55,16 +55,13 @@ class TableLedger:
         self._keep_ms = keep_seconds * 1000
 
     def is_there(self) -> bool:
-        """See protocol.Ledger."""
         return self.table.read() is not None
 
     def make(self) -> None:
-        """See protocol.Ledger."""
         if not self.is_there():
             self.table.append(_LEDGER_COLUMNS, [])
 
     def applied(self) -> dict[tuple[str, int], int]:
-        """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None:
             return {}
@@ -72,7 +69,6 @@ class TableLedger:
         return {(row.topic, row.partition): row.until for row in rows.collect() if row.until}
 
     def newest_ms(self, topics: Collection[str] | None = None) -> int:
-        """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None:
             return 0
@@ -82,7 +78,6 @@ class TableLedger:
         return int(row.newest or 0)
 
     def last(self) -> LastBatch | None:
-        """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None:
             return None
@@ -97,7 +92,6 @@ class TableLedger:
         )
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """See protocol.Ledger."""
         if rows := [asdict(entry) for entry in entries]:
             # Earlier versions of the sink made it without milestones.
             self.table.append(_LEDGER_COLUMNS, rows, is_wider=True)
@@ -105,7 +99,6 @@ class TableLedger:
             self.compact()
 
     def void(self, topics: Collection[str]) -> None:
-        """See protocol.Ledger."""
         # Milestones are kept, and so are the batches that have them.
         is_void = f.col("topic").isin(*topics)
         # The commit of another sink may come first.
@@ -118,7 +111,6 @@ class TableLedger:
             self.table.rewrite(rows)
 
     def restate(self, milestone: str) -> bool:
-        """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None or "milestone" not in ledger.columns:
             return False
@@ -134,7 +126,6 @@ class TableLedger:
         return bool(again)
 
     def last_of_sinks(self) -> list[Stated]:
-        """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None:
             return []
@@ -165,7 +156,6 @@ class TableLedger:
         return last
 
     def batches(self) -> list[Batch]:
-        """See protocol.Ledger."""
         ledger = self.table.read()
         if ledger is None:
             return []
@@ -219,7 +209,6 @@ class TableFloors:
         self.table = table
 
     def highest(self) -> list[Floor]:
-        """See protocol.FloorLog."""
         floors = self.table.read()
         if floors is None:
             return []
@@ -230,7 +219,6 @@ class TableFloors:
         return [_floor(row.asDict()) for row in rows.collect()]
 
     def add(self, floors: Iterable[Floor]) -> None:
-        """See protocol.FloorLog."""
         if not (new := list(floors)):
             return
         columns, rows = _floor_rows(new)

@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from spark_sink.source.envelope import of_table
-from spark_sink.source.offsets import Offsets
-from spark_sink.source.positions import At, within_sql
+from spark_sink.source.positions import At, Offsets, within_sql
 from spark_sink.spark.views import temporary_view
 from spark_sink.text.names import quoted
 from spark_sink.warehouse.letters import COLUMNS, Letter
@@ -46,7 +45,6 @@ class TableLetters:
         self._of_held = of_held
 
     def add(self, rows: DataFrame) -> None:
-        """See protocol.DeadLetters."""
         session = rows.sparkSession
         self._create(session, _COLUMNS)
         with temporary_view(rows) as view:
@@ -55,7 +53,6 @@ class TableLetters:
             self.table.compact()
 
     def within(self, start: Offsets, until: Offsets) -> set[At]:
-        """See protocol.DeadLetters."""
         letters = self.table.read() if until else None
         if letters is None:
             return set()
@@ -63,12 +60,10 @@ class TableLetters:
         return {(row.topic, row.partition, row.offset) for row in found.collect()}
 
     def since(self, at_ms: int) -> int:
-        """See protocol.DeadLetters."""
         letters = self.table.read()
         return 0 if letters is None else letters.where(f"at >= timestamp_millis({at_ms})").count()
 
     def newest(self, most: int, name: Name | None = None) -> list[Letter]:
-        """See protocol.DeadLetters."""
         letters = self.table.read()
         if letters is None:
             return []

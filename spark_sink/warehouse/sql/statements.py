@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.text.names import literal, quoted
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.ledger import Floor

@@ -10,8 +10,8 @@ from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Index, Session, Table
+from connectors.mysql.rows.compiled.decoder import key_contradiction
 from connectors.mysql.rows.decoder import WRITES
-from connectors.mysql.rows.image_key import key_contradiction
 from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers

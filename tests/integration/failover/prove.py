@@ -12,7 +12,7 @@ from app.worker.destination.takeover.cursor_verification import CursorVerificati
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import landmark_in
-from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.lookup.fingerprint import RecentTransactions
 from connectors.mysql.lookup.start import Earliest, check, first_offset
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import ServerFacts

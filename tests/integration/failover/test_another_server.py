@@ -13,8 +13,7 @@ import pytest
 from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
 from app.worker.destination.plan import Failover
 from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
-from connectors.mysql.lookup.fingerprint.scan import scan
+from connectors.mysql.lookup.fingerprint import Fingerprint, scan
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
 from devstack.mysql import Mysql

@@ -173,7 +173,6 @@ def test_halves_of_an_xa_transaction_say_so(mariadb: Mysql) -> None:
         if one.event.type == MariadbEventType.GTID
     ]
     assert [each.xid for each in starts] == ["X'6f6e65',X'74776f',3"] * 2
-    assert [each.is_xa for each in starts] == [True, True]
     assert [each.standalone for each in starts] == [False, True]
 
 

@@ -18,10 +18,9 @@ from connectors.mysql.rows.decoder import Image, RowDecoder
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.server_columns import prepare
-from connectors.mysql.select.packets.rows import PacketEncoder
+from connectors.mysql.select.packets import PacketEncoder
 from connectors.mysql.select.prepared_select import PreparedSelect, SelectedPackets
-from connectors.mysql.select.select_list import SESSION
-from connectors.mysql.select.selected_table import SelectedTable
+from connectors.mysql.select.selected_table import SESSION, SelectedTable
 from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.types.labels import labels_of
 from devstack import Stack

@@ -7,8 +7,8 @@ import pytest
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.ddl.definition import Database
-from connectors.mysql.schema.definition_from_table_map import adopted
-from connectors.mysql.select.packets.rows import PacketEncoder
+from connectors.mysql.schema.table_map_completion import adopted
+from connectors.mysql.select.packets import PacketEncoder
 from connectors.mysql.types.registry import FieldType
 from devstack import Stack
 from tests.harness.sql import run

@@ -24,8 +24,7 @@ from spark_sink.jobs.load.cursor import SourceCursor
 from spark_sink.jobs.load.loader import Loader
 from spark_sink.jobs.load.origin import Origin
 from spark_sink.jobs.load.plan import SourceTable
-from spark_sink.jobs.load.rows import derived_table
-from spark_sink.jobs.load.select_list import selected
+from spark_sink.jobs.load.rows import derived_table, selected
 from spark_sink.jobs.load.server import SourceServer
 from spark_sink.jobs.load.state import Loads, LoadState
 from spark_sink.settings.model import Load

@@ -18,7 +18,7 @@ from devstack import Stack
 from spark_sink.errors import DataLost
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.tail import Tail
 from spark_sink.spark.java import java_class
 from tests.harness import wait

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.worker.destination.takeover.existing_rows import check_earliest, log_omitted_rows
+from app.worker.destination.takeover.initial_state import check_earliest, log_omitted_rows
 from connectors.errors import StartIncomplete
 from devstack import Stack
 from devstack.mysql import Mysql

@@ -10,7 +10,7 @@ import pymysql
 from app.worker.pipeline.gather.captured_tables import CapturedTables
 from app.worker.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import StatementBasedChange
-from connectors.mysql.dml.function_calls import FUNCTIONS
+from connectors.mysql.dml import FUNCTIONS
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
 from tables.rules.routes.routes import Routes

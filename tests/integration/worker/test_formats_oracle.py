@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from app.worker.pipeline.formats.canal.message import CANAL
-from app.worker.pipeline.formats.maxwell.row import MAXWELL
+from app.worker.pipeline.formats.canal import CANAL
+from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.shape import Shape
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.mysql.position import Coordinates

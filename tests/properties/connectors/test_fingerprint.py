@@ -7,12 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.mysql.lookup.fingerprint.fingerprint import (
-    Fingerprint,
-    FingerprintWindow,
-    Sums,
-    remainder,
-)
+from connectors.mysql.lookup.fingerprint import Fingerprint, FingerprintWindow, Sums, remainder
 from tests.unit.connectors.mysql.lookup.fingerprint.made import (
     WRITE,
     body,

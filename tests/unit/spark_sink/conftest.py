@@ -25,7 +25,7 @@ from spark_sink.batch.ddl.following import Ddl
 from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
@@ -33,12 +33,12 @@ from spark_sink.text import secrets
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.coverage import Cut, Step
-from spark_sink.warehouse.memory.logs import MemoryDdl, MemoryFloors, MemoryLedger, MemoryWaits
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.table_rules import NO_RULES
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.harness.logs import keep_formats, logging_restored
+from tests.harness.memory_warehouse.logs import MemoryDdl, MemoryFloors, MemoryLedger, MemoryWaits
 from tests.unit.spark_sink.history import Change
 
 # All that have to do with Spark import this module.

@@ -3,6 +3,11 @@
 Invariant: no published transaction is published again, and no other is missed. With GTIDs the set
 decides; without them the last transactions are searched for by their fingerprints, in sequence. A
 position without proof is refused with a named error.
+
+Errant transactions: those of a standby that its source lacks. Invariant: only a replica can have
+them; additional transactions of any other server are its present writes. They are determined from
+the source that was read, if it answers; else from the server that wrote them, if the standby is
+read-only.
 """
 
 from __future__ import annotations
@@ -12,7 +17,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.worker.destination.failover.errant_gtids import errant, subtracted
 from app.worker.destination.plan import Failover
 from app.worker.pipeline.rules import Rules
 from connectors.errors import (
@@ -28,15 +32,21 @@ from connectors.errors import (
 )
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start
-from connectors.mysql.lookup.fingerprint.alignment import Aligned, align, count_before_start
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
-from connectors.mysql.lookup.fingerprint.scan import Scan, scan
+from connectors.mysql.lookup.fingerprint import (
+    Aligned,
+    Fingerprint,
+    Scan,
+    align,
+    count_before_start,
+    scan,
+)
 from connectors.mysql.lookup.landmark_search import find_landmark
 from connectors.mysql.lookup.position_after_gtids import position_after
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.lookup.start import Earliest, check, first_offset, gtids_before
 from connectors.mysql.lookup.transaction_copies import Copies
 from connectors.mysql.lookup.transaction_spans import Spans
+from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.database_filters import concerning
 from connectors.mysql.server.existing_tables import captured_there
@@ -372,3 +382,77 @@ def _apart(clock_skew_ms: int) -> str:
 def _listed(prints: tuple[Fingerprint, ...]) -> str:
     text = ", ".join(map(str, prints[:_MOST_LISTED]))
     return text + (f" and {len(prints) - _MOST_LISTED} more" if len(prints) > _MOST_LISTED else "")
+
+
+def errant(
+    gtids: Gtids, facts: ServerFacts, address: SourceAddress, other: SourceAddress | None
+) -> str:
+    """The GTIDs of a replica that its source lacks and that are not in ``gtids``; empty if none.
+
+    ``other`` is the source that was read. Blocks while it queries.
+    """
+    if isinstance(gtids, MariadbGtidList):
+        return _of_mariadb(gtids, facts, other)
+    more = subtracted(str(facts.gtid_executed), str(gtids), address)
+    if not more:
+        return ""
+    other_gtids = _transactions_of(other, facts, "@@GLOBAL.server_uuid", "@@GLOBAL.gtid_executed")
+    if other_gtids is not None:
+        return str(subtracted(str(more), other_gtids, address))
+    return str(_written_by(more, facts.server_uuid)) if _is_read_only(facts) else ""
+
+
+def subtracted(whole: str, part: str, address: SourceAddress) -> GtidSet:
+    """The difference of two GTID sets, as computed by a server."""
+    with connected(address) as cursor:
+        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (whole, part))
+        return GtidSet.parse(cursor.fetchall()[0][0])
+
+
+def _of_mariadb(position: MariadbGtidList, facts: ServerFacts, other: SourceAddress | None) -> str:
+    """MariaDB reports the last GTID per domain and server, so only the standby's own are checked."""
+    own = {
+        at: sequence
+        for at, sequence in MariadbGtidState.parse(
+            facts.variables.get("gtid_binlog_state", "")
+        ).last.items()
+        if str(at[1]) == facts.variables.get("server_id")
+    }
+    answer = _transactions_of(other, facts, "@@GLOBAL.server_uid", "@@GLOBAL.gtid_binlog_state")
+    other_gtids = MariadbGtidState.parse(answer).last if answer is not None else {}
+    found = [
+        f"{domain}-{server}-{sequence}"
+        for (domain, server), sequence in sorted(own.items())
+        if (
+            other_gtids.get((domain, server), -1) < sequence
+            if answer is not None
+            else _is_read_only(facts) and not position.holds(f"{domain}-{server}-{sequence}")
+        )
+    ]
+    return ", ".join(found)
+
+
+def _is_read_only(facts: ServerFacts) -> bool:
+    return facts.variables.get("read_only", "OFF").upper() not in ("OFF", "0")
+
+
+def _transactions_of(
+    other: SourceAddress | None, facts: ServerFacts, name: str, transactions: str
+) -> str | None:
+    """The GTIDs of the source that was read; None if it does not answer or is this server."""
+    if other is None:
+        return None
+    try:
+        with connected(other) as cursor:
+            cursor.execute(f"SELECT {name}, {transactions}")
+            found, answer = cursor.fetchall()[0]
+    except Exception:
+        log.debug("the other source does not answer", exc_info=True)
+        return None
+    return None if found == facts.server_uuid else str(answer)
+
+
+def _written_by(gtids: GtidSet, server_uuid: str) -> GtidSet:
+    """The part of a set that originates from one server."""
+    parts = str(gtids).split(",")
+    return GtidSet.parse(",".join(part for part in parts if part.startswith(f"{server_uuid}:")))

@@ -66,7 +66,6 @@ class LaneTimes:
         """The read whose rows are not handed in yet."""
 
     def asked(self, cursor: Any) -> int:
-        """See ReadClock."""
         if not self._times.is_merged:
             return time.time_ns() // 1_000_000
         self.drop()
@@ -84,7 +83,6 @@ class LaneTimes:
         return time_ms
 
     def drop(self) -> None:
-        """See ReadClock."""
         if self._current is not None:
             self._times.end(self._current)
         self._current = None

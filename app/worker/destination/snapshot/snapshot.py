@@ -28,7 +28,7 @@ from app.worker.destination.snapshot.table_reading import TableReading
 from app.worker.destination.snapshot.unseen_tables import UnseenTables
 from app.worker.destination.takeover.initial_snapshots import unsupported
 from app.worker.destination.takeover.takeover import TakenOver
-from app.worker.pipeline.portions.key_watch import KeyWatch
+from app.worker.pipeline.portions import KeyWatch
 from app.worker.pipeline.stage import StageSpec
 from app.worker.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported, TableUnreadable

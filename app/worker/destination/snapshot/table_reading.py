@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -20,12 +20,9 @@ from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.emptied_tables import EmptiedTables
 from app.worker.destination.snapshot.entries import Committed, Entries
 from app.worker.destination.snapshot.read_times import LaneTimes
-from app.worker.destination.snapshot.selected_spool import SelectedSpool
 from app.worker.pipeline.capture.inlet import Entering
 from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
-from app.worker.pipeline.portions.portion import Portion
-from app.worker.pipeline.portions.portion_series import PortionSeries
-from app.worker.pipeline.portions.selected_rows import SelectedRows
+from app.worker.pipeline.portions import Portion, PortionSeries, SelectedRows
 from connectors.errors import (
     AqueductError,
     MappingError,
@@ -418,3 +415,89 @@ class TableReading:
         self._times.publish(one.read)
         self._since = one.begins
         self._sees = seen_at(committed.cursor.offset)
+
+
+class SelectedSpool:
+    """The rows of one SELECT, until they are committed or refused.
+
+    The first one says that all earlier rows of the table are gone. If the table changed since the SELECT,
+    it is refused, and so are the others; else it enters, and so do the others, since nothing else of the
+    stream comes between them. So only the end of a run can leave a part of the rows published. The journal
+    then has the table as one whose rows are to be replaced: the next run begins with the record that all
+    are gone.
+
+    Invariant: a portion is read from the spool once a decoder takes it; no two have one name, whatever was
+    killed.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        chunk: ReadChunk,
+        before: TableSnapshot,
+        *,
+        number: int,
+        since: int,
+        attempt: int,
+        server_id: int,
+    ) -> None:
+        """``before``: the table's state, without any of these rows."""
+        self._spool, self._chunk, self._before = spool, chunk, before
+        self._number, self._since = number, since
+        self._attempt, self._server_id = attempt, server_id
+        self.seconds = time.time() - chunk.began_ms / 1000
+        """How long they were read."""
+        self.after = self._state(len(spool), chunk.rows)
+        """The table's state once all are committed."""
+
+    def close(self) -> None:
+        """Enter no more, and remove the rows."""
+        self._spool.close()
+
+    def entering(self, start: Coordinates) -> PortionSeries:
+        """Return the portions that enter at a position."""
+        return PortionSeries(self._portions(start))
+
+    def _portions(self, start: Coordinates) -> Iterator[SelectedRows]:
+        rows = 0
+        for at in range(len(self._spool)):
+            blocks = self._spool.blocks(at)
+            if blocks is None:
+                # The first one was refused, or the run has ended.
+                return
+            rows += self._spool.rows_of(at)
+            state = self._state(at + 1, rows)
+            yield SelectedRows(
+                start=start,
+                table=state.name,
+                read=reading_id(state.id, state.name, state.chunks),
+                id=self._number,
+                read_ms=self._chunk.began_ms,
+                server_id=self._server_id,
+                attempt=self._attempt,
+                since=self._since,
+                begins=self._number,
+                kept=self._since,
+                table_map=self._chunk.table_map,
+                blocks=blocks,
+                note=note_of(state),
+                empties=at == 0,
+                is_last=at + 1 == len(self._spool),
+                replaced=at + 1 == len(self._spool),
+            )
+
+    def _state(self, portions: int, rows: int) -> TableSnapshot:
+        """Return the table's state after some of the portions."""
+        is_last = portions == len(self._spool)
+        estimate = self._chunk.estimate
+        return replace(
+            self._before,
+            state=self._before.ended if is_last else SnapshotState.READING,
+            error=self._before.unlogged if is_last else None,
+            # What a kill leaves is removed first, also if the table has a key by then.
+            replaces=not is_last,
+            replacing=False,
+            chunks=self._before.chunks + portions,
+            rows=rows,
+            estimated_rows=self._before.estimated_rows if estimate is None else estimate,
+        )

@@ -10,11 +10,18 @@ up to the position before which it may hold transactions that were published fro
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 
-from app.worker.destination.takeover.uninterrupted import uninterrupted
-from connectors.errors import AnonymousTransaction, SourceDiverged, SourceReset, SourceUnproven
+from connectors.errors import (
+    AnonymousTransaction,
+    SourceDiverged,
+    SourceLost,
+    SourceRefused,
+    SourceReset,
+    SourceUnproven,
+)
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.anonymous_transactions import refuse_skipped
@@ -26,10 +33,11 @@ from connectors.mysql.lookup.landmark_search import (
     transactions_before,
 )
 from connectors.mysql.lookup.mariadb_start import position_at
+from connectors.mysql.lookup.start import check, previous_of
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from tables.state.cursor import CursorProof, FileHead
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, read_facts
+from tables.state.cursor import Cursor, CursorProof, FileHead
 
 log = logging.getLogger(__name__)
 
@@ -195,3 +203,93 @@ class CursorVerification:
                 "do not agree",
                 source=self.address,
             )
+
+
+_MARGIN = 2
+"""Seconds; both times are of the server's clock, and each is rounded."""
+_MODE_SET = (
+    "SELECT UNIX_TIMESTAMP(set_time) FROM performance_schema.variables_info "
+    "WHERE variable_name = 'gtid_mode'"
+)
+_COUNTERS = "SHOW GLOBAL STATUS WHERE variable_name IN ('Uptime', 'Com_reset')"
+
+
+def uninterrupted(
+    offset: SourceOffset, proof: CursorProof, facts: ServerFacts, address: SourceAddress
+) -> bool:
+    """Whether the server proves it; False if it cannot.
+
+    An idle source purges files that were read to their end, and the last published transaction with them.
+    Files can be restored, copied or cloned only while a server is down, and resets are counted. So a server
+    that has run since that transaction was committed, and counts no reset, has the binlog that was read.
+
+    Invariant: only if its oldest file begins right after the cursor's GTIDs, and gtid_mode was not set
+    since, so that nothing unread was purged.
+    """
+    landmark, gtids = proof.landmark, offset.gtid_set
+    if facts.is_mariadb or not isinstance(gtids, GtidSet) or not facts.has_gtids:
+        return False
+    first = landmark.first if landmark is not None else None
+    if first is None or not first.original_us:
+        return False
+    if previous_of(facts.binlogs[0][0], address) != gtids:
+        return False
+    return _shows(address, first.original_us / 1_000_000)
+
+
+def _shows(address: SourceAddress, committed: float) -> bool:
+    """Whether it was neither started nor reset since then, and each transaction since has a GTID."""
+    try:
+        with connected(address) as cursor:
+            cursor.execute("SELECT UNIX_TIMESTAMP()")
+            now = int(cursor.fetchall()[0][0])
+            cursor.execute(_COUNTERS)
+            found = {str(name).lower(): int(value) for name, value in cursor.fetchall()}
+            cursor.execute(_MODE_SET)
+            rows = cursor.fetchall()
+    except SourceRefused:
+        return False
+    changed = [row[0] for row in rows]
+    if found.get("com_reset") != 0 or not changed:
+        return False
+    started = now - found["uptime"]
+    return max(started, *(float(one or 0) for one in changed)) + _MARGIN < committed
+
+
+@dataclass(slots=True, kw_only=True)
+class CursorRecheck:
+    """The second proof of one run.
+
+    Between the first proof and the moment the server opens its binlog for us, it can be reset or restored,
+    or another server can answer at its address. The second proof is of the opened binlog.
+
+    Invariant: nothing of a run is published before its second proof.
+    """
+
+    cursor: Cursor
+    """The run's initial cursor."""
+    address: SourceAddress
+    accepts_unproven: bool = False
+    _is_proven: bool = False
+
+    async def once(self) -> None:
+        """Prove it on the first call; raises SourceReset and related errors, SourceLost at another server."""
+        if not self._is_proven:
+            await asyncio.to_thread(self._prove)
+            self._is_proven = True
+
+    def _prove(self) -> None:
+        address, offset = self.address, self.cursor.offset
+        facts = read_facts(address)
+        if facts.server_uuid != offset.server_uuid:
+            raise SourceLost(
+                f"server {facts.server_uuid} answers there now, and {offset.server_uuid} did before",
+                source=address,
+            )
+        check(offset, facts, address)
+        CursorVerification(
+            destination=self.cursor.destination,
+            facts=facts,
+            address=address,
+            accepts_unproven=self.accepts_unproven,
+        ).at_home(offset, self.cursor.proof)

@@ -42,9 +42,7 @@ class ReadState(Protocol):
 
     async def __call__(
         self, *, whole_history: bool = False, without_history: bool = False
-    ) -> DestinationState:
-        """See ``recover``."""
-        ...
+    ) -> DestinationState: ...
 
 
 @dataclass(slots=True, kw_only=True)

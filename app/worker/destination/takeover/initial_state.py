@@ -3,6 +3,9 @@
 Invariant: history and cursor are at the same position. A history past the cursor is rolled back; a
 new one begins at the cursor with the tables that are certain there, and no others. A missing table
 is added once the cursor is so near the end of the binlog that its definition is certain too.
+
+Rows older than a start, which are not published. Invariant: a start at the earliest change passes
+silently only if the binlog reaches back to the server's beginning, as far as can be determined.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from app.worker.destination.takeover.cursor_verification import CursorVerification
-from app.worker.destination.takeover.existing_rows import check_earliest, log_omitted_rows
+from connectors.errors import StartIncomplete
 from connectors.mysql.ddl.definition import Database, Table, TableName
+from connectors.mysql.lookup.binlog_retention import created_at
+from connectors.mysql.lookup.position_by_time import was_purged
 from connectors.mysql.lookup.position_within import (
     PublishedPart,
     published_part,
@@ -35,6 +40,7 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.affected_tables import affected_tables, mentioned
 from connectors.mysql.schema.baseline import Baseline, read_baseline, server_of
 from connectors.mysql.schema.information_schema import InventoryReader
+from connectors.mysql.schema.row_estimates import Estimate, estimates, listed
 from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.history.checkpoint import CheckpointPolicy
@@ -410,3 +416,43 @@ def _listed(names: Iterable[TableName]) -> str:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+Captures = Callable[[str, str], bool]
+
+
+def check_earliest(
+    destination: str,
+    facts: ServerFacts,
+    address: SourceAddress,
+    captures: Captures,
+    *,
+    accepted: bool,
+) -> None:
+    """Raise StartIncomplete if the binlog may lack rows of captured tables, unless accepted."""
+    oldest = facts.binlogs[0][0]
+    found = estimates(captures, address)
+    if was_purged(facts):
+        why = f"it has purged its binlog before {oldest}"
+    elif found := _older(found, int(created_at(address, oldest))):
+        why = f"these tables are older than its oldest binlog file, {oldest}"
+    else:
+        return
+    detail = f"{why}; rows that are there may not be in it: {listed(found)}"
+    if not accepted:
+        raise StartIncomplete(detail, source=address)
+    log.warning("%s: begins with the earliest change, as accepted: %s", destination, detail)
+
+
+def log_omitted_rows(destination: str, address: SourceAddress, captures: Captures) -> None:
+    """Log the rows that a start at the end omits."""
+    found = estimates(captures, address)
+    log.warning(
+        "%s: begins at the end of the binlog; existing rows are not published: %s",
+        destination,
+        listed(found),
+    )
+
+
+def _older(found: list[Estimate], file_created: int) -> list[Estimate]:
+    return [one for one in found if one.created < file_created]

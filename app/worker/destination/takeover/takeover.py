@@ -24,7 +24,6 @@ from app.worker.destination.takeover.history_recovery import HistoryReading
 from app.worker.destination.takeover.initial_snapshots import snapshots_of_run
 from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from app.worker.destination.takeover.journal_verification import Confirm, Verification
-from app.worker.destination.takeover.leader_record import claim_of
 from app.worker.destination.takeover.published_check import Published
 from app.worker.destination.takeover.recovery import (
     installation_of,
@@ -34,13 +33,13 @@ from app.worker.destination.takeover.recovery import (
 )
 from app.worker.destination.takeover.source_answers import EarlyAnswer, SourceAnswers
 from app.worker.destination.takeover.timings import Phases
-from app.worker.destination.takeover.weak_topics import WeakTopics
 from app.worker.mapping_versions.choice import MappingChoice
 from app.worker.pipeline.hidden_statement import hidden_table
 from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher, ungrown
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import DestinationStatus
 from app.worker.work.other_workers import OtherWorkers
+from app.worker.work.process_identity import this_process
 from connectors.errors import (
     Fenced,
     PositionGone,
@@ -59,8 +58,8 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.server.preflight import warnings as preflight_warnings
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
+from tables.journal_format import Entry, decoded, is_tombstone
 from tables.journal_format import Entry as Note
-from tables.journal_format import decoded, is_tombstone
 from tables.rules.routes.key_changes import changed_keys, changes_refused, returning
 from tables.rules.routes.repartitions import (
     Growth,
@@ -77,6 +76,7 @@ from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, next_epoch
 from tables.state.journal.checkpoint import Checkpoint
 from tables.state.journal.records import VERSION, Leader
+from tables.state.journal.records import note_of as leader_note
 from tables.state.journal.state import DestinationState
 from tables.state.known_topics import note_of as topic_note
 from tables.state.quarantine import Quarantine, note_of
@@ -598,3 +598,45 @@ async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -
     refused = {name: one for name in names if (one := quarantine.quarantined[name].refused)}
     now = await publisher.digests({topic for one in refused.values() for topic in one})
     return [name for name in names if refused.get(name, {}).items().isdisjoint(now.items())]
+
+
+_MOST_SHOWN = 20
+
+
+class WeakTopics:
+    """Receives the report of ``Topics`` on each topic that a destination uses.
+
+    Invariant: a weak topic is written to nevertheless; it is listed while its last check found it weak.
+    """
+
+    def __init__(self, status: DestinationStatus) -> None:
+        self._status = status
+        self._found: dict[str, tuple[str, ...]] = {}
+
+    def __call__(self, topic: str, weak: tuple[str, ...]) -> None:
+        """Record the reasons for which a topic is weak; empty if it is not."""
+        if weak:
+            self._found[topic] = weak
+        else:
+            self._found.pop(topic, None)
+        lines = [f"topic {name}: {why}" for name, all_ in self._found.items() for why in all_]
+        more = [f"{len(lines) - _MOST_SHOWN} more of this kind"] if len(lines) > _MOST_SHOWN else []
+        self._status.warnings["topics"] = lines[:_MOST_SHOWN] + more
+        metrics.WEAK_TOPICS.labels(self._status.name).set(len(self._found))
+
+
+def claim_of(plan: Plan, epoch: int) -> Entry:
+    """The leader record for the claim's transaction.
+
+    Invariant: it names the process, not only the worker id, which a second worker may share by mistake.
+    """
+    return leader_note(
+        Leader(
+            destination=plan.name,
+            worker=plan.worker,
+            address=plan.reached_at,
+            process=this_process(),
+            epoch=epoch,
+            ts_ms=time.time_ns() // 1_000_000,
+        )
+    )

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from app.worker.pipeline.portions.portion import Portion
-from app.worker.pipeline.portions.portion_series import PortionSeries
+from app.worker.pipeline.portions import Portion, PortionSeries
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.interruption import Bell

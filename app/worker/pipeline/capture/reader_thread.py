@@ -16,9 +16,7 @@ from app.failpoints import point
 from app.worker.pipeline.capture.inlet import Inlet
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.decoders.protocols import Decoders
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
-from app.worker.pipeline.portions.portion import Portion
-from app.worker.pipeline.portions.portion_series import portions_of
+from app.worker.pipeline.portions import CapturedChunk, Portion, portions_of
 from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
 from connectors.mysql.binlog.changes import Transaction

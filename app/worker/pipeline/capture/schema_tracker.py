@@ -20,13 +20,12 @@ from connectors.mysql.binlog.query_session import session_of, user_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import table_without_literals
 from connectors.mysql.ddl.online.cut_over import Noise, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.online.table_names import TableNames
-from connectors.mysql.ddl.parsed_statement import ParsedStatement
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, renamed_columns
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions import Portion
 from connectors.errors import AqueductError, DecoderLost, MalformedEvent
 
 log = logging.getLogger(__name__)

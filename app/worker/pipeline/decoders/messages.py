@@ -15,7 +15,7 @@ import threading
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-from app.worker.pipeline.portions.portion import Effect, Portion
+from app.worker.pipeline.portions import Effect, Portion
 from connectors.errors import AqueductError
 
 _HEADER = struct.Struct("<QI")

@@ -21,12 +21,10 @@ from app.worker.pipeline.decoders.messages import (
     PickledState,
     Ready,
 )
-from app.worker.pipeline.decoders.pending import Pending
 from app.worker.pipeline.decoders.process import DecoderProcess
 from app.worker.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
-from app.worker.pipeline.decoders.relay import Relay, Worker
 from app.worker.pipeline.decoders.stall_watch import StallWatch
-from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions import Effect, Portion
 from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
 
 log = logging.getLogger(__name__)
@@ -280,3 +278,130 @@ def _started(spec: StageSpec, *, count: int, name: str) -> list[Worker]:
             worker.process.connection.close()
         raise
     return workers
+
+
+class Pending:
+    """Portions that were put and whose pieces are not all taken yet.
+
+    Invariant: outcomes are taken once each, in the order in which portions were put; pending portions are
+    bounded by bytes and count. Nothing here locks: the pool does.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._sizes: dict[int, int] = {}
+        self._outcomes: dict[int, Any] = {}
+        """Pieces and errors by the number of their portion."""
+        self._put = 0
+        self.taken = 0
+        """Count of portions taken, which is the number of the next one in order."""
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another portion may be put."""
+        return self.bytes < self._limits.bytes and len(self._sizes) < self._limits.chunks
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the reader has reported its end; then nothing more is put."""
+        return self._put in self._outcomes
+
+    @property
+    def has_next(self) -> bool:
+        """Whether the outcome next in order is present."""
+        return self.taken in self._outcomes
+
+    def put(self, size: int) -> int:
+        """Add a portion and return its number."""
+        number = self._put
+        self._put += 1
+        self._sizes[number] = size
+        self.bytes += size
+        return number
+
+    def end(self, error: AqueductError) -> None:
+        """Add the error that ends the stream, after all outcomes."""
+        self._outcomes.setdefault(self._put, error)
+
+    def came(self, number: int, outcome: Any) -> None:
+        """Add the pieces, or the error, of a portion."""
+        # An error replaces the end that the reader reported; what follows it is ignored.
+        self._outcomes[number] = outcome
+
+    def next(self) -> Any:
+        """Remove and return the outcome next in order; requires ``has_next``."""
+        return self._outcomes.pop(self.taken)
+
+    def took(self) -> None:
+        """Note that all pieces of the next portion were taken."""
+        self.bytes -= self._sizes.pop(self.taken)
+        self.taken += 1
+
+
+class Worker:
+    """A decoder as the pool knows it."""
+
+    def __init__(self, process: DecoderProcess) -> None:
+        self.process = process
+        self.ready = False
+        self.sizes: dict[int, int] = {}
+        """Sizes of its unfinished portions, by number."""
+        self.news: list[bytes] = []
+        """News of others since its last turn."""
+        self.learned: list[Effect] = []
+        """The effects of portions since its last one."""
+        self.messages_received = 0
+        """Count of messages received from it."""
+
+    def takes(self, limits: Limits) -> bool:
+        """Whether it may be given another portion."""
+        return (
+            self.ready
+            and len(self.sizes) < limits.chunks_each
+            and sum(self.sizes.values()) < limits.bytes_each
+        )
+
+
+class Relay:
+    """Passes state, news and effects between decoders.
+
+    Invariant: one decoder at a time has the state, in the order of the portions; each decoder gets each
+    effect before a later portion, and all news with its next turn. Nothing here locks: the pool does.
+    """
+
+    def __init__(self, workers: list[Worker], state: Any) -> None:
+        self._workers = workers
+        self._owners: dict[int, Worker] = {}
+        """The decoder of each portion, until it has the state."""
+        self._state: tuple[int, bytes] | None = (0, pickle.dumps(state, protocol=5))
+        """The number of the next portion and the state before it."""
+
+    def give(self, number: int, worker: Worker, effect: Effect | None) -> tuple[Effect, ...]:
+        """Record the decoder of a portion, and its effect; return earlier effects that the decoder lacks."""
+        self._owners[number] = worker
+        learned, worker.learned = tuple(worker.learned), []
+        if effect is not None:
+            for each in self._workers:
+                each.learned.append(effect)
+        return learned
+
+    def numbered(self, worker: Worker, message: Numbered) -> None:
+        """Take back the state, and the news for the others."""
+        if message.news is not None:
+            for other in self._workers:
+                if other is not worker:
+                    other.news.append(message.news)
+        self._state = (message.number + 1, message.state)
+
+    def turn(self) -> tuple[Worker, PickledState] | None:
+        """Return the next decoder and the state for it, once both are known."""
+        if self._state is None or self._state[0] not in self._owners:
+            return None
+        (number, state), self._state = self._state, None
+        owner = self._owners.pop(number)
+        news, owner.news = owner.news, []
+        return owner, PickledState(number, state, news)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.worker.pipeline.decoders.stall_watch import STALL_SECONDS
-from app.worker.pipeline.portions.portion import Effect, Portion
+from app.worker.pipeline.portions import Effect, Portion
 from connectors.errors import AqueductError
 
 

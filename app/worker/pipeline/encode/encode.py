@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 from app.worker.pipeline.encode.dead_letter import dead_letter_record, letter_of
 from app.worker.pipeline.encode.oversize import OversizeRecords, claim_store
-from app.worker.pipeline.encode.tagged_writer import TaggedWriter
 from app.worker.pipeline.encode.transaction_markers import EarlierProgress, MarkerWriter
 from app.worker.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
 from app.worker.pipeline.formats.registry import format_named
@@ -36,6 +35,7 @@ from app.worker.pipeline.rules import Rules
 from connectors.kafka.record_batches import (
     BatchWriter,
     FinishedBatch,
+    Headers,
     PlacedWriter,
     RecordWriter,
     Shrink,
@@ -46,9 +46,8 @@ from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES, WRITES
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
+from wire.records import HEADER_TAGS
 from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic, transactions_topic
-
-Headers = list[tuple[str, bytes]]
 
 _ENOUGH = 8 * 1024 * 1024
 """Bytes of keys and values that become batches at once."""
@@ -352,3 +351,27 @@ class Encoding:
             keyed=keyed,
         )
         return writer
+
+
+class TaggedWriter:
+    """A writer of one table's records and of their copies.
+
+    Invariant: a copy is the record byte for byte, in the partition of the same number and in the same Kafka
+    transaction. A record with several of the tags is on the topic of each, once.
+    """
+
+    def __init__(
+        self, writer: RecordWriter, tagged: Mapping[str, RecordWriter], emitted: Emitted
+    ) -> None:
+        """``tagged``: the writers of copies, by tag; ``emitted`` counts the bytes of copies too."""
+        self._writer, self._tagged, self._emitted = writer, tagged, emitted
+
+    def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Add a record, also to the topics of its tags."""
+        self._writer.append(key, value, headers)
+        for name, text in headers:
+            if name == HEADER_TAGS:
+                for tag in text.decode().split(","):
+                    if (copies := self._tagged.get(tag)) is not None:
+                        copies.append(key, value, headers)
+                        self._emitted.size += len(key or b"") + len(value or b"")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from app.worker.pipeline.formats.avro.form import AvroForm
-from app.worker.pipeline.formats.avro.format import Avro, AvroFactory
-from app.worker.pipeline.formats.canal.message import CANAL
-from app.worker.pipeline.formats.connect import form as connect_form
-from app.worker.pipeline.formats.connect.format import Connect, ConnectFactory
+from app.worker.pipeline.formats import connect
+from app.worker.pipeline.formats.avro import Avro, AvroFactory, AvroForm
+from app.worker.pipeline.formats.canal import CANAL
+from app.worker.pipeline.formats.connect import Connect, ConnectFactory
 from app.worker.pipeline.formats.debezium.format import Debezium
-from app.worker.pipeline.formats.maxwell.row import MAXWELL
+from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import FormatFactory, RecordForm
-from app.worker.pipeline.formats.shaped import ShapedFactory
-from app.worker.pipeline.formats.shaped_form import ShapedForm
+from app.worker.pipeline.formats.shaped import ShapedFactory, ShapedForm
 from app.worker.pipeline.rules import Rules
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.store.registry import ConfluentRegistry
@@ -49,13 +47,13 @@ def form_named(name: str, rules: Rules) -> RecordForm:
     if name == Avro.name:
         return AvroForm(rules, ConfluentRegistry(rules.registry))
     if name == Connect.name:
-        return connect_form.ConnectRecords(rules)
+        return connect.ConnectRecords(rules)
     return {shape.name: ShapedForm(shape) for shape in _SHAPES}[name]
 
 
 def incomparable(name: str, rules: Rules, definition: Definition) -> str:
     """Return why records in a format by name cannot be compared with a table's rows; empty if they can."""
-    return connect_form.incomparable(rules.connect, definition) if name == Connect.name else ""
+    return connect.incomparable(rules.connect, definition) if name == Connect.name else ""
 
 
 def names_real_table(name: str) -> bool:

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from app.worker.pipeline.formats.debezium.format import Debezium
-from app.worker.pipeline.formats.protocol import DetachedImages, Emitted, Records
+from app.worker.pipeline.formats.protocol import (
+    DetachedImages,
+    Emitted,
+    Image,
+    ReadRecord,
+    Records,
+    RestoredImage,
+    WrittenImage,
+)
 from app.worker.pipeline.formats.shape import IMAGES, Envelope, Shape
 from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.worker.pipeline.rules import Rules
+from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.types.registry import kind_of
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
+from wire.records import HEADER_SCHEMA, KEY_SHARD, WIRE_VERSION
+from wire.table_version import Definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +39,10 @@ class ShapedFactory:
     shape: Shape
 
     def __call__(self, rules: Rules, *, connector: str, epoch: int) -> Shaped:
-        """See FormatFactory."""
         return Shaped(self.shape, rules, connector=connector, epoch=epoch)
 
     @staticmethod
     def values_of(rows: list[Row], event_type: int) -> int:
-        """See FormatFactory."""
         return Debezium.values_of(rows, event_type)
 
     @staticmethod
@@ -49,11 +62,9 @@ class Shaped:
         self._rows: dict[tuple[str, str], tuple[TableVersion, Encode]] = {}
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """See RecordFormat."""
         return TranscodedRecords(self, self._envelope.records(emitted, now_ms), emitted)
 
     def rows(self, version: TableVersion) -> Encode:
-        """See Transcoder."""
         name = (version.database, version.table)
         held = self._rows.get(name)
         if held is None or held[0] is not version:
@@ -65,7 +76,6 @@ class Shaped:
         """See Transcoder; keys are the envelope's."""
 
     def truncation(self, route: Route) -> Encode:
-        """See Transcoder."""
         # Under the logical name, a reader would empty the tables of the other shards too.
         table = route.logical if route.shard is None else route.table
 
@@ -75,7 +85,6 @@ class Shaped:
         return truncation
 
     def detach_images(self, value: bytes) -> DetachedImages:
-        """See RecordFormat."""
         # Numbers stay as they are written: a decimal has more digits than a float.
         whole = json.loads(value, parse_float=orjson.Fragment, parse_int=orjson.Fragment)
         images = {name: whole[name] for name in IMAGES if whole.get(name) is not None}
@@ -90,3 +99,117 @@ class Shaped:
             committed_ms=self._shape.committed_ms(orjson.loads(value)),
             value=value_without_images,
         )
+
+
+_TRUNCATES = {"TRUNCATE", "table-truncate"}
+_DELETES = {"DELETE", "delete"}
+_SHARD_HEAD = f'{{"{KEY_SHARD}":'.encode()
+_NO_POSITION = Coordinates("", 0)
+_WITHOUT = "rows without their images"
+_CLAIMED = "rows whose images are in the claim store, which are not read in this format"
+
+
+class ShapedForm:
+    """A format in JSON; see RecordForm.
+
+    The record of a row is made as the worker makes it, from the row's envelope, and read as one of a topic
+    is: so both sides of a comparison have the format's own values, whatever these cannot distinguish.
+
+    Invariant: see RecordForm.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    def written(self, table: TableName, definition: Definition) -> WrittenImage:
+        row = self._shape.rows(version_of(table, definition))
+
+        def image(values: Image) -> Image:
+            return _data(_exact(orjson.dumps(row(envelope_of(table, values)))))
+
+        return image
+
+    def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
+        content = _exact(value)
+        kind, schema = content["type"], headers.get(HEADER_SCHEMA)
+        real = _real_table(key)
+        op = "t" if kind in _TRUNCATES else "d" if kind in _DELETES else "u"
+        absent = absent_images(content)
+        return ReadRecord(
+            op=op,
+            table=real or (content["database"], content["table"]),
+            is_real=real is not None,
+            schema=None if schema is None else int(schema),
+            image=_data(content) if op == "u" and absent is None else None,
+            absent=absent,
+        )
+
+    def restored(self, definition: Definition) -> RestoredImage:
+        kinds = {one.name: kind_of(one.type) for one in definition.columns}
+        values = {name: self._shape.values(kind) for name, kind in kinds.items()}
+
+        def image(found: Image) -> Image:
+            return {
+                name: one if one is None or (value := values.get(name)) is None else value(one)
+                for name, one in found.items()
+            }
+
+        return image
+
+
+def version_of(table: TableName, definition: Definition) -> TableVersion:
+    """Return a version of a table, for what depends on its columns alone."""
+    return TableVersion(
+        destination="",
+        database=table[0],
+        table=table[1],
+        version=0,
+        topic="",
+        definition=definition,
+        gtid=None,
+        coordinates=_NO_POSITION,
+        ts_ms=0,
+    )
+
+
+def envelope_of(table: TableName, image: Image) -> Envelope:
+    """Return an envelope with this image of a row that existed already."""
+    source = {
+        "version": "", "connector": "mysql", "name": "", "server_id": 0, "gtid": None, "file": "", "pos": 0,
+        "row": 0, "thread": None, "db": table[0], "table": table[1], "ts_ms": 0, "snapshot": "incremental",
+        "seq": 0, "epoch": 0, "schema": 0, "wire": WIRE_VERSION,
+    }  # fmt: skip
+    return {
+        "before": None, "after": image, "source": source, "op": "r", "ts_ms": 0,
+        "transaction": {"id": "", "total_order": 0},
+    }  # fmt: skip
+
+
+def _real_table(key: bytes | None) -> TableName | None:
+    """The real table, if a record's key names it."""
+    if not key or not key.startswith(_SHARD_HEAD):
+        return None
+    shard = orjson.loads(key)[KEY_SHARD]
+    return (shard[1], shard[2]) if isinstance(shard, list) else None
+
+
+def absent_images(content: Mapping[str, Any]) -> str | None:
+    """Return why a record has no images though it is of a row; None if it has them."""
+    if content.get("left_out") is not None:
+        return _WITHOUT
+    return None if content.get("claim_check") is None else _CLAIMED
+
+
+def _data(content: Mapping[str, Any]) -> Image:
+    """The row of a record in JSON; of Canal's, a list of one."""
+    data = content["data"]
+    found: Image = data[0] if isinstance(data, list) else data
+    return found
+
+
+def _exact(value: bytes) -> dict[str, Any]:
+    """JSON whose numbers stay as they are written: a decimal has more digits than a float."""
+    found: dict[str, Any] = json.loads(
+        value, parse_float=orjson.Fragment, parse_int=orjson.Fragment
+    )
+    return found

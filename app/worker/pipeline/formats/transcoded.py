@@ -67,12 +67,10 @@ class TranscodedRecords:
         self._format, self._envelopes, self._emitted = format_, envelopes, emitted
 
     def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
-        """See Records."""
         own = self._writer(writer, self._format.rows(version), self._format.keys(version))
         return self._envelopes.rows(version, own)
 
     def ddl(self, item: Ddl, writer: RecordWriter) -> None:
-        """See Records."""
         self._envelopes.ddl(item, writer)
 
     def truncate(
@@ -85,7 +83,6 @@ class TranscodedRecords:
         ordinal: int,
         order: int,
     ) -> None:
-        """See Records."""
         own = self._writer(writer, self._format.truncation(route))
         self._envelopes.truncate(item, route, own, schema=schema, ordinal=ordinal, order=order)
 
@@ -93,13 +90,11 @@ class TranscodedRecords:
         """See Records; readers of other formats do not know such a record."""
 
     def begin(self, transaction: Transaction) -> Marker:
-        """See Records."""
         return self._envelopes.begin(transaction)
 
     def end(
         self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
     ) -> Marker:
-        """See Records."""
         return self._envelopes.end(transaction, counts, part=part, last=last)
 
     def _writer(

@@ -6,15 +6,15 @@ is never read by a definition that a witness contradicts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
 
 import orjson
 
-from app.worker.pipeline.gather.masked_columns import Decode, MaskedColumns
-from app.worker.pipeline.gather.null_check import NullCheck
-from app.worker.pipeline.gather.packet_rows import PacketRows
-from app.worker.pipeline.gather.row_selection import RowSelection
+from app.worker.pipeline.gather.masked_columns import Decode, MaskedColumns, raw_images
 from app.worker.pipeline.hidden_statement import hidden_query, parsed
 from connectors.errors import (
     AqueductError,
@@ -25,23 +25,30 @@ from connectors.errors import (
     UnsupportedEvent,
     WitnessesDiffer,
 )
-from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charset.unmapped import Replaced
 from connectors.mysql.ddl.comments import column_comment, table_comment
-from connectors.mysql.ddl.definition import Server, Table, TableChange
+from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence
+from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.counting import RowCounter
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled.decoder import SPLIT, CompiledDecoder
+from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import has_full_metadata
 from connectors.mysql.select.described_table import described_table
+from connectors.mysql.select.packets import PacketDecoder
 from connectors.mysql.types.registry import MappedColumn, column_charset, column_type
 from tables.history.record import SchemaRecord, remakes
+from tables.rules.mapping.row_filter import Predicate, predicate
+from tables.rules.mapping.rules import Rules
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.routes.table_faults import table_faults
 from wire.records import shard_head
@@ -506,3 +513,177 @@ def _column(column: MappedColumn, charsets: Charsets) -> Column:
         nullable=column.nullable,
         charset=column_charset(column, charsets),
     )
+
+
+class NullCheck:
+    """Decodes rows as ``rows`` does, after checking the columns ``never_null``.
+
+    A server marks all columns as nullable if a statement has the table on the inner side of an outer join.
+    Without row metadata this looks like a table that was altered with its binlog off.
+
+    Invariant: no row with a NULL in a column that is NOT NULL by its definition is published.
+    """
+
+    def __init__(
+        self,
+        table_map: TableMap,
+        charsets: Charsets,
+        rows: Callable[[int, bytes], list[Row]],
+        *,
+        never_null: frozenset[int],
+    ) -> None:
+        self._images = RowDecoder(table_map, charsets)
+        self._rows = rows
+        self._name = (table_map.database, table_map.table)
+        self._columns = {index: table_map.columns[index].name for index in never_null}
+
+    def rows(self, event_type: int, body: bytes) -> list[Row]:
+        """Return the rows of an event; raises WitnessesDiffer if one of those columns is NULL."""
+        rows = self._rows(event_type, body)
+        for change in self._images.decode(event_type, body):
+            for image in (change.before, change.after):
+                for index, column in self._columns.items():
+                    if image is not None and image[index] is None:
+                        raise WitnessesDiffer.of(
+                            self._name, f"column {column!r} is NULL in a row, NOT NULL defined"
+                        )
+        return rows
+
+
+_INSERT, _DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
+_LEFT_OUT = 0
+
+
+class SelectedRows(NamedTuple):
+    """Consecutive rows of an event that are published as one kind of event, or excluded."""
+
+    rows: list[Row]
+    """Empty if they are excluded."""
+    event_type: int
+    size: int
+    """Count of source rows."""
+
+
+class RowSelection:
+    """The selection for one table version.
+
+    An update that moves a row into the filter is an insert for subscribers, one that moves it out a delete.
+    The rules on operations follow that.
+
+    Invariant: an excluded row keeps its ordinal, so each change has the same ChangeId with any rules.
+    """
+
+    def __init__(self, table: TableName, rules: Rules, definition: Definition) -> None:
+        """``definition``: that of all columns. Raises ValueError if the filter does not fit it."""
+        self._table = table
+        self._operations = frozenset(rules.operations or ("insert", "update", "delete"))
+        types = {column.name: column.type for column in definition.columns}
+        self._passes: Predicate | None = None
+        if rules.row_filter:
+            self._passes = predicate(rules.row_filter, types)
+
+    @classmethod
+    def of(cls, table: TableName, rules: Rules, definition: Definition) -> RowSelection | None:
+        """Return the selection; None if the rules publish all rows."""
+        if not rules.row_filter and not rules.operations:
+            return None
+        return cls(table, rules, definition)
+
+    def runs(self, rows: list[Row], event_type: int) -> Iterator[SelectedRows]:
+        """Yield all rows of an event in order, those of one outcome together."""
+        judged = [self._judged(row, event_type) for row in rows]
+        for kind, run in groupby(judged, key=lambda one: one[0]):
+            found = [row for _, row in run]
+            yield SelectedRows([] if kind == _LEFT_OUT else found, kind, len(found))
+
+    def _judged(self, row: Row, event_type: int) -> tuple[int, Row]:
+        """Return a row as it is published, with the type of its event."""
+        if self._passes is not None:
+            found = self._filtered(self._passes, row)
+            if found is None:
+                return _LEFT_OUT, row
+            if found is not row:
+                row, event_type = found, _INSERT if found[0] is None else _DELETE
+        return (event_type if _operation(row) in self._operations else _LEFT_OUT), row
+
+    def _filtered(self, passes: Predicate, row: Row) -> Row | None:
+        """Return a row as far as its images pass the filter; None if no image does."""
+        before, after, old_key, new_key, marks = row
+        old, new = raw_images(row)
+        was = old is not None and self._passed(passes, old)
+        is_ = new is not None and self._passed(passes, new)
+        if before is None or after is None or (was and is_):
+            return row if was or is_ else None
+        first, split, second = (marks or "").partition(SPLIT)
+        if was:
+            return before, None, old_key, None, first or None
+        if not is_:
+            return None
+        marks = (second if split else first) or None
+        if marks is not None and '"absent":' in marks:
+            raise self._impossible("a row enters the row filter, and its image lacks columns")
+        return None, after, None, new_key, marks
+
+    def _passed(self, passes: Predicate, image: str) -> bool:
+        try:
+            return passes(orjson.loads(image))
+        except KeyError as error:
+            raise self._impossible(
+                f"a row image lacks column {error.args[0]!r}, which the row filter reads"
+            ) from None
+
+    def _impossible(self, what: str) -> WitnessesDiffer:
+        return RuleImpossible.of(
+            self._table, f"{what}; the server needs binlog_row_image = FULL, for all sessions"
+        )
+
+
+def _operation(row: Row) -> str:
+    if row[0] is None:
+        return "insert"
+    return "delete" if row[1] is None else "update"
+
+
+_RARE = (
+    UnicodeDecodeError, Replaced, IndexError, ValueError, KeyError, TypeError, struct.error,
+    orjson.JSONEncodeError,
+)  # fmt: skip
+
+
+class PacketRows:
+    """Reads packets of one table, with a decoder that is made when it is first needed.
+
+    Invariant: they are those that its decoder of the binlog makes of the same values; where that is not
+    certain, there are none, and the packets take the long way through that decoder.
+    """
+
+    def __init__(
+        self,
+        decoder: CompiledDecoder,
+        table_map: TableMap,
+        charsets: Charsets,
+        rules: Mapping[str, ColumnRule],
+        *,
+        is_direct: bool,
+    ) -> None:
+        """``decoder``: that of the table's rows in the binlog; ``is_direct``: whether that reads all that is
+        needed of a row."""
+        self._table, self._map, self._charsets = decoder.table, table_map, charsets
+        self._rules, self._is_direct = rules, is_direct
+        self._decoder: PacketDecoder | None = None
+
+    def rows(self, packets: bytes) -> list[Row] | None:
+        """Return the rows of packets; None if they have to take the long way."""
+        if not self._is_direct:
+            return None
+        try:
+            if self._decoder is None:
+                self._decoder = PacketDecoder(
+                    self._table, self._map, self._charsets, rules=self._rules
+                )
+            return self._decoder.rows(packets)
+        except UnsupportedEvent:
+            self._is_direct = False
+        except _RARE:
+            pass
+        return None

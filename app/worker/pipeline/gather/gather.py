@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from app.worker.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
-from app.worker.pipeline.gather.dropped_tables import dropped_routes
 from app.worker.pipeline.gather.gathered import Gathered
 from app.worker.pipeline.gather.items import (
     AlteredTable,
@@ -47,8 +46,7 @@ from connectors.mysql.binlog.statement_kind import (
 )
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableChange, TableName
-from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
-from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.stream.prepared_xa import PreparedPosition
 from tables.rules.routes.routes import Route
@@ -411,3 +409,20 @@ def weight(item: Item, values: int) -> int:
 def weight_of_rows(rows: list[Row], values: int) -> int:
     """Return the approximate bytes of the records of rows."""
     return _ENVELOPE * values + sum([len(row[0] or "") + len(row[1] or "") for row in rows])
+
+
+def dropped_routes(applied: Applied | None, tables: CapturedTables) -> tuple[Route, ...]:
+    """Return the routes of these tables; none without a schema history, which alone knows what existed.
+
+    Invariant: a table that is renamed, replaced or a tool's shadow is not dropped; the order is that of the
+    drops.
+    """
+    if applied is None or applied.is_noise or applied.record is None:
+        return ()
+    names = [
+        one.name
+        for one in applied.record.changes
+        if isinstance(one, TableChange) and one.new is None and one.renamed_to is None
+    ]
+    routes = [tables.route(name) for name in names if not tables.is_given_up(name)]
+    return tuple(one for one in routes if one is not None and one.deletes_on_drop)

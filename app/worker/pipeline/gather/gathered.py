@@ -8,14 +8,45 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from app.worker.pipeline.gather.gtid_runs import GtidRuns
 from app.worker.pipeline.gather.items import End, Item, Rows, TableUse, values_of
-from app.worker.pipeline.piece_parts import Decision
+from app.worker.pipeline.piece_parts import Decision, GtidInterval, add_run
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
-from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
+
+
+class GtidRuns:
+    """Collects them in the order of the binlog.
+
+    Invariant: a transaction costs one comparison here, as long as numbers are consecutive.
+    """
+
+    __slots__ = ("_first", "_runs", "last", "source")
+
+    def __init__(self) -> None:
+        self._runs: list[GtidInterval] = []
+        self.source: str | None = None
+        """The source part of the last GTID; None if the last transaction has none."""
+        self._first = self.last = 0
+        """The first and last number of the current run; a caller extends it by setting ``last``."""
+
+    def add(self, source: str | None, number: int) -> None:
+        """Add the GTID of a transaction; ``source`` is None if it has none."""
+        if number != self.last + 1 or source != self.source:
+            self._close()
+            self.source, self._first = source, number
+        self.last = number
+
+    def found(self) -> list[GtidInterval]:
+        """Return all runs."""
+        self._close()
+        return self._runs
+
+    def _close(self) -> None:
+        if self.source is not None:
+            add_run(self._runs, (self.source, self._first, self.last))
+        self.source = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

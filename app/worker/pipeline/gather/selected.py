@@ -33,7 +33,7 @@ from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
-from connectors.mysql.select.packets.rows import PacketEncoder
+from connectors.mysql.select.packets import PacketEncoder
 from tables.rules.routes.routes import Route
 
 

@@ -13,8 +13,7 @@ from connectors.mysql.binlog import sql_modes
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.query_session import databases_of
 from connectors.mysql.ddl.definition import Server, Session, TableName
-from connectors.mysql.dml.tool_tables import is_tools_own
-from connectors.mysql.dml.written_tables import written_tables
+from connectors.mysql.dml import is_tools_own, written_tables
 from tables.rules.table_filter import expressions
 
 

@@ -24,8 +24,7 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow
-from connectors.mysql.lookup.fingerprint.recent import RecentTransactions
+from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from connectors.errors import ResumeMismatch
-from connectors.mysql.lookup.fingerprint.fingerprint import Sums
+from connectors.mysql.lookup.fingerprint import Sums
 from connectors.mysql.position import Coordinates
 from tables.state.cursor import Cursor, Resume
 

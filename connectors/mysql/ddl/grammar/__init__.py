@@ -1,1 +1,1 @@
-"""The DDL grammar, from text to statements: lexer, token reader, and one file per kind of statement."""
+"""The DDL grammar, from text to statements: lexer, token reader, and the kinds of statement."""

@@ -17,7 +17,6 @@ from connectors.mysql.ddl.grammar.options import (
     skip_partitions,
     table_options,
 )
-from connectors.mysql.ddl.grammar.partitions import partition_work
 from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.statement.alter_actions import (
     FIRST,
@@ -31,11 +30,13 @@ from connectors.mysql.ddl.statement.alter_actions import (
     DropColumn,
     DropIndex,
     NoColumnWork,
+    PartitionToTable,
     RenameColumn,
     RenameIndex,
     RenameTo,
     SetOptions,
     SystemVersioning,
+    TableToPartition,
 )
 from connectors.mysql.ddl.statement.column_spec import IndexSpec
 from connectors.mysql.ddl.statement.statement import AlterTable
@@ -296,3 +297,64 @@ _ACTIONS: dict[str, Callable[[Reader], Action]] = {
     "SECONDARY_UNLOAD": _worded("SECONDARY_UNLOAD"),
     "UPGRADE": _worded("UPGRADE PARTITIONING", "PARTITIONING"),
 }
+
+
+_VERBS = frozenset(
+    {
+        "ADD",
+        "ANALYZE",
+        "CHECK",
+        "COALESCE",
+        "DROP",
+        "OPTIMIZE",
+        "REBUILD",
+        "REORGANIZE",
+        "REPAIR",
+        "TRUNCATE",
+    }
+)
+_TABLESPACE = frozenset({"DISCARD", "IMPORT"})
+_SECONDARY = frozenset({"SECONDARY_LOAD", "SECONDARY_UNLOAD"})
+
+
+def partition_work(reader: Reader) -> Action | None:
+    """Work on partitions; None if something else follows.
+
+    Invariant: it changes no column; but it may touch another table, which is returned, like a table that
+    MariaDB makes of a partition.
+    """
+    key, following = reader.key, reader.keys[reader.at + 1]
+    if key in _VERBS and following == "PARTITION":
+        return _to_its_end(reader, f"{key} PARTITION")
+    if key in _TABLESPACE and following in ("PARTITION", "TABLESPACE"):
+        return _to_its_end(reader, f"{key} TABLESPACE")
+    if key in _SECONDARY and following == "PARTITION":
+        return _to_its_end(reader, key)
+    if reader.take("REMOVE", "PARTITIONING"):
+        return NoColumnWork(kind="REMOVE PARTITIONING")
+    if reader.take("EXCHANGE", "PARTITION"):
+        return _exchange(reader)
+    if reader.take("CONVERT", "PARTITION"):
+        reader.name()
+        reader.need("TO", "TABLE")
+        return PartitionToTable(table=reader.table())
+    if reader.take("CONVERT", "TABLE"):
+        table = reader.table()
+        _to_its_end(reader, "")
+        return TableToPartition(table=table)
+    return None
+
+
+def _to_its_end(reader: Reader, kind: str) -> Action:
+    """Skip the whole rest: nothing else can follow work on partitions."""
+    while reader.key not in (lexer.END, ";"):
+        reader.at += 1
+    return NoColumnWork(kind=kind)
+
+
+def _exchange(reader: Reader) -> Action:
+    reader.name()
+    reader.need("WITH", "TABLE")
+    table = reader.table()
+    _ = reader.take("WITH", "VALIDATION") or reader.take("WITHOUT", "VALIDATION")
+    return NoColumnWork(kind="EXCHANGE PARTITION", tables=(table,))

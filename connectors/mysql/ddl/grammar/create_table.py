@@ -6,13 +6,13 @@ as a whole, and the query is kept.
 
 from __future__ import annotations
 
+from connectors.mysql.ddl.definition import TableRef
 from connectors.mysql.ddl.grammar import keys
 from connectors.mysql.ddl.grammar.columns import column
 from connectors.mysql.ddl.grammar.options import begins_query, skip_partitions, table_options
 from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexSpec, Period
 from connectors.mysql.ddl.statement.statement import CreateTable
-from connectors.mysql.ddl.statement.table_ref import TableRef
 
 
 class Elements:

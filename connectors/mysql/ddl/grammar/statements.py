@@ -2,29 +2,51 @@
 
 Invariant: a statement that may concern a table is understood to its last token, or it is a fault;
 one is harmless only by a rule that names it.
+
+CREATE, ALTER and DROP DATABASE. Invariant: a database's character set and collation are kept, since
+its tables inherit them.
+
+CREATE INDEX and DROP INDEX, which are forms of ALTER TABLE. Invariant: they become the same
+actions, so that their effects follow the same rules.
+
+MariaDB's sequences: tables of one row whose columns the server defines, and whose rows are not
+captured. Invariant: in all that concerns its name, a sequence is a table; of its properties only
+its numbers' type matters. Source: MariaDB Server, sql/sql_sequence.cc, ``sequence_structure``, and
+the output of 10.11 and 11.8.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
+from connectors.mysql.ddl.definition import Server, Session, TableRef
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.alter_table import alter_table
 from connectors.mysql.ddl.grammar.create_table import create_table
-from connectors.mysql.ddl.grammar.databases import alter_database, create_database, drop_database
-from connectors.mysql.ddl.grammar.indexes import create_index, drop_index
-from connectors.mysql.ddl.grammar.keys import skip_wait
-from connectors.mysql.ddl.grammar.sequences import alter_sequence, create_sequence, drop_sequences
+from connectors.mysql.ddl.grammar.keys import key_options, part, skip_wait
+from connectors.mysql.ddl.grammar.lexer import END, lexed
+from connectors.mysql.ddl.grammar.literals import skip_value
+from connectors.mysql.ddl.grammar.options import database_options
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.statement.alter_actions import AddIndex, DropIndex
+from connectors.mysql.ddl.statement.column_spec import IndexKind, IndexSpec
 from connectors.mysql.ddl.statement.statement import (
+    AlterDatabase,
+    AlterSequence,
+    AlterTable,
+    CreateDatabase,
+    CreateSequence,
+    CreateTable,
+    DropDatabase,
+    DropSequences,
     DropTables,
     NoTable,
     RenameTables,
     Statement,
     TruncateTable,
 )
-from connectors.mysql.ddl.statement.table_ref import TableRef
 
 _VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
 _READ = _VERBS | {"SET"}
@@ -209,3 +231,162 @@ _READERS: dict[str, Callable[[Reader], Statement]] = {
 }
 
 __all__ = ["GrammarFault", "other_statement", "statement"]
+
+
+_RESERVED = frozenset({"DEFAULT", "CHARACTER", "CHAR", "COLLATE", "READ"})
+"""These are no unquoted names, so that an option begins there."""
+_MANGLED = "#mysql50#"
+
+
+def create_database(reader: Reader, *, or_replace: bool) -> CreateDatabase:
+    """Parse the rest of CREATE DATABASE."""
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    return CreateDatabase(
+        name=reader.name(),
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        charset=database_options(reader),
+    )
+
+
+def alter_database(reader: Reader) -> AlterDatabase:
+    """Parse the rest of ALTER DATABASE; the name may be missing."""
+    name = None if _begins_options(reader) else reader.name()
+    if reader.take("UPGRADE", "DATA", "DIRECTORY", "NAME"):
+        # A directory of MySQL 5.0: its name had a prefix, and is now the plain name.
+        return AlterDatabase(name=name, to=name.removeprefix(_MANGLED) if name else None)
+    return AlterDatabase(name=name, charset=database_options(reader))
+
+
+def _begins_options(reader: Reader) -> bool:
+    """Whether there is no name: a server reads any word as one that can be one."""
+    if reader.key == "COMMENT" and reader.server.mariadb:
+        return reader.keys[reader.at + 1] in ("=", lexer.STRING)
+    return reader.key in _RESERVED
+
+
+def drop_database(reader: Reader) -> DropDatabase:
+    """Parse the rest of DROP DATABASE."""
+    if_exists = reader.take("IF", "EXISTS")
+    return DropDatabase(name=reader.name(), if_exists=if_exists)
+
+
+_METHOD = frozenset({"USING", "TYPE"})
+
+
+def create_index(reader: Reader, kind: str) -> AlterTable:
+    """Parse the rest of CREATE INDEX."""
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    name = reader.name()
+    if reader.take_one(_METHOD):
+        reader.name()
+    reader.need("ON")
+    table = reader.table()
+    skip_wait(reader)
+    parts = reader.enclosed(lambda: part(reader))
+    options = key_options(reader)
+    _skip_ways(reader)
+    spec = IndexSpec(
+        kind=_KINDS[kind], name=name, parts=parts, if_not_exists=if_not_exists, options=options
+    )
+    return AlterTable(
+        type="CREATE INDEX", name=table, actions=(AddIndex(kind="ADD INDEX", spec=spec),)
+    )
+
+
+_KINDS: dict[str, IndexKind] = {
+    "KEY": "KEY",
+    "UNIQUE": "UNIQUE",
+    "FULLTEXT": "FULLTEXT",
+    "SPATIAL": "SPATIAL",
+    "VECTOR": "VECTOR",
+}
+
+
+def drop_index(reader: Reader) -> AlterTable:
+    """Parse the rest of DROP INDEX."""
+    if_exists = reader.take("IF", "EXISTS")
+    name = reader.name()
+    reader.need("ON")
+    table = reader.table()
+    skip_wait(reader)
+    _skip_ways(reader)
+    action = DropIndex(kind="DROP INDEX", name=name, if_exists=if_exists)
+    return AlterTable(type="DROP INDEX", name=table, actions=(action,))
+
+
+def _skip_ways(reader: Reader) -> None:
+    """Skip algorithm and lock clauses."""
+    skip_wait(reader)
+    while reader.take("ALGORITHM") or reader.take("LOCK"):
+        reader.take("=")
+        skip_value(reader)
+
+
+_WIDTHS = {"TINYINT": 5, "SMALLINT": 7, "MEDIUMINT": 10, "INT": 12, "INTEGER": 12, "BIGINT": 21}
+"""Types that a sequence's numbers may have since 11.5, with the server's display widths for them."""
+_USUAL = "bigint(21)"
+
+
+def create_sequence(reader: Reader, *, or_replace: bool, temporary: bool) -> CreateSequence:
+    """Parse the rest of CREATE SEQUENCE."""
+    if_not_exists = reader.take("IF", "NOT", "EXISTS")
+    name = reader.table()
+    made = _structure(_type(reader) or _USUAL)
+    return CreateSequence(
+        name=name,
+        temporary=temporary,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        columns=made.columns,
+        options=made.options,
+    )
+
+
+def alter_sequence(reader: Reader) -> Statement:
+    """Parse the rest of ALTER SEQUENCE; most of it changes no column."""
+    reader.take("IF", "EXISTS")
+    name = reader.table()
+    kind = _type(reader)
+    if kind is None:
+        return NoTable(type="ALTER SEQUENCE")
+    return AlterSequence(name=name, columns=_structure(kind).columns)
+
+
+def drop_sequences(reader: Reader, *, temporary: bool) -> DropSequences:
+    """Parse the rest of DROP SEQUENCE."""
+    if_exists = reader.take("IF", "EXISTS")
+    return DropSequences(
+        names=reader.listed(reader.table), temporary=temporary, if_exists=if_exists
+    )
+
+
+def _type(reader: Reader) -> str | None:
+    """Read all options, and return the type of its numbers if given."""
+    found = None
+    while reader.key != END:
+        if reader.take("AS"):
+            word = reader.key
+            if word not in _WIDTHS:
+                raise reader.fault("expected a type of a sequence's numbers")
+            reader.at += 1
+            sign = " unsigned" if reader.take("UNSIGNED") else ""
+            name = "int" if word == "INTEGER" else word.lower()
+            found = f"{name}({_WIDTHS[word]}){sign}"
+        else:
+            reader.at += 1
+    return found
+
+
+@cache
+def _structure(kind: str) -> CreateTable:
+    sql = (
+        f"s (next_not_cached_value {kind} NOT NULL, minimum_value {kind} NOT NULL,"
+        f" maximum_value {kind} NOT NULL, start_value {kind} NOT NULL, increment bigint(21) NOT NULL,"
+        " cache_size bigint(21) unsigned NOT NULL, cycle_option tinyint(1) unsigned NOT NULL,"
+        " cycle_count bigint(21) NOT NULL) SEQUENCE=1"
+    )
+    server, session = Server(version=(10, 3, 0), mariadb=True), Session()
+    return create_table(
+        Reader(lexed(sql, server, session), server, session), or_replace=False, temporary=False
+    )

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from connectors.mysql.ddl.definition import Server, Session
+from connectors.mysql.ddl.definition import Server, Session, TableRef
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.lexer import END, Lexed
-from connectors.mysql.ddl.statement.table_ref import TableRef
 
 _NAMES = frozenset({lexer.QUOTED_NAME, lexer.NUMBER, lexer.HEX, lexer.BITS})
 _STRINGS = frozenset({lexer.STRING, lexer.NATIONAL})

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.charset.lower_case import lowered
-from connectors.mysql.ddl.definition import Column, Database, Index, Table
+from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table
 from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.resolve import charset, keys
 from connectors.mysql.ddl.resolve.charset import Defaults
@@ -27,7 +27,6 @@ from connectors.mysql.ddl.resolve.columns import (
     same,
 )
 from connectors.mysql.ddl.resolve.create import keyed, unique, with_period
-from connectors.mysql.ddl.resolve.invisible_key import has_invisible_key
 from connectors.mysql.ddl.resolve.options import merged
 from connectors.mysql.ddl.resolve.versioning import with_hidden_last
 from connectors.mysql.ddl.statement.alter_actions import (
@@ -319,3 +318,23 @@ def _without(indexes: list[Index], action: DropIndex) -> list[Index]:
 def _renamed(index: Index, actions: list[RenameIndex]) -> Index:
     to = next((action.to for action in actions if same(action.name, index.name)), None)
     return index if to is None else replace(index, name=to)
+
+
+_NAME = "my_row_id"
+
+
+def has_invisible_key(table: Table, server: Server) -> bool:
+    """Whether a table's first column is such a key.
+
+    Invariant: like the server, we recognize it by its form; nothing else distinguishes it from a user's
+    column.
+    """
+    first = table.columns[0]
+    return (
+        first.name.lower() == _NAME
+        and first.type == "bigint unsigned"
+        and first.invisible
+        and not first.nullable
+        and table.primary_key == (first.name,)
+        and since(server, mysql=(8, 0, 30), mariadb=None)
+    )

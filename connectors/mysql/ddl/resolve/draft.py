@@ -15,10 +15,10 @@ from connectors.mysql.ddl.definition import (
     Table,
     TableChange,
     TableName,
+    TableRef,
 )
 from connectors.mysql.ddl.resolve.columns import Refused, Terms
 from connectors.mysql.ddl.state import State, TemporaryName
-from connectors.mysql.ddl.statement.table_ref import TableRef
 from connectors.mysql.ddl.types.collations import server_default
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from connectors.mysql.ddl.definition import TableChange, TableName
+from connectors.mysql.ddl.definition import TableChange, TableName, TableRef
 from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.ddl.statement.alter_actions import (
     AddIndex,
@@ -19,7 +19,6 @@ from connectors.mysql.ddl.statement.alter_actions import (
     TableToPartition,
 )
 from connectors.mysql.ddl.statement.statement import AlterTable
-from connectors.mysql.ddl.statement.table_ref import TableRef
 
 _WORK: Final = {
     "DROP PARTITION",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from connectors.mysql.ddl.definition import TableRef
 from connectors.mysql.ddl.statement.column_spec import (
     Charset,
     ColumnSpec,
@@ -15,7 +16,6 @@ from connectors.mysql.ddl.statement.column_spec import (
     Period,
     TableOptions,
 )
-from connectors.mysql.ddl.statement.table_ref import TableRef
 
 FIRST = ""
 """In place of the preceding column: the first position."""

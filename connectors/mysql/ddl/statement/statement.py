@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from connectors.mysql.ddl.definition import TableRef
 from connectors.mysql.ddl.statement.alter_actions import (
     Action,
     NoColumnWork,
@@ -25,7 +26,6 @@ from connectors.mysql.ddl.statement.column_spec import (
     Period,
     TableOptions,
 )
-from connectors.mysql.ddl.statement.table_ref import TableRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,11 +114,6 @@ def default_collation(charset: str, *, server: Server, session: Session) -> str:
     return _printed_collation(lasting(own or FIRST[name]), server)
 
 
-def charset_of_collation(collation: str, *, server: Server) -> str:
-    """The character set of a collation, as the server prints it; raises CharsetRefused."""
-    return of_collation(collation, server=server).charset
-
-
 def of_collation(collation: str, *, server: Server) -> Database:
     """A collation with its character set, both as the server prints them; raises CharsetRefused."""
     name = lasting(collation)

@@ -28,9 +28,7 @@ ImageFunction = Callable[[bytes, int], tuple[str, str | None, int]]
 class Images(Protocol):
     """Reader of images with any NULL pattern."""
 
-    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]:
-        """See ImageFunction."""
-        ...
+    def image(self, data: bytes, at: int) -> tuple[str, str | None, int]: ...
 
 
 RowsFunction = Callable[[bytes, int, int, list[Row], Images], int]

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.mysql.binlog.events import HEADER, Event, EventType
 from connectors.mysql.landmark import Landmark, Mark
-from connectors.mysql.lookup.fingerprint.recent import Recent
+from connectors.mysql.lookup.fingerprint import Recent
 from connectors.mysql.position import Coordinates
 from tables.state.cursor import CursorProof, FileHead
 

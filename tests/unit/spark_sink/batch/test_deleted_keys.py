@@ -17,9 +17,9 @@ from spark_sink.errors import ForeignTable, SparkFailed
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.settings.model import TableRule
 from spark_sink.warehouse.coverage import Step
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 from tests.unit.spark_sink.warehouse.test_maintenance import kept

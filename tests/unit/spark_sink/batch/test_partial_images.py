@@ -17,7 +17,7 @@ from spark_sink.batch.partial_images import roots
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import UnsupportedPartialImage
 from spark_sink.settings.model import TableRule
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.warehouse.opening import Format
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from tests.unit.spark_sink.conftest import FORMATS, FORMATS_LONG, Warehouse

@@ -19,7 +19,7 @@ from spark_sink.errors import (
     UnusableLimitReached,
 )
 from spark_sink.metrics import Metrics
-from spark_sink.warehouse.memory import MemoryLetters
+from tests.harness.memory_warehouse import MemoryLetters
 
 AT = ("aq.shop.t", 0)
 NAME = ("shop", "t")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spark_sink.batch.rate import RateLimit
+from spark_sink.jobs.stream import RateLimit
 
 A, B = ("aq.shop.a", 0), ("aq.shop.b", 0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from spark_sink.batch.contents import Replacements, published_again
 from spark_sink.source.progress import Place
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.harness.memory_warehouse import MemoryWarehouse
 
 WEST, EAST = Source("west", "shop", "t_1"), Source("east", "shop", "t_2")
 NAME = ("shop", "t")

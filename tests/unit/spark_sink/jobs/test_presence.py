@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 
 from spark_sink.errors import CheckpointShared, WarehouseShared
 from spark_sink.jobs.presence import Presence, SinkNote, has_ended, is_running
-from spark_sink.warehouse.memory import MemoryNotes
+from tests.harness.memory_warehouse import MemoryNotes
 
 TOPICS = ["aq.shop.t", "aq.shop.u", "aq.crm.v"]
 ONE = SinkNote(name="", pattern="aq.shop", checkpoint="w/__checkpoint", fresh=True)

@@ -15,13 +15,13 @@ from spark_sink.errors import ReloadRequested
 from spark_sink.jobs import reload
 from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.batch.ddl.statements import Topic
 from tests.unit.spark_sink.conftest import CountedGate
 from tests.unit.spark_sink.history import schema

@@ -17,7 +17,7 @@ from spark_sink.source.installation import (
     tables_of,
 )
 from spark_sink.warehouse.foreign_topics import ForeignTopics
-from spark_sink.warehouse.memory import MemoryNotes
+from tests.harness.memory_warehouse import MemoryNotes
 from tests.unit.spark_sink.history import schema
 
 NAMES = ["aq.__schemas", "aq.__journal", "aq.eu.__journal", "a.__schemas", "b.__schemas", "x"]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_sink.jobs import stream
+from spark_sink.jobs.stream import batch_limit, memory
 from spark_sink.settings.model import Settings
 from spark_sink.source.client import range_options, read_ahead
-from spark_sink.spark import batch_size
-from spark_sink.spark.batch_size import batch_limit, memory
 
 
 def settings(**more: Any) -> Settings:
@@ -51,7 +51,7 @@ def test_under_spark_submit_the_settings_of_python_m_are_not_used(
 ) -> None:
     given = settings(driver_memory="8g")
     assert batch_limit(spark, given) == 8 * 1024 * 150
-    monkeypatch.setattr(batch_size, "submitted", lambda: True)
+    monkeypatch.setattr(stream, "submitted", lambda: True)
     # The session of the tests has 1 GiB.
     assert batch_limit(spark, given) == 1024 * 150
 

@@ -10,7 +10,7 @@ import pytest
 
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.warehouse.columns import NO_ROWS, Asked, Move, Traced, converted, row_sql, traced
+from spark_sink.warehouse.columns import Asked, Move, Traced, converted, row_sql, traced
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.history import Image, schema
@@ -20,6 +20,7 @@ NAME = ("shop", "t")
 SHOP = Source("shop", *NAME)
 HELD = Shape(*NAME, (("id", "int"), ("a", "int")), ("id",))
 FOLLOWED = (("shop", *NAME, 1),)
+NO_ROWS = Asked(newest=lambda _: -1, is_only=lambda _: True)
 ONLY = Asked(newest=lambda _: 1, is_only=lambda _: True)
 SHARED = replace(ONLY, is_only=lambda _: False)
 

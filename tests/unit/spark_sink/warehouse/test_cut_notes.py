@@ -12,9 +12,9 @@ from spark_sink.batch.ddl.moving import Moving
 from spark_sink.text.names import APPLICATIONS, CHANGED_ELSEWHERE, MOVED
 from spark_sink.warehouse.foreign import foreign_lines, forget_foreign, note_foreign
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
-from spark_sink.warehouse.memory import MemoryNotes, MemoryWarehouse
 from spark_sink.warehouse.protocol import ForeignCommit
 from spark_sink.warehouse.shape import Shape
+from tests.harness.memory_warehouse import MemoryNotes, MemoryWarehouse
 
 NAME = ("shop", "t")
 CUT = ["", "{", '{"version":1,"comm', '{"version": 1, "tables": [["shop", "t", tr']

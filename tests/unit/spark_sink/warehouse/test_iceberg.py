@@ -21,7 +21,7 @@ from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, Unsup
 from spark_sink.settings.model import Settings
 from spark_sink.spark.files import Files
 from spark_sink.views.recent.reading import current, fresh
-from spark_sink.warehouse.iceberg import upkeep as iceberg_upkeep
+from spark_sink.warehouse.iceberg import warehouse as warehouse_module
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
 from spark_sink.warehouse.iceberg.statements import (
@@ -357,7 +357,7 @@ def test_a_compaction_commits_group_by_group_and_names_a_file_that_is_missing(
     data = sorted(tmp_path.glob("shop/t/data/*.parquet"))
     group = {"max_file_group_size_bytes": str(data[0].stat().st_size * 5 // 2)}
     # In the sink's own session a step is of 64 MiB.
-    monkeypatch.setattr(iceberg_upkeep, "_SMALL_STEPS", group)
+    monkeypatch.setattr(warehouse_module, "_SMALL_STEPS", group)
     upkeep, name, before = kept.upkeep, ("shop", "t"), kept.upkeep.version(("shop", "t"))
     with pytest.raises(OutOfTime):
         upkeep.compact(name, seconds=0)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from spark_sink.errors import ForeignTable, PartitionUnfit
 from spark_sink.settings.model import TableRule
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.delta.partitions import unfit_sql
+from spark_sink.warehouse.delta.tables import unfit_sql
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_rules import TableRules

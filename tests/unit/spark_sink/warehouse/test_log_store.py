@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_sink.warehouse.delta.log_store import excludes_writers
+from spark_sink.warehouse.delta.warehouse import excludes_writers
 
 SINGLE = "io.delta.storage.S3SingleDriverLogStore"
 SEVERAL = "io.delta.storage.S3DynamoDBLogStore"

@@ -18,16 +18,16 @@ from pyspark.sql import SparkSession
 
 from bench import sink_age
 from spark_sink.settings.model import Maintenance as Plan
-from spark_sink.warehouse.delta import upkeep as delta_upkeep
+from spark_sink.warehouse.delta import warehouse as warehouse_module
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.milestones import Milestone
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import OutOfTime
 from spark_sink.warehouse.sources import Sources
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.conftest import FORMAT, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema
 
@@ -37,7 +37,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 NAME = ("shop", "t")
-_SMALL_STEPS = delta_upkeep._SMALL_STEPS
+_SMALL_STEPS = warehouse_module._SMALL_STEPS
 
 
 def kept(warehouse: Warehouse, plan: Plan, **other: Any) -> Maintenance:
@@ -301,9 +301,9 @@ def test_a_compaction_that_is_out_of_time_keeps_what_it_has_committed(
     size = DeltaLog(spark, path).size() // files
     # In the sink's own session a step is of 64 MiB.
     monkeypatch.setattr(
-        delta_upkeep, "_SMALL_STEPS", dict.fromkeys(_SMALL_STEPS, str(size * 5 // 2))
+        warehouse_module, "_SMALL_STEPS", dict.fromkeys(_SMALL_STEPS, str(size * 5 // 2))
     )
-    upkeep = delta_upkeep.DeltaUpkeep(spark, str(tmp_path))
+    upkeep = warehouse_module.DeltaUpkeep(spark, str(tmp_path))
 
     def joined() -> list[int]:
         """The number of files that each commit has joined."""

@@ -10,7 +10,6 @@ import pytest
 
 from spark_sink.errors import ReloadRequested, TableReplaced
 from spark_sink.warehouse.ledger import Entry, Floor, Source
-from spark_sink.warehouse.memory import MemoryCommits, MemoryUpkeep, MemoryWaits, MemoryWarehouse
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.milestones import (
     Commit,
@@ -24,6 +23,7 @@ from spark_sink.warehouse.milestones import (
 from spark_sink.warehouse.protocol import Name, Standing
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.harness.memory_warehouse import MemoryCommits, MemoryUpkeep, MemoryWaits, MemoryWarehouse
 
 NAME, OTHER = ("shop", "t"), ("shop", "u")
 SHAPE = Shape(*NAME, (("id", "int"),), ("id",))

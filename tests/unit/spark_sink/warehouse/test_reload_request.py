@@ -11,10 +11,10 @@ import pytest
 
 from spark_sink.errors import KeyChanged, ReloadRefused, RenamedWhileWaiting, TableReplaced
 from spark_sink.text.names import OR_DISCARD, action
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import LOADED, Request, Waits
+from tests.harness.memory_warehouse import MemoryWarehouse
 
 
 def waiting(kept: MemoryWarehouse, **tables: tuple[type[Any], str]) -> Waits:

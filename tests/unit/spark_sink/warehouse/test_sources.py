@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_sink.text.names import SOURCES
-from spark_sink.warehouse.memory import MemoryNotes
 from spark_sink.warehouse.sources import Sources
+from tests.harness.memory_warehouse import MemoryNotes
 
 TABLE = ("shop", "t")
 TIMED_OUT = 901.0

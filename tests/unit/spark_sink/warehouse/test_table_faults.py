@@ -12,10 +12,10 @@ from spark_sink.batch.deleted_keys import DeletedKeys
 from spark_sink.errors import MalformedRecord, TableFailed
 from spark_sink.spark.error_mapping import _MARK
 from spark_sink.warehouse import table_faults
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_faults import is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES
+from tests.harness.memory_warehouse import MemoryWarehouse
 
 NAME = ("shop", "t")
 OF_ALL = [

@@ -12,9 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import KeyChanged
-from spark_sink.warehouse.memory import MemoryWarehouse
-from spark_sink.warehouse.table_list import listed_tables, table_lines
-from spark_sink.warehouse.table_status import status_lines
+from spark_sink.warehouse.table_status import listed_tables, status_lines, table_lines
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from spark_sink.errors import DataLost
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.topic_ids import TopicIds
 from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.harness.memory_warehouse import MemoryWarehouse
 
 OLD, NAME, MAPPED = ("aq.shop.t", 0), ("shop", "t"), ("trade", "all")
 

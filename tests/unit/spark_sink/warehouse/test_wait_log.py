@@ -12,8 +12,8 @@ import pytest
 from spark_sink.errors import MalformedRecord
 from spark_sink.jobs.maintain import MaintenanceRequest, answer_row, open_requests, request_row
 from spark_sink.warehouse import waiting_tables
-from spark_sink.warehouse.memory import MemoryWaits
 from spark_sink.warehouse.waiting_tables import Request, Waits, folded
+from tests.harness.memory_warehouse import MemoryWaits
 
 DAY = 24 * 3600.0
 TABLES = tuple(f"t{number}" for number in range(7))

@@ -195,17 +195,6 @@ def test_statements_after_a_correction_are_applied_again_to_its_definition() -> 
     assert names_of(history.find(*ORDERS)) == ["id", "hidden", "c"]
 
 
-def test_a_correction_is_found_again_in_its_stretch_of_the_stream() -> None:
-    history = begun("orders")
-    history.resolve(ORDERS, table("hidden"), at(250))
-    applied(history, 400, "ALTER TABLE orders ADD b INT")
-    history.rollback(offset(150))
-    assert history.correction(ORDERS, at(240)) is None
-    assert history.correction(ORDERS, at(260)) == table("hidden")
-    applied(history, 300, "ALTER TABLE orders ADD c INT")
-    assert history.correction(ORDERS, at(310)) is None
-
-
 def test_a_statement_that_comes_again_finds_what_was_given_for_it() -> None:
     history = unresolved()
     applied(history, 300, "ALTER TABLE orders ADD a INT")

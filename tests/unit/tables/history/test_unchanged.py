@@ -47,7 +47,6 @@ def test_what_was_said_of_a_table_is_noted_without_a_definition_and_changes_none
     (record,) = history.resolve(ORDERS, None, between(300), given)
     assert (record.kind, record.given, record.concerned) == ("resolution", given, (ORDERS,))
     assert history.now().tables() == before
-    assert history.correction(ORDERS, at(400)) is None
     assert history.apply(at(400), "shop", "ALTER TABLE orders ADD b INT", SHOP)
     assert names_of(history.find(*ORDERS)) == ["id", "a", "b"]
     # A definition that is given at the same position does not replace it in the journal.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.journal_format import Entry
 from tables.state.fingerprints import PER_SLOT, SLOTS, Fingerprints

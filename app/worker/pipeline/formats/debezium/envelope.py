@@ -3,30 +3,39 @@
 Invariant: the same change always makes the same key, ChangeId and images; only ``ts_ms``, ``epoch`` and ``seq``
 belong to the run that published it. Constant text of a table, an event or a chunk is rendered once, since a row
 takes a few microseconds, most of them for its text.
+
+Transaction markers: the BEGIN and END records of the transactions topic.
+
+The effect of a statement and its impact on subscribers, as fields of a DDL record. Invariant:
+without a schema history no effect is reported, rather than one that may be wrong. The steps of an
+online schema change tool are reported as the change that they amount to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import orjson
 
 from app.version import __version__
-from app.worker.pipeline.formats.debezium.ddl_record import effect_fields
-from app.worker.pipeline.formats.debezium.markers import begin_marker, end_marker
 from app.worker.pipeline.formats.debezium.table_text import TableText, mapped_fields, tag_headers
 from app.worker.pipeline.formats.debezium.tags import RowTags
 from app.worker.pipeline.formats.protocol import Emitted, Marker, WriteRows
 from app.worker.pipeline.gather.items import REMOVED, SELECTED, Ddl, Replacement, Rows
 from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.statement_effect import Applied
 from connectors.kafka.record_batches import Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
+from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
+from connectors.mysql.ddl.online.cut_over import OnlineAlter
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.schema.row_key import row_key
+from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from wire.changes import DDL_ORDINAL, END_ORDINAL, change_id
@@ -62,7 +71,6 @@ class Envelope:
         self._text = text
 
     def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
-        """See Records."""
         text = self._text(version)
         rows = self._tagged_rows if text.tags.watches else self._rows
         return partial(rows, text, writer.append)
@@ -165,7 +173,6 @@ class Envelope:
         self._append(append, new_key, value("null", after or "null", "c", 2), create_headers)
 
     def ddl(self, item: Ddl, writer: RecordWriter) -> None:
-        """See Records."""
         self._emitted.seq += 1
         query, transaction = item.query, item.transaction
         value = {
@@ -191,7 +198,6 @@ class Envelope:
         ordinal: int,
         order: int,
     ) -> None:
-        """See Records."""
         self._emitted.seq += 1
         source = self._source(item, *route.table)
         tags = RowTags(route.mapped.tags if route.mapped else (), ()).all
@@ -212,7 +218,6 @@ class Envelope:
         self._append(writer.append, None, orjson.dumps(value), headers)
 
     def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
-        """See Records."""
         source = {**self._source(item, *route.table), **mapped_fields(route, ())}
         value = {"source": source, "op": "t", "transaction": {"id": item.transaction.id}}
         headers = [
@@ -222,13 +227,11 @@ class Envelope:
         self._append(writer.append, None, None, headers)
 
     def begin(self, transaction: Transaction) -> Marker:
-        """See Records."""
         return begin_marker(transaction, self._epoch)
 
     def end(
         self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
     ) -> Marker:
-        """See Records."""
         return end_marker(transaction, self._epoch, counts, part, last=last)
 
     def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
@@ -274,3 +277,121 @@ def _thread(transaction: Transaction) -> str:
 
 def _json(value: str) -> str:
     return orjson.dumps(value).decode()
+
+
+def begin_marker(transaction: Transaction, epoch: int) -> Marker:
+    """Return the BEGIN record of a transaction."""
+    return _marker(transaction, "BEGIN", epoch, "")
+
+
+def end_marker(
+    transaction: Transaction, epoch: int, counts: Mapping[str, int], part: int, *, last: bool
+) -> Marker:
+    """Return the END record of a transaction or of a part."""
+    if len(counts) == 1:
+        ((topic, total),) = counts.items()
+        each = f'{{"topic":"{topic}","event_count":{total}}}'
+    else:
+        total = sum(counts.values())
+        each = ",".join(
+            f'{{"topic":"{topic}","event_count":{n}}}' for topic, n in sorted(counts.items())
+        )
+    more = (
+        f',"event_count":{total},"data_collections":[{each}],'
+        f'"part":{part},"last":{"true" if last else "false"}'
+    )
+    return _marker(transaction, "END", epoch, more)
+
+
+def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Marker:
+    name = orjson.dumps(transaction.id).decode()
+    value = (
+        f'{{"status":"{status}","id":{name},"ts_ms":{transaction.committed_ms},'
+        f'"epoch":{epoch},"wire":{WIRE_VERSION}{more}}}'
+    )
+    return f'{{"id":{name}}}'.encode(), value.encode()
+
+
+def effect_fields(
+    applied: Applied | None, rules: Rules, versions: Mapping[TableName, int]
+) -> dict[str, Any]:
+    """Return fields of a DDL record; none without a history, or if the statement affects nothing in it.
+
+    ``versions``: those of the published tables that it altered or renamed, from it on.
+    """
+    if applied is None or (applied.record is not None and applied.record.is_of_views):
+        return {}
+    record, changes = applied.record, list(applied.changes())
+    fields: dict[str, Any] = {
+        "statement_type": applied.type,
+        "outcome": record.outcome if record else "resolved",
+        "reason": record.reason if record else None,
+        "unresolved": [_name(name) for name in record.unresolved] if record else [],
+        "tables": [
+            _table(change, versions) for change in changes if isinstance(change, TableChange)
+        ],
+        "databases": [
+            _database(change) for change in changes if isinstance(change, DatabaseChange)
+        ],
+        "effects": list(_effects(applied, rules.routes.of)),
+    }
+    online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
+    if online:
+        fields["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
+    return fields
+
+
+def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
+    yield from ddl_effects(applied.meaning, route_of, renames=applied.renames)
+    for name in applied.emptied:
+        yield from (one.to_json() for one in truncated(name, route_of))
+    for name, what in applied.unlogged:
+        yield from (one.to_json() for one in rows_changed(name, what, route_of))
+
+
+def _table(change: TableChange, versions: Mapping[TableName, int]) -> dict[str, Any]:
+    kind = "altered"
+    if change.renamed_to or change.renamed_from:
+        kind = "renamed"
+    elif change.old is None:
+        kind = "created"
+    elif change.new is None:
+        kind = "dropped"
+    number = versions.get(change.name) if change.new is not None else None
+    return {
+        **_named(change.name),
+        "change": kind,
+        **({} if number is None else {"version": number}),
+        "renamed_to": _name(change.renamed_to),
+        "renamed_from": _name(change.renamed_from),
+        "old": definition_of(change.old),
+        "new": definition_of(change.new),
+    }
+
+
+def _name(name: TableName | None) -> dict[str, str] | None:
+    return None if name is None else _named(name)
+
+
+def _named(name: TableName) -> dict[str, str]:
+    return {"database": name[0], "table": name[1]}
+
+
+def _database(change: DatabaseChange) -> dict[str, Any]:
+    return {
+        "database": change.name,
+        "old": change.old and {"charset": change.old.charset, "collation": change.old.collation},
+        "new": change.new and {"charset": change.new.charset, "collation": change.new.collation},
+    }
+
+
+def definition_of(table: Table | None) -> dict[str, Any] | None:
+    """Return a table as the schemas topic describes it, with the other facts of its history."""
+    if table is None:
+        return None
+    return {
+        "columns": [column.to_json() for column in table.columns],
+        "primary_key": list(row_key(table)),
+        "charset": table.charset,
+        "collation": table.collation,
+    }

@@ -38,11 +38,9 @@ class Debezium:
 
     @staticmethod
     def keeps_tombstones(_rules: Rules) -> bool:
-        """See FormatFactory."""
         return True
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """See RecordFormat."""
         return Envelope(
             self._rules,
             connector=self._connector,
@@ -53,7 +51,6 @@ class Debezium:
         )
 
     def detach_images(self, value: bytes) -> DetachedImages:
-        """See RecordFormat."""
         (before, after), rest = _images_and_rest(value)
 
         def value_without_images(name: str, content: object) -> bytes:

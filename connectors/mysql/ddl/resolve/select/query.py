@@ -16,14 +16,16 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from connectors.mysql.charset.lower_case import lowered
-from connectors.mysql.ddl.definition import Column, Session
-from connectors.mysql.ddl.grammar.select_list import item_names
+from connectors.mysql.ddl.definition import Column, Server, Session
+from connectors.mysql.ddl.grammar import lexer
+from connectors.mysql.ddl.grammar.lexer import lexed
+from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.resolve.columns import Refused
 from connectors.mysql.ddl.resolve.draft import Draft
 from connectors.mysql.ddl.resolve.select.arithmetic import is_integer
 from connectors.mysql.ddl.resolve.select.expressions import Evaluation
 from connectors.mysql.ddl.resolve.select.scope import Scope, Source, copied
-from connectors.mysql.ddl.resolve.select.unions import united
+from connectors.mysql.ddl.resolve.select.strings import longest
 
 _QUERIES = (exp.Select, exp.SetOperation, exp.Subquery)
 _NOT_LOOKED_AT = {
@@ -189,3 +191,75 @@ def _own_name(item: exp.Expression) -> str | None:
     while isinstance(item, exp.Paren):
         item = item.this
     return item.name if isinstance(item, exp.Column) else None
+
+
+_CHANGED = ("text", "blob", "enum", "set", "bit", "json", "geometry", "point")
+"""Types that a UNION changes."""
+
+
+def united(left: Sequence[Column], right: Sequence[Column]) -> list[Column]:
+    """The columns, under the names of the first query.
+
+    Invariant: two columns of one type keep it, two texts take the longer length; any other merge is
+    refused.
+    """
+    if len(left) != len(right):
+        raise Refused("its query's parts have different numbers of columns")
+    return [_one(a, b) for a, b in zip(left, right, strict=True)]
+
+
+def _one(a: Column, b: Column) -> Column:
+    nullable = a.nullable or b.nullable
+    if "varbinary(0)" in (a.type, b.type):
+        return replace(
+            b if a.type == "varbinary(0)" else a, name=a.name, nullable=True, definition=""
+        )
+    if a.charset is not None and (a.type != b.type or a.collation != b.collation):
+        return replace(longest([a, b]), name=a.name, nullable=nullable)
+    word = a.type.partition("(")[0]
+    if a.type != b.type or word.endswith(_CHANGED) or word in ("char", "binary"):
+        raise Refused(f"a UNION of {a.type} and {b.type} in its query is not certain")
+    return replace(a, nullable=nullable, definition="")
+
+
+_ENDS = frozenset({
+    "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "FOR", "INTO", "LOCK",
+    "WINDOW", ";", lexer.END,
+})  # fmt: skip
+_MODIFIERS = frozenset({
+    "ALL", "DISTINCT", "DISTINCTROW", "HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT", "SQL_BIG_RESULT",
+    "SQL_BUFFER_RESULT", "SQL_NO_CACHE", "SQL_CALC_FOUND_ROWS", "SQL_CACHE",
+})  # fmt: skip
+
+
+def item_names(query: str, server: Server, session: Session) -> list[str]:
+    """The items of the first SELECT in a query; none if it does not begin with one.
+
+    Invariant: the name of an item without an alias is its own text, that of a string literal its content.
+    """
+    reader = Reader(lexed(query, server, session), server, session)
+    while reader.take("("):
+        pass
+    if not reader.take("SELECT"):
+        return []
+    while reader.take_one(_MODIFIERS):
+        pass
+    found = [_item(reader)]
+    while reader.take(","):
+        found.append(_item(reader))
+    return found
+
+
+def _item(reader: Reader) -> str:
+    begin = reader.at
+    while reader.key not in _ENDS and reader.key not in (",", ")"):
+        if reader.key == "(":
+            reader.skip_parentheses()
+        else:
+            reader.at += 1
+    if reader.at == begin + 1 and reader.keys[begin] in (lexer.STRING, lexer.NATIONAL):
+        return reader.texts[begin]
+    if reader.at == begin + 1 and reader.keys[begin] in ("NULL", "TRUE", "FALSE"):
+        return reader.keys[begin]
+    lexed_text = reader.lexed
+    return lexed_text.sql[lexed_text.starts[begin] : lexed_text.ends[reader.at - 1]]

@@ -14,7 +14,7 @@ from app.worker.pipeline.gather.captured_tables import Schema
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.history.history import SchemaHistory

@@ -27,12 +27,11 @@ from app.operator.validation.present_images import (
     stored,
 )
 from app.operator.validation.topic_pass import differing
-from app.worker.pipeline.formats.avro.form import AvroForm
-from app.worker.pipeline.formats.avro.format import Avro
-from app.worker.pipeline.formats.canal.message import CANAL
-from app.worker.pipeline.formats.maxwell.row import MAXWELL
+from app.worker.pipeline.formats.avro import Avro, AvroForm
+from app.worker.pipeline.formats.canal import CANAL
+from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import RecordForm
-from app.worker.pipeline.formats.shaped_form import ShapedForm, version_of
+from app.worker.pipeline.formats.shaped import ShapedForm, version_of
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.store.registry import MemoryRegistry

@@ -16,7 +16,7 @@ from app.worker.destination import emptied_tables
 from app.worker.destination.emptied_tables import EmptiedTables
 from app.worker.destination.live_rows import LiveRows
 from app.worker.pipeline.capture.reader_thread import ReaderClosed
-from app.worker.pipeline.portions.removed_rows import RemovedRows
+from app.worker.pipeline.portions import RemovedRows
 from app.worker.status import DestinationStatus
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.baseline import server_of

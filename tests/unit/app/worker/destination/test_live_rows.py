@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from app.worker.destination.live_rows import LiveRows, RowImages
-from app.worker.pipeline.formats.canal.message import CANAL
+from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.registry import form_named
-from app.worker.pipeline.formats.shaped_form import version_of as version_of_table
+from app.worker.pipeline.formats.shaped import version_of as version_of_table
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.rules.mapping.forms import from_yaml

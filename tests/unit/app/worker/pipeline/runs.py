@@ -14,8 +14,7 @@ from aiokafka.record import MemoryRecords
 from app.worker.pipeline.decoded_share import DecodedShares
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
-from app.worker.pipeline.portions.portion import Effect, Portion
+from app.worker.pipeline.portions import CapturedChunk, Effect, Portion
 from app.worker.pipeline.rules import Rules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint, FingerprintWindow, Sums
-from connectors.mysql.lookup.fingerprint.scan import _Listener
+from connectors.mysql.lookup.fingerprint import Fingerprint, FingerprintWindow, Sums, _Listener
 from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import SERVER as UUID
 from tests.unit.app.worker.pipeline.actions import TABLES, Action, Ddl, RowsOf

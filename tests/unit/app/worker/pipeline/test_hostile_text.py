@@ -13,10 +13,10 @@ import pytest
 from aiokafka.record import MemoryRecords
 
 from app.worker.pipeline.formats import registry
-from app.worker.pipeline.formats.avro.format import AvroFactory
+from app.worker.pipeline.formats.avro import AvroFactory
 from app.worker.pipeline.formats.registry import FORMATS
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.selected_rows import SelectedRows
+from app.worker.pipeline.portions import SelectedRows
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import MemoryRegistry

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
+from app.worker.pipeline.portions import CapturedChunk
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk

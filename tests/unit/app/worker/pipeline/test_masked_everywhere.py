@@ -24,14 +24,14 @@ from app.worker.pipeline.gather.masked_columns import MaskedColumns
 from app.worker.pipeline.gather.parked_event import parked_of
 from app.worker.pipeline.hidden_statement import hidden_table
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
+from app.worker.pipeline.portions import CapturedChunk
 from app.worker.schemas.parked_replay import Release
 from connectors.errors import MappingError
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import RegistryAccess
 from tables.history.codec.journal_records import checkpoint_records, history_records

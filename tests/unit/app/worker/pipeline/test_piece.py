@@ -16,11 +16,10 @@ from app.worker.pipeline.piece_parts import (
     UnloggedChange,
     add_run,
 )
-from app.worker.pipeline.portions.selected_rows import Entered
+from app.worker.pipeline.portions import Entered
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.landmark import Landmark
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
-from connectors.mysql.lookup.fingerprint.recent import KEPT, Recent
+from connectors.mysql.lookup.fingerprint import KEPT, Fingerprint, Recent
 from connectors.mysql.position import Coordinates
 from tables.history.position import HistoryPosition
 from tables.state.cursor import FileHead

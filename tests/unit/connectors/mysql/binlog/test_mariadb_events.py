@@ -34,7 +34,6 @@ def test_a_gtid_is_domain_server_and_sequence() -> None:
     found = parse_gtid(gtid(7, 3, GtidFlag.STANDALONE | GtidFlag.DDL, bytes(6)), server_id=12)
     assert found.gtid == "3-12-7"
     assert found.standalone
-    assert not found.is_xa
     assert (found.commit_id, found.xid, found.alter, found.alter_start) == (None, None, None, None)
 
 
@@ -47,7 +46,6 @@ def test_a_gtid_may_name_the_commit_it_was_grouped_in() -> None:
 def test_a_gtid_names_its_xa_transaction() -> None:
     more = struct.pack("<IBB", 1, 2, 1) + b"ab" + b"c"
     found = parse_gtid(gtid(7, 0, GtidFlag.PREPARED_XA, more), server_id=1)
-    assert found.is_xa
     assert found.xid == "X'6162',X'63',1"
 
 

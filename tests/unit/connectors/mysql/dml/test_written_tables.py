@@ -8,8 +8,7 @@ import pytest
 
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.dml.tool_tables import is_tools_own
-from connectors.mysql.dml.written_tables import written_tables
+from connectors.mysql.dml import is_tools_own, written_tables
 
 SERVER = Server(version=(8, 4, 0))
 TOOLS = (

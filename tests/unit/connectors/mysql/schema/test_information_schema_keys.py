@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Column, Index, Server
-from connectors.mysql.schema.information_schema_keys import Row, keys
+from connectors.mysql.schema.information_schema import Row, key_rows
 
 NEW, MARIADB = Server(version=(8, 4, 0)), Server(version=(11, 8, 6), mariadb=True)
 TYPES = {
@@ -22,7 +22,7 @@ def part(position: int, column: str | None, *, unique: bool = False, length: int
 
 
 def one(server: Server, *rows: Row) -> Index:
-    (found,) = keys({"k": rows}, COLUMNS, server)
+    (found,) = key_rows({"k": rows}, COLUMNS, server)
     return found
 
 
@@ -33,7 +33,7 @@ def test_the_primary_key_is_first_and_then_unique_ones() -> None:
         "z": [part(1, "name", unique=True)],
         "PRIMARY": [part(2, "name", unique=True), part(1, "id", unique=True)],
     }
-    found = keys(values, COLUMNS, NEW)
+    found = key_rows(values, COLUMNS, NEW)
     assert [index.name for index in found] == ["PRIMARY", "z", "a", "b"]
     assert found[0].columns == ("id", "name")
 

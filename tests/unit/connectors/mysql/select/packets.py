@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Sequence
 
-from connectors.mysql.select.packets.layout import FIRST_BIT, bitmap_size
+from connectors.mysql.select.packets import FIRST_BIT, bitmap_size
 from connectors.mysql.types.registry import FieldType, MappedColumn, binlog_type
 
 _T = FieldType

@@ -8,7 +8,7 @@ from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.rows.decoder import Image, RowDecoder
-from connectors.mysql.select.packets.rows import MOST_BYTES, PacketEncoder
+from connectors.mysql.select.packets import MOST_BYTES, PacketEncoder
 from connectors.mysql.select.selected_table import SelectedTable
 from tests.unit.connectors.mysql.select.packets import packets_of
 

@@ -10,7 +10,7 @@ from connectors.mysql.binlog.table_map import parse_table_map, table_id_of
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
-from connectors.mysql.select.packets.rows import PacketEncoder
+from connectors.mysql.select.packets import PacketEncoder
 from tests.unit.connectors.mysql.select.packets import packets_of
 from tests.unit.connectors.mysql.select.tables import (
     CHARSETS,

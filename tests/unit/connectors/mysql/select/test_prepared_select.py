@@ -12,7 +12,7 @@ from pymysql import OperationalError, ProgrammingError
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND
 
-from connectors.mysql.select.packets.rows import PacketValues
+from connectors.mysql.select.packets import PacketValues
 from connectors.mysql.select.prepared_select import PreparedSelect, SelectedPackets
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from tests.unit.connectors.mysql.select.packets import body_of

@@ -10,7 +10,7 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
-from connectors.mysql.select.packets.decoder import PacketDecoder
+from connectors.mysql.select.packets import PacketDecoder
 from connectors.mysql.types import registry
 from connectors.mysql.types.registry import (
     BinlogType,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_sink.batch.ddl.topic import Record
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 
 TOPIC = ("aq.__ddl.shop", 0)
 

@@ -11,9 +11,9 @@ from spark_sink.batch.ddl import moving
 from spark_sink.batch.ddl.following import Ddl
 from spark_sink.errors import RenameFailed, TableError, UnsupportedName
 from spark_sink.text.names import SETTLED
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.moves import Event, Name, routed_sql
 from spark_sink.warehouse.waiting_tables import Waits
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.batch.ddl.statements import TOPIC, Topic, create, drop, rename
 
 ROWS, MORE = ("aq.shop.t", 0), ("aq.shop.more", 0)

@@ -5,10 +5,9 @@ import logging
 import pytest
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.jobs.lag.completeness import Freshness
-from spark_sink.jobs.lag.watch import Watch
+from spark_sink.jobs.lag.watch import Freshness, Watch
 from spark_sink.metrics import Metrics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 
 AT = ("aq.shop.t", 0)
 

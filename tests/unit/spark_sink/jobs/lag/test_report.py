@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_sink.jobs.lag.report import lag_lines
+from spark_sink.jobs.lag.command import lag_lines
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.ledger import Entry
-from spark_sink.warehouse.memory import MemoryWarehouse
+from tests.harness.memory_warehouse import MemoryWarehouse
 
 A, B, C = ("aq.shop.a", 0), ("aq.shop.b", 1), ("aq.shop.c", 0)
 

@@ -17,7 +17,7 @@ from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.jobs.load.state import LOADED, Loads, LoadState
 from spark_sink.jobs.reload import Reloader
 from spark_sink.settings.model import TableRule
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.spark.java import java_class
 from spark_sink.warehouse.history import history
 from spark_sink.warehouse.table_rules import TableRules

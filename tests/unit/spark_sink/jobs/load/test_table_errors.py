@@ -8,7 +8,7 @@ from pyspark.errors.exceptions.captured import AnalysisException
 from pyspark.sql import SparkSession
 
 from connectors.mysql.select import table_errors as of_worker
-from spark_sink.jobs.load.table_errors import concerns_table, sql_error, unreadable
+from spark_sink.jobs.load.server import concerns_table, sql_error, unreadable
 
 NAME = ("shop", "t`s")
 HIGHEST = 20_000

@@ -23,14 +23,14 @@ from spark_sink.errors import (
 )
 from spark_sink.jobs.load import command
 from spark_sink.jobs.load.plan import SourceTable
-from spark_sink.jobs.load.table_errors import unreadable
+from spark_sink.jobs.load.server import unreadable
 from spark_sink.settings.model import Settings
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.warehouse.ledger import Entry
-from spark_sink.warehouse.memory import MemoryWarehouse
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
+from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.jobs.load.test_plan import PLAN, TABLE, written
 
 SHAPE = Shape("trade", "x", (("id", "int"), ("v", "int")), ("id",))

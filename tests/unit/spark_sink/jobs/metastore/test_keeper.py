@@ -12,8 +12,7 @@ from spark_sink.jobs.metastore.keeper import (
     SECONDS_UNTIL_ALL,
     MetastoreKeeper,
 )
-from spark_sink.jobs.metastore.registration import Registered
-from spark_sink.warehouse.metastore_entries import Entry
+from spark_sink.jobs.metastore.registration import Entry, Registered
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 

@@ -9,13 +9,19 @@ import pytest
 
 from spark_sink import __main__ as command
 from spark_sink.errors import MetastoreIncomplete, TypeConflict
-from spark_sink.jobs.metastore.memory import MemoryMetastore
-from spark_sink.jobs.metastore.registration import Registered, Registrar, metastore_lines
+from spark_sink.jobs.metastore.registration import (
+    Registered,
+    Registrar,
+    distinct,
+    metastore_lines,
+    plain,
+    view_sql,
+)
 from spark_sink.text.names import METASTORE
-from spark_sink.warehouse.memory import MemoryNotes
-from spark_sink.warehouse.metastore_entries import distinct, plain, view_sql
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
+from tests.harness.memory_metastore import MemoryMetastore
+from tests.harness.memory_warehouse import MemoryNotes
 
 
 class Tables:

@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from tests.unit.spark_sink.history import Change, Image, schema
 
 TABLES = ("a", "b")

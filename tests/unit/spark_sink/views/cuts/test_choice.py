@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.views.cuts import choice
 from spark_sink.views.cuts.choice import Evidence, base, bounded, newest
 from spark_sink.views.cuts.finding import _ends_at

@@ -14,7 +14,7 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.source.offsets import Offsets
+from spark_sink.source.positions import Offsets
 from spark_sink.views.cuts.reading import ConsistentCut, as_of
 from spark_sink.views.cuts.report import cut_lines
 from spark_sink.views.cuts.views import views

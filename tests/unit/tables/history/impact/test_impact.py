@@ -9,11 +9,10 @@ from dataclasses import replace
 import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.column_renames import renamed_columns
 from connectors.mysql.ddl.definition import Column, Server, Session, Table
 from connectors.mysql.ddl.online.cut_over import OnlineAlter, TableMovedAway, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.parsed_statement import parse_statement
+from connectors.mysql.ddl.parsed_statement import parse_statement, renamed_columns
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version

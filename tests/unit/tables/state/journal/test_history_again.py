@@ -261,7 +261,6 @@ def test_definitions_that_were_given_for_the_old_history_are_not_met_again() -> 
     read = past.state().history()
     assert read is not None
     for one in (history, read):
-        assert one.correction(ORDERS, at(1000)) is None
         made = one.checkpoint(between(950), made_ms=0)
         assert isinstance(made, SchemaCheckpoint)
         assert made.given == ()

@@ -18,7 +18,7 @@ from app.worker.pipeline.piece_parts import (
 )
 from app.worker.status import DestinationStatus
 from app.worker.work.retry_policy import ErrorPolicy
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.position import HistoryPosition
 from tables.state.cursor import Cursor

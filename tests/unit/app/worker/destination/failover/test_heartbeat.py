@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.worker.destination.failover import heartbeat as module
-from app.worker.destination.failover.heartbeat import Heartbeat
+from app.worker.destination.failover import source_selection
+from app.worker.destination.failover.source_selection import Heartbeat
 from app.worker.destination.plan import Failover, Signals
 from connectors.errors import RunRestarts, SourceLost, SourceRefused, SourceSilent
 from connectors.mysql.server import heartbeat
@@ -41,7 +41,7 @@ def run(
     From a given time on it may be closed from outside, during a check.
     """
     clock, signals = Clock(), Signals()
-    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(source_selection, "time", clock)
     failover = Failover(back=True, back_after=60.0, interval=2.0, heartbeat=None)
     made = Heartbeat(
         "shop",

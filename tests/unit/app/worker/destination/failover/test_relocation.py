@@ -11,9 +11,7 @@ import pytest
 from app.worker.destination.failover.relocation import Relocation
 from app.worker.destination.plan import Failover
 from connectors.errors import LostInReplication, NoAlignment
-from connectors.mysql.lookup.fingerprint.alignment import align
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
-from connectors.mysql.lookup.fingerprint.scan import Scan
+from connectors.mysql.lookup.fingerprint import Fingerprint, Scan, align
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.state.cursor import Cursor
 

@@ -20,7 +20,7 @@ from connectors.errors import (
     SourceLost,
 )
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.mysql.lookup.fingerprint.fingerprint import Fingerprint
+from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.lookup.start import AfterGtids
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset

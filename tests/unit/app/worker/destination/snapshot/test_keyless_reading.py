@@ -11,9 +11,8 @@ import orjson
 import pytest
 
 from app.worker.destination.snapshot import table_reading
-from app.worker.destination.snapshot.selected_spool import SelectedSpool
-from app.worker.pipeline.portions.portion_series import portions_of
-from app.worker.pipeline.portions.selected_rows import SelectedRows
+from app.worker.destination.snapshot.table_reading import SelectedSpool
+from app.worker.pipeline.portions import SelectedRows, portions_of
 from tables.state.snapshots.table_snapshot import SnapshotState
 from tests.unit.app.worker.destination.snapshot.test_table_reading import (
     FIRST,

@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from app.worker.destination.takeover import cursor_recheck
-from app.worker.destination.takeover.cursor_recheck import CursorRecheck
-from app.worker.destination.takeover.cursor_verification import CursorVerification
+from app.worker.destination.takeover import cursor_verification
+from app.worker.destination.takeover.cursor_verification import CursorRecheck, CursorVerification
 from connectors.errors import SourceLost, SourceReset
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
@@ -27,8 +26,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append("u-1")
         return SimpleNamespace(server_uuid=names[0])
 
-    monkeypatch.setattr(cursor_recheck, "read_facts", facts)
-    monkeypatch.setattr(cursor_recheck, "check", lambda *_: None)
+    monkeypatch.setattr(cursor_verification, "read_facts", facts)
+    monkeypatch.setattr(cursor_verification, "check", lambda *_: None)
     monkeypatch.setattr(CursorVerification, "at_home", lambda *_: None)
     return names
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app import metrics
-from app.worker.destination.takeover.weak_topics import WeakTopics
+from app.worker.destination.takeover.takeover import WeakTopics
 from app.worker.status import DestinationStatus
 from connectors.kafka.topics.fitness import TopicFacts, weaknesses
 from connectors.kafka.topics.plan import TopicPlan

@@ -10,9 +10,7 @@ from typing import Any, cast
 
 from app.worker.pipeline.capture.inlet import Entering, Inlet
 from app.worker.pipeline.capture.reader_thread import Reader
-from app.worker.pipeline.portions.new_rules import NewRules
-from app.worker.pipeline.portions.portion import Portion
-from app.worker.pipeline.portions.portion_series import PortionSeries
+from app.worker.pipeline.portions import NewRules, Portion, PortionSeries
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tests.made import START

@@ -8,7 +8,7 @@ from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from connectors.mysql.ddl.definition import Database, Server
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition

@@ -11,7 +11,7 @@ from typing import Any
 from app.worker.pipeline.decoders.factory import start
 from app.worker.pipeline.decoders.pool import Pool
 from app.worker.pipeline.decoders.protocols import Decoders, Limits, StageSpec
-from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions import Portion
 from connectors.errors import AqueductError, SourceLost
 from tests.harness.wait import until
 from tests.unit.app.worker.pipeline.decoders.stages import Counting, Made

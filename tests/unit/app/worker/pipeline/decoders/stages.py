@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.worker.pipeline.decoder_progress import report_progress
-from app.worker.pipeline.portions.portion import Effect, Portion
+from app.worker.pipeline.portions import Effect, Portion
 from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent
 from connectors.mysql.position import Coordinates

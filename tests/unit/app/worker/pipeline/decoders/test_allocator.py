@@ -11,7 +11,7 @@ import pytest
 
 _ROUNDS = """
 import resource, sys
-from app.worker.pipeline.decoders.allocator import keep_memory
+from app.worker.pipeline.decoders.child import keep_memory
 if sys.argv[1] == "kept":
     assert keep_memory()
 def portion():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.worker.pipeline.decoders.pending import Pending
+from app.worker.pipeline.decoders.pool import Pending
 from app.worker.pipeline.decoders.protocols import Limits
 from connectors.errors import SourceLost, UnsupportedEvent
 

@@ -6,8 +6,8 @@ import pickle
 from typing import Any, cast
 
 from app.worker.pipeline.decoders.messages import Numbered, PickledState
+from app.worker.pipeline.decoders.pool import Relay, Worker
 from app.worker.pipeline.decoders.protocols import Limits
-from app.worker.pipeline.decoders.relay import Relay, Worker
 from app.worker.pipeline.statement_effect import Applied
 
 STATE = pickle.dumps(7, protocol=5)

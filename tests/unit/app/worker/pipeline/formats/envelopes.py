@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from app.worker.pipeline.formats.shape import Shape
-from app.worker.pipeline.formats.shaped_form import ShapedForm
+from app.worker.pipeline.formats.shaped import ShapedForm
 from connectors.mysql.position import Coordinates
 from tables.rules.table_version import TableVersion
 from wire.table_version import Column, Definition

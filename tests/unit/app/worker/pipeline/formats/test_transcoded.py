@@ -15,7 +15,7 @@ import pytest
 from aiokafka.record import MemoryRecords
 
 from app.worker.pipeline.formats import registry
-from app.worker.pipeline.formats.canal.message import CANAL
+from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.registry import FORMATS
 from app.worker.pipeline.formats.shaped import ShapedFactory
 from app.worker.pipeline.piece import Piece

@@ -10,12 +10,12 @@ from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.gather.captured_tables import Schema
 from app.worker.pipeline.gather.parked_event import ParkedEvent, parked_of
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.captured_chunk import CapturedChunk
+from app.worker.pipeline.portions import CapturedChunk
 from app.worker.pipeline.stage import StageSpec
 from app.worker.schemas.parked_replay import Release
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.worker.pipeline.gather.captured_tables import CapturedTables
-from app.worker.pipeline.gather.dropped_tables import dropped_routes
+from app.worker.pipeline.gather.gather import dropped_routes
 from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.ddl.definition import Change, Server, Table, TableChange
 from tables.rules.mapping.forms import from_yaml

@@ -12,7 +12,7 @@ from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Database, Server, Table
-from connectors.mysql.schema.definition_from_table_map import adopted
+from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.rules.routes.routes import Routes
 from tests.made import SERVER

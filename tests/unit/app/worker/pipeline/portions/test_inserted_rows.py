@@ -8,8 +8,7 @@ import pytest
 
 from app.worker.pipeline.gather.inserted_events import RowsEvent
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.inserted_rows import InsertedRows
-from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions import InsertedRows, Portion
 from connectors.errors import MalformedEvent
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.new_rules import NewRules
-from app.worker.pipeline.portions.portion import Portion
+from app.worker.pipeline.portions import NewRules, Portion
 from connectors.mysql.stream.chunk import Chunk
 from tables.rules.routes.routes import Routes
 from tests import made

@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.worker.pipeline.gather.packet_rows import PacketRows
+from app.worker.pipeline.gather.captured_tables import PacketRows
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.portion import Portion
-from app.worker.pipeline.portions.removed_rows import RemovedRows
-from app.worker.pipeline.portions.selected_rows import Entered, SelectedRows
+from app.worker.pipeline.portions import Entered, Portion, RemovedRows, SelectedRows
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.select.packets.rows import PacketEncoder
+from connectors.mysql.select.packets import PacketEncoder
 from connectors.mysql.stream.chunk import Chunk
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes

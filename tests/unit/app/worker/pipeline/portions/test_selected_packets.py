@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.worker.pipeline.gather.packet_rows import PacketRows
+from app.worker.pipeline.gather.captured_tables import PacketRows
 from tests.unit.app.worker.pipeline.portions.test_selected_rows import (
     outcomes,
     ran,

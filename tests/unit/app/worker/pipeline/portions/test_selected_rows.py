@@ -13,10 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions.key_watch import KeyWatch
-from app.worker.pipeline.portions.new_rules import NewRules
-from app.worker.pipeline.portions.portion import Portion
-from app.worker.pipeline.portions.selected_rows import Entered, SelectedRows
+from app.worker.pipeline.portions import Entered, KeyWatch, NewRules, Portion, SelectedRows
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.stream.chunk import Chunk

@@ -9,7 +9,7 @@ from typing import cast
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.lookup.fingerprint.fingerprint import FingerprintWindow, Sums
+from connectors.mysql.lookup.fingerprint import FingerprintWindow, Sums
 
 WRITE, DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
 

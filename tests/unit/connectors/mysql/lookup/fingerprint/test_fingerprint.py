@@ -9,11 +9,12 @@ import pytest
 
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.lookup.fingerprint.alignment import align, count_before_start
-from connectors.mysql.lookup.fingerprint.fingerprint import (
+from connectors.mysql.lookup.fingerprint import (
     Fingerprint,
     FingerprintWindow,
     Sums,
+    align,
+    count_before_start,
     remainder,
 )
 from connectors.mysql.position import Coordinates

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
-from connectors.mysql.lookup.fingerprint.recent import KEPT, RecentTransactions, digest
+from connectors.mysql.lookup.fingerprint import KEPT, RecentTransactions, digest_of
 from tests.unit.connectors.mysql.lookup.fingerprint.made import WRITE, body, table
 
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -46,8 +46,8 @@ def test_rows_that_are_not_captured_are_no_part_of_a_digest() -> None:
     insert(other, 1, "shop.t", "shop.u")
     assert one.found() == other.found()
     rows = [(table(name), WRITE, body(bytes(3))) for name in ("t", "u")]
-    assert one.found()[0].digest == digest(transaction(1), list(rows))
-    assert one.found()[0].digest != digest(transaction(1), list(rows[:1]))
+    assert one.found()[0].digest == digest_of(transaction(1), list(rows))
+    assert one.found()[0].digest != digest_of(transaction(1), list(rows[:1]))
 
 
 @pytest.mark.parametrize(("is_cut", "kept"), [(True, [2]), (False, [1, 2])])

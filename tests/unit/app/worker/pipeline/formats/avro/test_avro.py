@@ -12,13 +12,15 @@ import orjson
 import pytest
 
 from app.worker.pipeline import decoder_progress
-from app.worker.pipeline.formats.avro.format import Avro, AvroFactory
-from app.worker.pipeline.formats.avro.message import RegisteredSchema, schema_number
-from app.worker.pipeline.formats.avro.schema import (
+from app.worker.pipeline.formats.avro import (
+    Avro,
+    AvroFactory,
+    RegisteredSchema,
     avro_name,
     envelope_schema,
     field_names,
     row_schema,
+    schema_number,
     truncation_schema,
 )
 from connectors.store.registry import MemoryRegistry

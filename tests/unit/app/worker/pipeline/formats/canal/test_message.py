@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.worker.pipeline.formats.canal.message import CANAL
+from app.worker.pipeline.formats.canal import CANAL
 from tests.unit.app.worker.pipeline.formats.envelopes import (
     Image,
     envelope_of,

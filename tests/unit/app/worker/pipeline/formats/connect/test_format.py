@@ -7,8 +7,12 @@ from typing import Any
 import orjson
 
 from app.settings.connect_form import ConnectForm
-from app.worker.pipeline.formats.connect.form import ConnectRecords, incomparable
-from app.worker.pipeline.formats.connect.format import Connect, ConnectFactory
+from app.worker.pipeline.formats.connect import (
+    Connect,
+    ConnectFactory,
+    ConnectRecords,
+    incomparable,
+)
 from app.worker.pipeline.formats.protocol import Emitted
 from app.worker.pipeline.formats.transcoded import TranscodedRecords, TranscodingWriter
 from app.worker.pipeline.rules import Rules

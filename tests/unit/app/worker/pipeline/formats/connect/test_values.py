@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.worker.pipeline.formats.connect.schemas import form_of
+from app.worker.pipeline.formats.connect import form_of
 from connectors.mysql.types.registry import Modes
 from wire.table_version import Column
 

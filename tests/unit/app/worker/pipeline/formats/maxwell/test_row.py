@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.worker.pipeline.formats.maxwell.row import MAXWELL
+from app.worker.pipeline.formats.maxwell import MAXWELL
 from tests.unit.app.worker.pipeline.formats.envelopes import (
     Image,
     envelope_of,

@@ -1,1 +1,0 @@
-"""Avro: the envelope in Confluent's wire format, with schemas of a registry."""

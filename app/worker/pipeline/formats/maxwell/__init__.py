@@ -1,1 +1,0 @@
-"""Maxwell's JSON: each change as one object, with typed values."""

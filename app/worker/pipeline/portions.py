@@ -1,0 +1,251 @@
+"""A portion of the stream of changes, as decoders get it.
+
+Invariant: a portion can be decoded by itself; portions are numbered in the order in which they are put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from app.worker.pipeline.gather.captured_tables import Schema
+from app.worker.pipeline.gather.inserted_events import RowsEvent
+from app.worker.pipeline.gather.removed_rows import RemovedRow
+from app.worker.pipeline.number.changed_keys import Name
+from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.statement_effect import Applied
+from connectors.mysql.position import Coordinates
+from connectors.mysql.stream.chunk import Chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRules:
+    """The rules of publishing from here on.
+
+    Invariant: portions put before are decoded and encoded by the earlier rules, whichever decoder does it;
+    later portions by these.
+    """
+
+    start: Coordinates
+    """The position between transactions at which they enter."""
+    rules: Rules
+    known: Mapping[Name, Schema]
+    """The tables that they capture, with their definitions at this position."""
+
+    @property
+    def size(self) -> int:
+        """Zero: rules take no room."""
+        return 0
+
+    @property
+    def effect(self) -> NewRules:
+        """The rules themselves, which all decoders must know."""
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyWatch:
+    """It enters between two transactions, and replaces the one before.
+
+    Invariant: whatever changes after it is recorded before a later portion of selected rows is numbered.
+    """
+
+    start: Coordinates
+    tables: frozenset[Name]
+    id: int
+    """For the report to the owner that the stream was published up to here."""
+    notes: tuple[tuple[bytes, bytes], ...] = ()
+    """Records for the journal, keys and values, of states that begin here."""
+
+    @property
+    def size(self) -> int:
+        """Zero: its records are few."""
+        return 0
+
+    @property
+    def effect(self) -> KeyWatch:
+        """The watch itself, which all decoders must know."""
+        return self
+
+
+Effect = Applied | NewRules | KeyWatch
+"""The effect of a portion on later ones: that of a statement on tables, new rules, or tables to watch."""
+
+
+class Portion(Protocol):
+    """A stretch of the stream that can be decoded by itself: a captured chunk, rows from outside the binlog, or
+    news for decoders."""
+
+    @property
+    def start(self) -> Coordinates:
+        """Its position in the stream, for errors."""
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+
+    @property
+    def effect(self) -> Effect | None:
+        """The effect that all decoders must know before they decode a later portion."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedChunk:
+    """A portion of the stream that comes from the binlog.
+
+    Invariant: the effect is determined once, in binlog order, before the chunk goes to a decoder.
+    """
+
+    chunk: Chunk
+    effect: Applied | None = None
+    """The effect of the statement at the end of the chunk."""
+
+    @property
+    def start(self) -> Coordinates:
+        """The start of its first event."""
+        return self.chunk.start
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self.chunk.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertedRows:
+    """Whole transactions that fit into one Kafka transaction together.
+
+    Invariant: they are numbered with the stream, and move neither its position nor its GTIDs.
+    """
+
+    start: Coordinates
+    """The position between transactions at which they enter."""
+    events: tuple[RowsEvent, ...]
+    effect: None = None
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return sum(len(event.body) + len(event.table_map) for event in self.events)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedRows:
+    """Some of the rows, which fit into one Kafka transaction; none: it only reports that it was committed.
+
+    Invariant: they enter between two transactions, before the statement that removed the rows, and move
+    neither the position nor the GTIDs. So until that statement is published, a new run finds the rows that
+    are left.
+    """
+
+    start: Coordinates
+    """The position between transactions at which they enter."""
+    id: int
+    """For the report to the owner that the stream was published up to here."""
+    name: str = ""
+    """The id of the transaction that all deletes of one table make together."""
+    removed_ms: int = 0
+    """The time of the statement, milliseconds since 1970."""
+    server_id: int = 0
+    table_map: bytes = b""
+    rows: tuple[RemovedRow, ...] = ()
+    ordinal: int = 0
+    """Rows of the transaction that were deleted before these."""
+    part: int = 1
+    """The number of this part of the transaction."""
+    is_last: bool = True
+    """Whether no part follows."""
+    effect: None = None
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        rows = sum(len(one.key) + len(one.image or "") for one in self.rows)
+        return len(self.table_map) + rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedRows:
+    """The rows of one read, which fit into one Kafka transaction.
+
+    Invariant: they enter between two transactions, at a position that is not before any change that the
+    SELECT saw; a row whose key changed since their generation began is dropped there, and has no number.
+    They move neither the position nor the GTIDs.
+    """
+
+    start: Coordinates
+    """The position between transactions at which they enter."""
+    table: Name
+    read: str
+    """The name of the read, which is unique in the destination: the rows' ids begin with it."""
+    id: int
+    """For the report of the outcome to the owner."""
+    read_ms: int
+    """When the SELECT began, milliseconds since 1970."""
+    server_id: int
+    attempt: int = 0
+    """Once one read is refused, later ones of the same attempt are too."""
+    since: int
+    """The generation of the table's keys that began before the SELECT."""
+    begins: int
+    """The generation that begins after these rows."""
+    kept: int
+    """The oldest generation that another read still needs."""
+    table_map: bytes
+    blocks: tuple[bytes, ...]
+    """The packets of whole rows each, as ``connectors.mysql.select.prepared_select`` returns them."""
+    note: tuple[bytes, bytes]
+    """The journal's record of this read, key and value; not written if the rows are refused."""
+    empties: bool = False
+    """Whether all earlier rows of the table are gone, as subscribers are to learn before these."""
+    is_read: bool = True
+    """Whether it is of a SELECT, whose rows may have changed since; else nothing is checked."""
+    is_last: bool = True
+    """Whether no more of the same read follow, so that its owner learns of the outcome with these."""
+    replaced: bool = False
+    """Whether they are the last rows of a table that replace those before, as subscribers are to learn."""
+    removes: tuple[str, ...] = ()
+    """Keys of records for which the SELECT looked: those of which it returned no row that is published are
+    deleted."""
+    effect: None = None
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return len(self.table_map) + sum(map(len, self.blocks))
+
+
+class Entered(NamedTuple):
+    """The outcome of a portion with an owner, once it is numbered."""
+
+    id: int
+    rows: int = 0
+    """Count of rows published."""
+    dropped: int = 0
+    """Count of rows of which the stream has published newer images."""
+    refused: str | None = None
+    """Why none of the rows is published, and they have to be read again."""
+    unreadable: str | None = None
+    """Why they cannot be read at all."""
+    removed: int = 0
+    """Count of deletes published, of rows that the SELECT did not return."""
+    is_last: bool = True
+    """Whether no more portions with this id follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortionSeries:
+    """Some portions.
+
+    Invariant: nothing else of the stream is between them, however long they take; so the stream waits for
+    them.
+    """
+
+    portions: Iterable[Portion]
+    """Taken by the reader's thread."""
+
+
+def portions_of(entering: Portion | PortionSeries) -> Iterable[Portion]:
+    """Return the portions of a series, or the one portion."""
+    return entering.portions if isinstance(entering, PortionSeries) else (entering,)

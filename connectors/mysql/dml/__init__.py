@@ -1,1 +1,0 @@
-"""DML logged as statements: the tables that each one writes."""
