@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -87,4 +89,16 @@ def test_the_warehouse_has_the_source_s_values_though_no_row_follows(
                 theirs[table] = Counter(text(row) for row in rows)
     finally:
         mysql.kill()
-    assert dumped(tmp_path / "dump") == theirs
+    ours = dumped(tmp_path / "dump")
+    assert {name: numbers(rows) for name, rows in ours.items()} == {
+        name: numbers(rows) for name, rows in theirs.items()
+    }
+
+
+def numbers(rows: Counter[str]) -> Counter[str]:
+    """The same rows, with numbers whose form does not depend on the digits that their type shows."""
+    found: Counter[str] = Counter()
+    for row, count in rows.items():
+        body = json.loads(row)
+        found[text({**body, "v": f"{Decimal(body['v']).normalize():f}"})] += count
+    return found
