@@ -18,6 +18,7 @@ from spark_sink.warehouse.moves import (
     pieces,
     pieces_of,
     superseded,
+    superseded_alters,
 )
 
 A, B, C = ("shop", "a"), ("shop", "b"), ("shop", "c")
@@ -198,3 +199,30 @@ def test_only_the_rows_of_the_tables_that_are_asked_for_are_placed() -> None:
         ("d", A): [((1, 10), None), ((1, 20), other[1]), (None, None)]
     }
     assert pieces_of(found, [C]) == {}
+
+
+def test_of_statements_that_only_alter_a_table_the_first_and_last_under_each_name_are_kept() -> (
+    None
+):
+    history, number = History(), 1000
+    for seq in range(1, number):
+        if seq % 400 == 0:
+            history.add([event(seq, {A: B, B: A})])
+            continue
+        # The numbers of versions go on, whichever table has the name.
+        history.add([event(seq, {}, altered=((A, seq), *([(C, seq)] if seq == 500 else [])))])
+    assert len(history.alters) == number - 1 - 2
+    assert superseded_alters(history, {}) == []
+    gone = superseded_alters(history, {"d": (1, 700)})
+    assert [one.seq for one in gone if one.seq > 400 and one.altered[0][0] == A][-1] == 700
+    for one in superseded_alters(history, {"d": (1, number)}):
+        del history.alters["d", one.place]
+    assert [one.seq for one in history.since({}) if one.altered] == [
+        1, 399, 401, 500, 799, 801, 999,
+    ]  # fmt: skip
+    assert history.pending() == history.since({"e": (1, 1)})
+    stored = [Event.of("d", one.place, 0, one.text()) for one in history.since({})]
+    assert stored == history.since({})
+    again = History()
+    again.add(stored)
+    assert (again.events, again.alters) == (history.events, history.alters)
