@@ -209,7 +209,7 @@ def test_of_statements_that_only_alter_a_table_the_first_and_last_under_each_nam
         if seq % 400 == 0:
             history.add([event(seq, {A: B, B: A})])
             continue
-        # The numbers of versions go on, whichever table has the name.
+        # The numbers of versions continue, whichever table has the name.
         history.add([event(seq, {}, altered=((A, seq), *([(C, seq)] if seq == 500 else [])))])
     assert len(history.alters) == number - 1 - 2
     assert superseded_alters(history, {}) == []
