@@ -238,8 +238,11 @@ class SchemaBook:
         self.fetch([key])
         return _topic_of(json.loads(self._raw[key])) if key in self._raw else ""
 
-    def logical(self, key: VersionKey) -> tuple[str, str]:
-        """The table that a mapping makes of a version's rows; their own without one. The version is known."""
+    def logical(self, key: VersionKey) -> tuple[str, str] | None:
+        """The table that a mapping makes of a version's rows, their own without one; None if it is not among
+        those that were fetched."""
+        if key not in self._raw:
+            return None
         name = json.loads(self._raw[key]).get("logical")
         return (key.database, key.table) if name is None else (name[0], name[1])
 

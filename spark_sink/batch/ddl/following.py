@@ -154,9 +154,10 @@ class Ddl:
         book.fetch(key for key, _ in found)
         moved = pieces(self.history.events.values()) if found else {}
         for key, event in found:
-            if not book.home(key):
-                continue
             own, logical = (key.database, key.table), book.logical(key)
+            if logical is None:
+                # Its next row reports that the schemas topic lacks it.
+                continue
             name = present(moved, event, own) if logical == own else logical
             if name is not None:
                 yield name, key, event.place
