@@ -259,9 +259,17 @@ def _fields(old: PublishedRecord, new: PublishedRecord) -> Iterator[FieldDiffere
     if old.format != new.format:
         yield FieldDifference("format", old.format, new.format, False)
     yield from _columns(old.value, new.value)
-    yield from _others(old.value, new.value, _OF_RUN | {*_IMAGES, "source"})
+    yield from _others(old.value, new.value, _OF_RUN | {*_IMAGES, "source", "tables"})
+    yield from _others(_tables(old.value), _tables(new.value), frozenset())
     source = _others(old.value["source"], new.value["source"], _SOURCE_OF_RUN)
     yield from (one._replace(name=f"source.{one.name}") for one in source)
+
+
+def _tables(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tables of a statement's record without the numbers of their versions."""
+    if "tables" not in value:
+        return {}
+    return {"tables": [{**one, "version": None} for one in value["tables"]]}
 
 
 def _columns(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldDifference]:

@@ -92,8 +92,11 @@ def test_a_plan_has_what_a_select_returns_and_no_other_table(
         run(mysql, "SET SESSION sql_log_bin = 0", unlogged)
         assert "no record of shop.notes_2 was published" in refused("shop.notes_1")
         run(mysql, "SET SESSION sql_log_bin = 0", "DELETE FROM shop.notes_2")
-        # The columns are those of a record only until they change.
+        # A statement announces its columns, though no row follows.
         run(mysql, "ALTER TABLE shop.notes_0 ADD w int")
+        until(lambda: "w" in columns_of(config), late=lambda: worker.log)
+        # Of one that no binlog has, only a row would.
+        run(mysql, "SET SESSION sql_log_bin = 0", "ALTER TABLE shop.notes_0 ADD x int")
         changed = "no record of shop.notes_0 was published since its columns are"
         until(
             lambda: (
@@ -113,6 +116,13 @@ def test_a_plan_has_what_a_select_returns_and_no_other_table(
         assert unknown.returncode == 2
         assert "shop.none is no table that the destination captures" in unknown.stderr
         assert worker.stop() == 0
+
+
+def columns_of(config: Path) -> list[str]:
+    """The columns of the first real table in a plan."""
+    made = run_command(config, "snapshot", "plan", "shop", "shop.notes_1")
+    plan = json.loads(made.stdout) if made.returncode == 0 else {"tables": [{"columns": []}]}
+    return [one["name"] for one in plan["tables"][0]["columns"]]
 
 
 def assert_refused_tables_are_kept(config: Path) -> None:

@@ -425,4 +425,6 @@ def contents(one: Found) -> Any:
         for name, part in value["source"].items()
         if name not in ("seq", "epoch", "schema")
     }
+    for table in value.get("tables", ()):
+        table.pop("version", None)
     return tags, value
