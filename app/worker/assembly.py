@@ -29,7 +29,7 @@ from app.worker.destination.takeover.recovery import installation_of
 from app.worker.logical_schemas.plan import CurrentRoutes
 from app.worker.logical_schemas.unit import FollowedRoutes, logical_schemas_unit
 from app.worker.mapping_versions.watch import MappingWatch
-from app.worker.merge.unit import merge_unit
+from app.worker.merge.run import merge_unit
 from app.worker.process import journal_agent
 from app.worker.process.faust_app import AqueductApp, give_up
 from app.worker.process.http import HttpServer

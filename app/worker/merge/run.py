@@ -17,6 +17,7 @@ from functools import partial
 
 from app import metrics
 from app.worker.coordination.write_permit import WritePermit
+from app.worker.coordination.znodes import Identity
 from app.worker.destination.background import beside
 from app.worker.destination.takeover.committed_state import committed_state
 from app.worker.merge.plan import MergePlan, MergeStatus
@@ -28,7 +29,10 @@ from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.publisher import OF_TOPICS
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import State
+from app.worker.work.requests import Requests
+from app.worker.work.retry_policy import ErrorPolicy
 from app.worker.work.takeover import UnitTakeover
+from app.worker.work.unit import Installation, Unit
 from connectors.errors import (
     KafkaRefused,
     KafkaSlow,
@@ -230,3 +234,32 @@ class MergeRun:
         late = sum(order.late for order in shares.orders.values())
         metrics.MERGE_LATE.labels(self.plan.name).inc(max(0, late - self.status.late))
         self.status.late = late
+
+
+def merge_unit(plan: MergePlan, installation: Installation, identity: Identity) -> Unit:
+    """Return a merge as a unit of work, over all its runs; ``identity``: this worker's."""
+    status, budget, policy = MergeStatus(plan), Budget(plan.max_bytes), ErrorPolicy()
+    permit, requests = WritePermit(), Requests()
+    takeover = UnitTakeover(identity=identity, journal=plan.journal, requests=requests)
+
+    async def run() -> None:
+        await MergeRun(
+            plan=plan,
+            status=status,
+            permit=permit,
+            installation=installation,
+            takeover=takeover,
+            budget=budget,
+            succeeded=policy.succeeded,
+        ).run()
+
+    return Unit(
+        name=plan.unit,
+        status=status,
+        run=run,
+        context={"merge": plan.name},
+        permit=permit,
+        requests=requests,
+        policy=lambda: policy,
+        measure=status.measure,
+    )
