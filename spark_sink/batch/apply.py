@@ -73,6 +73,7 @@ from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
 
 _log = logging.getLogger(__name__)
 THREADS = 4
+QUIET_SECONDS = 10.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +115,8 @@ class Applier:
     """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
     """When the batch that is being applied began, by the monotonic clock."""
+    followed: float = field(default_factory=time.monotonic)
+    """When DDL was last looked for, by the monotonic clock."""
     milestones: MilestoneRecorder = field(init=False)
     """What each batch leaves in the tables, for readers of consistent cuts."""
     shapes: Shapes = field(init=False)
@@ -160,6 +163,35 @@ class Applier:
                 self._apply(records, batch_id, query_id=query_id, moved=moved(), is_whole=is_whole)
             finally:
                 self.busy_since = None
+
+    def is_quiet(self) -> bool:
+        """Whether no batch has looked for DDL for a while, so that it is to be looked for without one."""
+        is_due = time.monotonic() - self.followed >= QUIET_SECONDS
+        return is_due and self.ddl is not None and not self.gate.locked()
+
+    def apply_ddl(self, nothing: DataFrame) -> None:
+        """Does what new DDL says without a batch; `nothing` are records of Kafka, of which there are none.
+
+        The ledger does not have it, as after a batch that was killed before it; once more, it changes nothing.
+        """
+        with self.gate:
+            self.milestones.begin()
+            self.waits.refresh()
+            self.follow_ddl({})
+            altered = self.ddl.altered() if self.ddl is not None else []
+            tables: dict[Name, TablePart] = {}
+            self._add_altered(tables, altered, {topic for topic, _ in self.applied})
+            if tables:
+                parts = list(tables.values())
+                faults = self._merge_all(
+                    self.envelopes(nothing), parts, {}, Stages(), "of DDL alone", aside=None
+                )
+                for name, fault in faults.items():
+                    self._wait(name, fault, {}, start={})
+                for name in tables:
+                    self.milestones.rebuilt(name)
+            if self.ddl is not None:
+                self.ddl.brought(altered)
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""
@@ -340,6 +372,7 @@ class Applier:
 
     def follow_ddl(self, start: Offsets) -> None:
         """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        self.followed = time.monotonic()
         events = self.ddl.history.settled() if self.ddl is not None else ()
         self.milestones.integrity.begin(events, self.waits.tables.values())
         self.truncates.mend(self.milestones.integrity.floors)
@@ -461,7 +494,7 @@ class Applier:
         parts: list[TablePart],
         until: Offsets,
         stages: Stages,
-        batch_id: int,
+        batch_id: int | str,
         *,
         aside: PutAside | None,
     ) -> dict[Name, TableError]:

@@ -227,6 +227,8 @@ class Sink:
             ),
             recent=self._recent,
             hard=self._applier.deleted if rules.any_hard else None,
+            is_quiet=self._applier.is_quiet,
+            apply_ddl=self._apply_ddl,
         )
 
     def run(self, stop: threading.Event) -> None:
@@ -241,6 +243,7 @@ class Sink:
             failure = self._failure or (query.exception() if query is not None else None)
             if failure is None and self._settings.mode == "available-now" and not stop.is_set():
                 self._watch.look()
+                self._apply_ddl()
                 # Of tables of which all rows that replace theirs have come by now.
                 self._waits.refresh()
                 self._reloader.answer(*self._waits.requests)
@@ -260,6 +263,9 @@ class Sink:
         if self._settings.mode == "available-now" and not stop.is_set():
             self._waits.raise_waiting()
             self._foreign.raise_refused()
+
+    def _apply_ddl(self) -> None:
+        self._applier.apply_ddl(self._topics.read({}, {}))
 
     def _ends(self) -> Offsets:
         """The ends of all row topics; a topic that was made again ends the run."""

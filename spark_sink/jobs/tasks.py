@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
+from spark_sink.errors import KafkaUnreachable
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.waiting_tables import Request
 
@@ -68,6 +70,10 @@ class BackgroundTasks:
     recent: _Recent | None = None
     hard: _Hard | None = None
     """What removes markers from tables that should have none."""
+    is_quiet: Callable[[], bool] = lambda: False
+    """Whether no batch has looked for DDL for a while."""
+    apply_ddl: Callable[[], object] = lambda: None
+    """Does what DDL says, without a batch."""
     failure: Exception | None = None
     """The first error that ended a task."""
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -83,6 +89,8 @@ class BackgroundTasks:
             work = step
         elif self.hard is not None and (name := self.hard.due()) is not None:
             work = partial(self.hard.sweep, name)
+        elif self.is_quiet():
+            work = self._apply_ddl
         elif (name := self.maintenance.due()) is not None:
             work = partial(self.maintenance.maintain, name)
         elif self.recent is not None and self.recent.is_untidy:
@@ -100,6 +108,10 @@ class BackgroundTasks:
         finally:
             self.gate.release()
         return list(self.waits.requests)
+
+    def _apply_ddl(self) -> None:
+        with suppress(KafkaUnreachable):
+            self.apply_ddl()
 
     def _guarded(self, work: Callable[[], object], stop: threading.Event) -> None:
         try:

@@ -42,7 +42,7 @@ from tests.harness.wait import until
 DESTINATION = "shop"
 JOURNAL_PARTITION = partition_of(DESTINATION, TopicSettings().journal_partitions)
 """The destination's journal partition, with the default number of partitions."""
-TIMEOUT = 90.0
+TIMEOUT = 150.0
 SESSION = 6.0
 """With ZooKeeper, in seconds."""
 

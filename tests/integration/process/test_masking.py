@@ -18,6 +18,7 @@ from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
+from tests.harness.topics import values
 from tests.harness.worker import running, settings
 from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic
 
@@ -248,3 +249,23 @@ def _values(topic: bytes) -> Iterator[dict[str, Any]]:
         at = line.find('{"before"')
         if at >= 0:
             yield json.JSONDecoder().raw_decode(line[at:])[0]
+
+
+def test_a_mask_that_comes_later_is_announced_once_though_no_row_follows(
+    stack: Stack, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(stack, mysql, tmp_path)
+    run(mysql, f"INSERT INTO shop.notes_0 VALUES (1, '{CANARY}', NULL, NULL, NULL)")
+    (tmp_path / "keys").write_text(f"k1: {base64.b64encode(bytes(range(32))).decode()}\n")
+    rules = tmp_path / "mapping.yaml"
+    rules.write_text("tables: {shop.notes_0: {column_actions: {secret: {redact: hidden}}}}")
+    masked = {**wanted, "mapping": {"file": str(rules), "key_file": str(tmp_path / "keys")}}
+    for number, described in enumerate((wanted, masked, masked)):
+        with running(described, tmp_path) as worker:
+            worker.wait(lambda status: status["state"] == "RUNNING")
+            worker.wait(lambda status, n=number: bool(n) or status["rows"] == 1)  # type: ignore[misc]
+            assert worker.stop() == 0
+    said = [one for one in values(stack, ddl_topic(wanted["prefix"], "shop")) if not one["ddl"]]
+    assert [(one["tables"][0]["table"], one["tables"][0]["version"]) for one in said] == [
+        ("notes_0", 2)
+    ]

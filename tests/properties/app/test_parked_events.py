@@ -13,6 +13,7 @@ from tests.unit.app.worker.pipeline.actions import Action, Ddl, RowsOf, Truncate
 from tests.unit.app.worker.pipeline.gather.parked import (
     KNOWN,
     ORDERS,
+    announced,
     described,
     numbers,
     pieces,
@@ -68,6 +69,9 @@ def test_what_waited_comes_back_as_if_it_had_never_waited(
             by_mapping=by_mapping,
         )
         assert described(back, "aq.shop.orders") == described(plain, "aq.shop.orders")
-        assert {record.topic for record in back} <= {"aq.shop.orders"}
+        # Each version that its statements announced while it was published is announced now.
+        versions = [one for one in announced(plain, by_statements=True) if one[0] == ORDERS]
+        assert announced(back) == versions
+        assert {record.topic for record in back} <= {"aq.shop.orders", "aq.__ddl.shop"}
         assert numbers(back) == list(range(1, len(numbers(back)) + 1))
         assert entry.outcome is not Outcome.REFUSED

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from spark_sink.errors import KafkaUnreachable
 from spark_sink.jobs.tasks import BackgroundTasks
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.waiting_tables import Request
@@ -51,8 +52,15 @@ class Sink:
         if self.fault is not None:
             raise self.fault
 
-    def beside(self, gate: threading.Lock) -> BackgroundTasks:
-        return BackgroundTasks(gate=gate, waits=self, reloader=self, maintenance=self)
+    def beside(self, gate: threading.Lock, *, is_quiet: bool = False) -> BackgroundTasks:
+        return BackgroundTasks(
+            gate=gate,
+            waits=self,
+            reloader=self,
+            maintenance=self,
+            is_quiet=lambda: is_quiet,
+            apply_ddl=lambda: self._did("DDL"),
+        )
 
 
 @contextmanager
@@ -115,3 +123,16 @@ def test_what_fails_is_kept_unless_a_stop_was_asked_for() -> None:
         assert beside._thread is not None
         beside._thread.join(LONGEST)
         assert (beside.failure is sink.fault) is kept
+
+
+def test_ddl_is_looked_for_without_a_batch_and_kafka_may_be_away_meanwhile() -> None:
+    gate, stop = threading.Lock(), threading.Event()
+    for fault, kept in ((None, False), (KafkaUnreachable("x"), False), (ValueError("x"), True)):
+        sink = Sink()
+        sink.fault = fault
+        beside = sink.beside(gate, is_quiet=True)
+        beside.look(stop)
+        assert beside._thread is not None
+        beside._thread.join(LONGEST)
+        assert sink.done == ["DDL"]
+        assert (beside.failure is not None) is kept

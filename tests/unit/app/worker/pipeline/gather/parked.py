@@ -130,25 +130,29 @@ def waiting_in(records: Iterable[Record]) -> list[ParkedEvent]:
 
 
 def described(records: Iterable[Record], topic: str) -> list[tuple[Any, ...]]:
-    """A topic's records without the numbers of the run that published them."""
+    """A topic's records without the numbers of the run that published them, and of versions."""
     found = []
     for record in records:
         if record.topic == topic:
             value = record.value and {
                 **record.value, "ts_ms": 0, "transaction": None,
                 "source": {**record.value["source"], "seq": 0, "schema": 0},
+                "tables": [{**one, "version": 0} for one in record.value.get("tables", ())],
             }  # fmt: skip
             found.append((record.key, value, record.headers))
     return found
 
 
-def announced(records: Iterable[Record]) -> list[tuple[TableName, int]]:
-    """The tables and versions that records announce which no statement made."""
+def announced(
+    records: Iterable[Record], *, by_statements: bool = False
+) -> list[tuple[TableName, int]]:
+    """The tables and versions that records of the DDL topic announce, those without a statement or with one."""
     return [
         ((one["database"], one["table"]), one["version"])
         for record in records
-        if record.topic == "aq.__ddl.shop" and not record.value["ddl"]
-        for one in record.value["tables"]
+        if record.topic == "aq.__ddl.shop" and bool(record.value["ddl"]) is by_statements
+        for one in record.value.get("tables", ())
+        if "version" in one
     ]
 
 
