@@ -243,7 +243,6 @@ class Sink:
             failure = self._failure or (query.exception() if query is not None else None)
             if failure is None and self._settings.mode == "available-now" and not stop.is_set():
                 self._watch.look()
-                self._apply_ddl()
                 # Of tables of which all rows that replace theirs have come by now.
                 self._waits.refresh()
                 self._reloader.answer(*self._waits.requests)
@@ -359,7 +358,15 @@ class Sink:
                 self._beside.look(stop)
                 beside = self._beside.failure or self._presence.superseded
                 self._failure = self._failure or beside
+        if self._has_all(query, stop):
+            self._apply_ddl()
         return query
+
+    def _has_all(self, query: StreamingQuery | None, stop: threading.Event) -> bool:
+        """Whether the query has ended as all that there was is applied."""
+        is_whole = query is not None and not query.isActive and query.exception() is None
+        has_end = self._settings.mode == "available-now"
+        return is_whole and has_end and self._failure is None and not stop.is_set()
 
     def _must_merge(self, waited: float) -> bool:
         """Whether the first merge is due, so many seconds after the start.

@@ -36,6 +36,7 @@ from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.harness import wait
+from tests.unit.spark_sink.batch.ddl.statements import rename
 from tests.unit.spark_sink.conftest import FORMAT, spark
 from tests.unit.spark_sink.history import Change, schema
 
@@ -147,7 +148,7 @@ class Installation:
         await admin.close()
 
     async def write(self, *records: Change | str, commit: bool = True) -> None:
-        """One Kafka transaction of rows, and of schemas given as text."""
+        """One Kafka transaction of rows, and of schemas and statements given as text."""
         producer = AIOKafkaProducer(bootstrap_servers=self.kafka, transactional_id=self.prefix)
         await producer.start()
         await producer.begin_transaction()
@@ -155,7 +156,8 @@ class Installation:
             if isinstance(record, Change):
                 topic, value = self.topic(record.table), record.value()
             else:
-                topic, value = f"{self.prefix}.__schemas", record
+                kind = "__ddl.shop" if '"ddl":' in record else "__schemas"
+                topic, value = f"{self.prefix}.{kind}", record
             await producer.send_and_wait(topic, value.encode(), key=b"k")
         await (producer.commit_transaction() if commit else producer.abort_transaction())
         await producer.stop()
@@ -218,6 +220,10 @@ async def test_rows_arrive_exactly_and_a_lost_checkpoint_loses_and_repeats_nothi
         assert at.metric("kafka_up") == 1
         assert at.metric("unapplied_offsets") == 0
         assert at.metric('rows_total{op="c",table="shop.late"}') == 1
+        # A statement after which no row of any table comes.
+        await at.make_topics(f"{at.prefix}.__ddl.shop")
+        await at.write(rename(4, ("late", "later")))
+        until(lambda: (tmp_path / "wh/shop/later").is_dir(), sink)
         java = descendants(sink.pid)
         assert java
         # To all of them, as systemd does.
