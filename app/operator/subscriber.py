@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 from app.operator.arguments import add_format, parse_time
 from app.operator.event_loop import run_operation
@@ -56,18 +57,8 @@ from connectors.kafka.topics.topics import Topics
 from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
-    """A group of subscribers."""
-
-    name: str
-    state: str
-    members: tuple[str, ...]
-    topics: tuple[str, ...]
-
-
-async def list_groups(settings: Settings) -> tuple[ListedGroup, ...]:
-    """Return all groups that have a position in a table's topic."""
+async def list_groups(settings: Settings) -> list[dict[str, Any]]:
+    """Return all groups that have a position in a table's topic, as JSON."""
     options = kafka_client(settings).options()
     found, foreign = [], await _foreign_topics(settings)
     for name in await group_names(options):
@@ -75,14 +66,14 @@ async def list_groups(settings: Settings) -> tuple[ListedGroup, ...]:
         if offsets:
             state = await group_state(options, name)
             found.append(
-                ListedGroup(
-                    name=name,
-                    state=state.state,
-                    members=state.members,
-                    topics=tuple(sorted({topic for topic, _ in offsets})),
-                )
+                {
+                    "group": name,
+                    "state": state.state,
+                    "clients": list(state.members),
+                    "topics": sorted({topic for topic, _ in offsets}),
+                }
             )
-    return tuple(found)
+    return found
 
 
 async def offsets_of(settings: Settings, group: str) -> Offsets:
@@ -155,21 +146,12 @@ def run_list(options: argparse.Namespace) -> int:
     """List them."""
     found = run_operation(list_groups(load()))
     rows = [
-        [each.name, each.state, str(len(each.members)), ", ".join(each.topics)] for each in found
+        [each["group"], each["state"], str(len(each["clients"])), ", ".join(each["topics"])]
+        for each in found
     ]
     lines = aligned_table(["group", "state", "clients", "topics"], rows)
-    value = [_group_value(each) for each in found]
-    print_answer(options.format, value, lines if rows else ["no group reads a table's topic"])
+    print_answer(options.format, found, lines if rows else ["no group reads a table's topic"])
     return 0
-
-
-def _group_value(each: ListedGroup) -> dict[str, object]:
-    return {
-        "group": each.name,
-        "state": each.state,
-        "clients": list(each.members),
-        "topics": list(each.topics),
-    }
 
 
 @contextmanager
@@ -190,83 +172,54 @@ def _said(error: SubscriberError) -> str:
     return ", ".join([error.detail, *(f"{name} {value}" for name, value in error.where.items())])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextChange:
-    """The change that a group reads next."""
+async def read_position(settings: Settings, group: str, topic: str | None) -> list[dict[str, Any]]:
+    """Return where a group is, by topic and partition, as JSON.
 
-    destination: str
-    epoch: int
-    seq: int
-    gtid: str | None
-    ts_ms: int
-    table: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionPosition:
-    """A group in one partition."""
-
-    topic: str
-    partition: int
-    offset: int | None
-    """None: the group has none, and begins at its start position."""
-    end: int
-    """Of committed records."""
-    next: NextChange | None
-    """None at the end, and without an offset."""
-    unreadable: str | None = None
-    """Why the next record is not one of the wire contract."""
-
-    @property
-    def lag(self) -> int | None:
-        """Offsets up to the end; markers of transactions count too."""
-        return None if self.offset is None else max(0, self.end - self.offset)
-
-
-async def read_position(
-    settings: Settings, group: str, topic: str | None
-) -> tuple[PartitionPosition, ...]:
-    """Return where a group is, by topic and partition."""
+    ``offset`` is None if the group has none, and begins at its start position; ``end`` is that of committed
+    records; ``lag`` counts offsets up to there, and so markers of transactions too. ``next`` is the change that
+    the group reads next, None at the end and without an offset; or ``unreadable`` says why the next record is
+    not one of the wire contract.
+    """
     offsets = await offsets_of(settings, group)
     partitions = await partitions_of(settings, group, topic, None)
     with _as_aqueducts():
         async with kafka_log(kafka_client(settings).options()) as log:
-            found = [
+            return [
                 await _position(log, Partition(*each), offsets.get(each)) for each in partitions
             ]
-    return tuple(found)
 
 
-async def _position(log: Log, partition: Partition, offset: int | None) -> PartitionPosition:
+async def _position(log: Log, partition: Partition, offset: int | None) -> dict[str, Any]:
     _, end = await log.bounds(partition)
     change, unreadable = None, None
     try:
         change = None if offset is None else await _next(log, partition, offset)
     except MalformedRecord as error:
         unreadable = str(error)
-    return PartitionPosition(
-        topic=partition.topic,
-        partition=partition.number,
-        offset=offset,
-        end=end,
-        next=change,
-        unreadable=unreadable,
-    )
+    return {
+        "topic": partition.topic,
+        "partition": partition.number,
+        "offset": offset,
+        "end": end,
+        "next": change,
+        "unreadable": unreadable,
+        "lag": None if offset is None else max(0, end - offset),
+    }
 
 
-async def _next(log: Log, partition: Partition, offset: int) -> NextChange | None:
+async def _next(log: Log, partition: Partition, offset: int) -> dict[str, Any] | None:
     found = await log.read(partition, offset)
     if not found:
         return None
     record = Record(found[0])
-    return NextChange(
-        destination=record.destination,
-        epoch=record.epoch,
-        seq=record.seq,
-        gtid=record.gtid,
-        ts_ms=record.ts_ms,
-        table=record.logical_table,
-    )
+    return {
+        "destination": record.destination,
+        "epoch": record.epoch,
+        "seq": record.seq,
+        "gtid": record.gtid,
+        "ts_ms": record.ts_ms,
+        "table": record.logical_table,
+    }
 
 
 _HEAD = ["topic", "partition", "offset", "end", "lag", "epoch", "seq", "committed", "gtid"]
@@ -283,24 +236,23 @@ def run_position(options: argparse.Namespace) -> int:
     topic = _topic_of(options, settings)
     found = run_operation(read_position(settings, options.group, topic))
     lines = aligned_table(_HEAD, [_position_row(each) for each in found])
-    value = [{**asdict(each), "lag": each.lag} for each in found]
-    print_answer(options.format, value, lines)
+    print_answer(options.format, found, lines)
     return 0
 
 
-def _position_row(each: PartitionPosition) -> list[str]:
-    offset = "none" if each.offset is None else str(each.offset)
-    lag = "" if each.lag is None else str(each.lag)
-    row = [each.topic, str(each.partition), offset, str(each.end), lag]
-    if each.next is None:
-        return [*row, "", "", "", each.unreadable or ""]
-    change = each.next
+def _position_row(each: dict[str, Any]) -> list[str]:
+    offset = "none" if each["offset"] is None else str(each["offset"])
+    lag = "" if each["lag"] is None else str(each["lag"])
+    row = [each["topic"], str(each["partition"]), offset, str(each["end"]), lag]
+    change = each["next"]
+    if change is None:
+        return [*row, "", "", "", each["unreadable"] or ""]
     return [
         *row,
-        str(change.epoch),
-        str(change.seq),
-        time_text(change.ts_ms),
-        change.gtid or "",
+        str(change["epoch"]),
+        str(change["seq"]),
+        time_text(change["ts_ms"]),
+        change["gtid"] or "",
     ]
 
 
