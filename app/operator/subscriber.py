@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -267,15 +267,6 @@ class PartitionMove:
     """None: it begins at its start position again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMove:
-    """A planned move of a group."""
-
-    settings: Settings
-    group: str
-    partitions: tuple[PartitionMove, ...]
-
-
 async def plan_set(
     settings: Settings,
     group: str,
@@ -283,7 +274,7 @@ async def plan_set(
     *,
     topic: str | None = None,
     only: int | None = None,
-) -> GroupMove:
+) -> tuple[PartitionMove, ...]:
     """Plan to set a group to a position, or to an offset of one partition."""
     options = kafka_client(settings).options()
     await refuse_active(options, group)
@@ -299,8 +290,7 @@ async def plan_set(
             else:
                 found = await start_offsets(log, wanted, target)
     after = {(tp.topic, tp.number): at for tp, at in found.items()}
-    moves = tuple(_move(each, before.get(each), after[each]) for each in partitions)
-    return GroupMove(settings=settings, group=group, partitions=moves)
+    return tuple(_move(each, before.get(each), after[each]) for each in partitions)
 
 
 def _refuse_outside(partition: Partition, offset: int, bounds: tuple[int, int]) -> None:
@@ -311,15 +301,16 @@ def _refuse_outside(partition: Partition, offset: int, bounds: tuple[int, int]) 
         )
 
 
-async def plan_reset(settings: Settings, group: str, *, topic: str | None = None) -> GroupMove:
+async def plan_reset(
+    settings: Settings, group: str, *, topic: str | None = None
+) -> tuple[PartitionMove, ...]:
     """Plan to forget a group's positions, so that its start position applies again."""
     await refuse_active(kafka_client(settings).options(), group)
     before = {**await _noted(settings, group), **await offsets_of(settings, group)}
     wanted = sorted(each for each in before if topic in (None, each[0]))
     if not wanted:
         await partitions_of(settings, group, topic, None)  # which raises if there is no such topic
-    moves = tuple(_move(each, before[each], None) for each in wanted)
-    return GroupMove(settings=settings, group=group, partitions=moves)
+    return tuple(_move(each, before[each], None) for each in wanted)
 
 
 async def _noted(settings: Settings, group: str) -> Offsets:
@@ -335,25 +326,22 @@ async def _noted(settings: Settings, group: str) -> Offsets:
     }
 
 
-async def make_move(move: GroupMove) -> None:
+async def make_move(settings: Settings, group: str, moves: Iterable[PartitionMove]) -> None:
     """Make a planned move; raise GroupActive if a client has joined meanwhile."""
-    options = kafka_client(move.settings).options()
-    stored = {
-        (each.topic, each.partition): each.after
-        for each in move.partitions
-        if each.after is not None
-    }
-    deleted = [(each.topic, each.partition) for each in move.partitions if each.after is None]
-    notes = notes_of(move.settings, move.group)
+    options = kafka_client(settings).options()
+    after = {(each.topic, each.partition): each.after for each in moves}
+    stored = {each: offset for each, offset in after.items() if offset is not None}
+    deleted = [each for each, offset in after.items() if offset is None]
+    notes = notes_of(settings, group)
     if stored:
-        await store_offsets(options, move.group, stored)
+        await store_offsets(options, group, stored)
     with _as_aqueducts():
         for topic in sorted({topic for topic, _ in stored}):
             offsets = {number: at for (name, number), at in stored.items() if name == topic}
             await notes.moved(topic, await Topics(options).id_of(topic), offsets)
-    kept = await offsets_of(move.settings, move.group) if deleted else {}
+    kept = await offsets_of(settings, group) if deleted else {}
     if present := [each for each in deleted if each in kept]:
-        await delete_offsets(options, move.group, present)
+        await delete_offsets(options, group, present)
     with _as_aqueducts():
         await notes.forget(sorted({topic for topic, _ in deleted}))
 
@@ -413,12 +401,15 @@ def _add_confirmation(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
-def _make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
+def _make_and_report(
+    options: argparse.Namespace, settings: Settings, moves: Sequence[PartitionMove]
+) -> int:
     """Make the move once it is confirmed, unless only its report is wanted.
 
     Raises NotConfirmed. A move that leaves each offset as it is needs no confirmation.
     """
-    moved = [each for each in move.partitions if each.after != each.before]
+    group = options.group
+    moved = [each for each in moves if each.after != each.before]
     if moved and not options.dry_run and not options.yes:
         effects = "; ".join(
             f"{each.topic}:{each.partition} from {_offset_text(each.before)} to {_offset_text(each.after)}"
@@ -428,13 +419,13 @@ def _make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
         more = len(moved) - _MOST_SHOWN
         others = f"; and {more} more, which --dry-run lists" if more > 0 else ""
         ask_for_name(
-            move.group,
-            f"the group {move.group} moves: {effects}{others}",
+            group,
+            f"the group {group} moves: {effects}{others}",
             remedy="Type the group's name where it asks, or add --yes.",
-            group=move.group,
+            group=group,
         )
     if not options.dry_run:
-        run_operation(make_move(move))
+        run_operation(make_move(settings, group, moves))
     rows = [
         [
             each.topic,
@@ -443,11 +434,11 @@ def _make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
             _offset_text(each.after),
             _effect(each),
         ]
-        for each in move.partitions
+        for each in moves
     ]
     lines = aligned_table(["topic", "partition", "before", "after", "effect"], rows)
-    value = {"group": move.group, "partitions": [asdict(each) for each in move.partitions]}
-    print_answer(options.format, value, lines if rows else [f"{move.group} has no position there"])
+    value = {"group": group, "partitions": [asdict(each) for each in moves]}
+    print_answer(options.format, value, lines if rows else [f"{group} has no position there"])
     return 0
 
 
@@ -500,7 +491,7 @@ def run_set(options: argparse.Namespace) -> int:
     target, settings = _target(options), load()
     topic = _topic_of(options, settings)
     plan = plan_set(settings, options.group, target, topic=topic, only=options.partition)
-    return _make_and_report(options, run_operation(plan))
+    return _make_and_report(options, settings, run_operation(plan))
 
 
 def _target(options: argparse.Namespace) -> Start | int:
@@ -531,4 +522,4 @@ def run_reset(options: argparse.Namespace) -> int:
     """Reset it; 0 once Kafka has deleted the offsets."""
     settings = load()
     plan = plan_reset(settings, options.group, topic=_topic_of(options, settings))
-    return _make_and_report(options, run_operation(plan))
+    return _make_and_report(options, settings, run_operation(plan))
