@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import cast
 
 import pytest
 
-from spark_sink.jobs.tasks import BackgroundTasks
+from spark_sink.jobs.tasks import BackgroundTasks, requested_reloads, work_on_due_table
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.waiting_tables import Request
+from spark_sink.warehouse.waiting_tables import Request, Waits
 
 NAME = ("shop", "t")
 LONGEST = 30.0
@@ -52,7 +54,12 @@ class Sink:
             raise self.fault
 
     def beside(self, gate: threading.Lock) -> BackgroundTasks:
-        return BackgroundTasks(gate=gate, waits=self, reloader=self, maintenance=self)
+        return BackgroundTasks(
+            due=(
+                partial(requested_reloads, gate, cast(Waits, self), self.answer),
+                partial(work_on_due_table, self.due, self.maintain),
+            )
+        )
 
 
 @contextmanager
