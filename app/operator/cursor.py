@@ -70,33 +70,25 @@ from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor, CursorProof, next_epoch
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.state import DestinationState, cursor_key, encoded, version_key
-from tables.state.operator_requests import Current, Intervention, Skip, intervention_note, skip_note
+from tables.state.operator_requests import Intervention, Skip, intervention_note, skip_note
 from wire.text import utc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CursorView:
-    """A cursor and its history."""
+async def read_cursor(journal: Journal) -> dict[str, Any]:
+    """Return the cursor, the source that is read, the skips and the interventions, each oldest first, as JSON.
 
-    cursor: Cursor
-    source: Current | None
-    """The source that is read; None if the journal does not have it."""
-    skips: tuple[Skip, ...]
-    """The oldest first."""
-    interventions: tuple[Intervention, ...]
-    """The oldest first."""
-
-
-async def read_cursor(journal: Journal) -> CursorView:
-    """Return the cursor; raise StateUnknown if the destination has never run."""
+    The source is None if the journal does not have it. Raises StateUnknown if the destination has never run.
+    """
     state = await journal.state(whole_history=False)
     assert state.cursor is not None
-    return CursorView(
-        cursor=state.cursor,
-        source=state.source_choice.current,
-        skips=tuple(sorted(state.skips.all.values(), key=lambda one: one.ts_ms)),
-        interventions=tuple(state.interventions.in_order()),
-    )
+    source = state.source_choice.current
+    skips = sorted(state.skips.all.values(), key=lambda one: one.ts_ms)
+    return {
+        "cursor": state.cursor.to_json(),
+        "source": source and asdict(source),
+        "skips": [asdict(one) for one in skips],
+        "interventions": [asdict(one) for one in state.interventions.in_order()],
+    }
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
@@ -107,21 +99,12 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 def run_show(options: argparse.Namespace) -> int:
     """Print it."""
-    found = _view_value(run_operation(read_cursor(Journal.of(load(), options.destination))))
+    found = run_operation(read_cursor(Journal.of(load(), options.destination)))
     if options.format == "json":
         sys.stdout.write(json.dumps(found) + "\n")
     else:
         print_answer("text", None, _view_lines(found))
     return 0
-
-
-def _view_value(view: CursorView) -> dict[str, Any]:
-    return {
-        "cursor": view.cursor.to_json(),
-        "source": view.source and asdict(view.source),
-        "skips": [asdict(one) for one in view.skips],
-        "interventions": [asdict(one) for one in view.interventions],
-    }
 
 
 def _view_lines(found: dict[str, Any]) -> list[str]:
@@ -167,13 +150,12 @@ EXPORT_KIND = "aqueduct cursor"
 
 async def export_cursor(journal: Journal) -> dict[str, Any]:
     """Return the cursor as `cursor import` takes it; raise StateUnknown if the destination has never run."""
-    cursor = (await read_cursor(journal)).cursor
     return {
         "what": EXPORT_KIND,
         "form": EXPORT_FORM,
         "prefix": journal.settings.prefix,
         "exported_ms": time.time_ns() // 1_000_000,
-        "cursor": cursor.to_json(),
+        "cursor": (await read_cursor(journal))["cursor"],
     }
 
 
@@ -728,40 +710,34 @@ NamedTransaction = str | Coordinates
 """A transaction as an operator names it: by its GTID, or without GTIDs by the position where it begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSkip:
-    """A transaction that the cursor has not passed yet."""
-
-    journal: Journal
-    transaction: str
-    """Its GTID; without GTIDs ``server_uuid:file:pos`` of its first event."""
-    effect: str
-    """The loss that it causes."""
-
-
 async def plan_skip(
     journal: Journal, named: NamedTransaction, report: ReportUnreachable
-) -> PlannedSkip:
-    """Return the named transaction; raise UsageError if it is none, AlreadyPast if it is published."""
+) -> tuple[str, str]:
+    """Return the named transaction, which the cursor has not passed yet, and the loss that its skip causes.
+
+    The transaction is its GTID; without GTIDs ``server_uuid:file:pos`` of its first event. Raises UsageError if
+    it is none, AlreadyPast if it is published.
+    """
     state = await journal.state(whole_history=False)
     cursor = state.cursor
     assert cursor is not None
     transaction = await _transaction(named, journal, state, report)
     _refuse_if_past(transaction, cursor)
-    effect = f"the changes of {transaction} are never published"
-    return PlannedSkip(journal=journal, transaction=transaction, effect=effect)
+    return transaction, f"the changes of {transaction} are never published"
 
 
-async def request_skip(planned: PlannedSkip, *, by: str, why: str) -> Intervention:
+async def request_skip(
+    journal: Journal, transaction: str, effect: str, *, by: str, why: str
+) -> Intervention:
     """Request the skip; raise AlreadyPast if the transaction was published meanwhile."""
 
     def change(state: DestinationState, _installation: str) -> Change:
         now = state.cursor
         assert now is not None
-        _refuse_if_past(planned.transaction, now)
+        _refuse_if_past(transaction, now)
         skip = Skip(
             destination=state.destination,
-            transaction=planned.transaction,
+            transaction=transaction,
             id=uuid.uuid4().hex[:12],
             by=by,
             why=why,
@@ -770,12 +746,12 @@ async def request_skip(planned: PlannedSkip, *, by: str, why: str) -> Interventi
         return Change(
             cursor=replace(now),
             what="skip",
-            after=planned.transaction,
-            effect=planned.effect,
+            after=transaction,
+            effect=effect,
             notes=[skip_note(skip)],
         )
 
-    return await commit_change(planned.journal, change, by=by, why=why)
+    return await commit_change(journal, change, by=by, why=why)
 
 
 async def _transaction(
@@ -867,11 +843,13 @@ def configure_skip(parser: argparse.ArgumentParser) -> None:
 def run_skip(options: argparse.Namespace) -> int:
     """Request it; 0 once it is in the journal."""
     journal = Journal.of(load(), options.destination)
-    planned = run_operation(plan_skip(journal, _named_transaction(options), report_unreachable))
-    confirm(options, f"{options.destination}: {planned.effect}")
-    change = run_operation(request_skip(planned, by=operator(), why=options.why))
+    planning = plan_skip(journal, _named_transaction(options), report_unreachable)
+    transaction, effect = run_operation(planning)
+    confirm(options, f"{options.destination}: {effect}")
+    requesting = request_skip(journal, transaction, effect, by=operator(), why=options.why)
+    change = run_operation(requesting)
     sys.stdout.write(
-        f"{options.destination}: {planned.transaction} will be skipped; recorded in epoch {change.epoch}\n"
+        f"{options.destination}: {transaction} will be skipped; recorded in epoch {change.epoch}\n"
     )
     return 0
 

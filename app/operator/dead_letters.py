@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass
+from typing import Any
 
 from app.operator.arguments import add_destination, add_format
 from app.operator.event_loop import run_operation
@@ -15,46 +15,23 @@ from connectors.kafka.reading.partition_reader import StoredRecord, read_each
 from connectors.kafka.topics.topics import Topics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredLetter:
-    """A row, or the rest of a rows event, that could not be decoded."""
+async def list_dead_letters(journal: Journal, *, start: int = 0) -> list[dict[str, Any]]:
+    """Return the dead letters from an offset on, as ``dead_letter_fields`` reads them; none without a topic.
 
-    offset: int
-    """In the topic of dead letters."""
-    database: str
-    table: str
-    change_id: str
-    kind: str
-    """``row``, or ``event`` if the event's rows cannot be separated."""
-    gtid: str | None
-    file: str
-    pos: int
-    row: int
-    """Its number within the transaction."""
-    ts_ms: int
-    event_type: int
-    reason: str
-    bytes: str
-    """In hexadecimal digits, as in the event, or sealed."""
-    sealed: str | None
-    """The id of the key that sealed them; None if they are as in the event."""
-    table_map: str
-
-
-async def list_dead_letters(journal: Journal, *, start: int = 0) -> tuple[StoredLetter, ...]:
-    """Return the dead letters from an offset on; none if there is no such topic."""
+    ``kind`` is ``row``, or ``event`` if the event's rows cannot be separated; ``row`` its number within the
+    transaction; ``bytes`` hexadecimal digits of the event, or sealed with the key ``sealed``.
+    """
     plan = journal.plan.topics.dead_letters(journal.plan.name)
     if not await Topics(journal.options).has(plan):
-        return ()
-    found: list[StoredLetter] = []
+        return []
+    found: list[dict[str, Any]] = []
 
     def take(record: StoredRecord) -> None:
         headers = dict(record.headers)
-        fields = dead_letter_fields(record.key, record.value, headers, record.offset)
-        found.append(StoredLetter(**fields))
+        found.append(dead_letter_fields(record.key, record.value, headers, record.offset))
 
     await read_each(journal.options, plan.name, 0, start=start, take=take)
-    return tuple(found)
+    return found
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -71,18 +48,19 @@ def run_list(options: argparse.Namespace) -> int:
     journal = Journal.of(load(), options.destination)
     found = run_operation(list_dead_letters(journal, start=options.from_offset))
     lines = [line for letter in found for line in _text(letter)]
-    value = [asdict(letter) for letter in found]
-    print_answer(options.format, value, lines or [f"no dead letters of {options.destination}"])
+    print_answer(options.format, found, lines or [f"no dead letters of {options.destination}"])
     return 1 if found else 0
 
 
-def _text(letter: StoredLetter) -> list[str]:
-    what = "row" if letter.kind == "row" else "rows event, from row"
-    size = len(letter.bytes) // 2
-    size_text = f"{size} bytes" + (f", sealed with key {letter.sealed}" if letter.sealed else "")
-    position = f"{letter.file}:{letter.pos}"
+def _text(letter: dict[str, Any]) -> list[str]:
+    what = "row" if letter["kind"] == "row" else "rows event, from row"
+    size = len(letter["bytes"]) // 2
+    size_text = f"{size} bytes" + (
+        f", sealed with key {letter['sealed']}" if letter["sealed"] else ""
+    )
+    position = f"{letter['file']}:{letter['pos']}"
     return [
-        f"{letter.offset}  {letter.database}.{letter.table}  {time_text(letter.ts_ms)}",
-        f"  {what} {letter.row} of {letter.gtid or 'a transaction'} at {position}, {size_text}",
-        f"  why: {letter.reason}",
+        f"{letter['offset']}  {letter['database']}.{letter['table']}  {time_text(letter['ts_ms'])}",
+        f"  {what} {letter['row']} of {letter['gtid'] or 'a transaction'} at {position}, {size_text}",
+        f"  why: {letter['reason']}",
     ]

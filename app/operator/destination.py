@@ -51,7 +51,6 @@ from connectors.kafka.topics.topics import Topics
 from connectors.zookeeper.kazoo_session import opens
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
-from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.known_topics import KnownTopic, note_of
 from tables.state.operator_requests import (
@@ -129,48 +128,25 @@ class RunStatus:
     lag_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedDestination:
-    """One destination or other unit of work."""
+async def list_destinations(
+    settings: Settings,
+) -> tuple[list[dict[str, Any]], AqueductError | None]:
+    """Return the destinations by name, including deleted ones, then merges and logical schemas, as JSON.
 
-    name: str
-    desired: DesiredState
-    requested_by: str | None
-    leader: str | None
-    address: str | None
-    candidates: tuple[str, ...]
-    cursor: Cursor | None
-    run: RunStatus
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """All destinations, including deleted ones, then the other units of work; ``fault``: why ZooKeeper did not
-    answer."""
-
-    destinations: tuple[ListedDestination, ...]
-    fault: AqueductError | None
-
-
-async def list_destinations(settings: Settings) -> Listing:
-    """Return the destinations by name, then merges and logical schemas."""
+    Beside them, why ZooKeeper did not answer; None if it did, or is not used.
+    """
     names = [*sorted(settings.destinations), *other_units(settings)]
     views, fault = await _views(settings, names)
     states = {name: await UnitJournal.of(settings, name).latest_state() for name in names}
     leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
     answers = await read_statuses(one for one in leaders.values() if one is not None)
-    return Listing(
-        destinations=tuple(
-            _listed(
-                name,
-                state,
-                views.get(name),
-                _run_status(name, state, leaders[name], answers, fault),
-            )
-            for name, state in states.items()
-        ),
-        fault=fault,
-    )
+    listed = [
+        _listed(
+            name, state, views.get(name), _run_status(name, state, leaders[name], answers, fault)
+        )
+        for name, state in states.items()
+    ]
+    return listed, fault
 
 
 def _leader(settings: Settings, state: DestinationState, view: View | None) -> WorkerAt | None:
@@ -215,22 +191,27 @@ def _run_status(
 
 def _listed(
     name: str, state: DestinationState, view: View | None, run: RunStatus
-) -> ListedDestination:
-    control, leader = state.control, state.leader
+) -> dict[str, Any]:
+    control, leader, cursor = state.control, state.leader, state.cursor
     if view is not None:
         worker, address = view.leader, view.address
     else:
         worker, address = (leader.worker, leader.address) if leader else (None, None)
-    return ListedDestination(
-        name=name,
-        desired=control.desired if control else DesiredState.RUN,
-        requested_by=control.by if control else None,
-        leader=worker,
-        address=address or None,
-        candidates=tuple(sorted(view.candidates)) if view else (),
-        cursor=state.cursor,
-        run=run,
-    )
+    return {
+        "destination": name,
+        "wish": (control.desired if control else DesiredState.RUN).value,
+        "said_by": control.by if control else None,
+        "leader": worker,
+        "address": address or None,
+        "candidates": sorted(view.candidates) if view else [],
+        "epoch": cursor.epoch if cursor else None,
+        "seq": cursor.seq if cursor else None,
+        "position": str(cursor.offset.coordinates) if cursor else None,
+        "gtid_set": str(cursor.offset.gtid_set) if cursor and cursor.offset.gtid_set else None,
+        "state": run.state,
+        "error": run.error,
+        "lag_seconds": run.lag_seconds,
+    }
 
 
 async def _views(
@@ -270,38 +251,15 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 def run_list(options: argparse.Namespace) -> int:
     """Print them. Return 1 if one is FAILED or NOT LED, or if a leader or ZooKeeper does not answer."""
-    found = run_operation(list_destinations(load()))
-    shown = [
-        _listed_value(one)
-        for one in found.destinations
-        if options.all or one.desired is not DesiredState.DELETE
-    ]
+    found, fault = run_operation(list_destinations(load()))
+    shown = [one for one in found if options.all or one["wish"] != DesiredState.DELETE.value]
     print_answer(
         options.format, shown, aligned_table(list(_HEAD), [_listed_row(each) for each in shown])
     )
-    if found.fault is not None:
-        sys.stderr.write(f"aqueduct: {found.fault.name}: {found.fault}\n")
+    if fault is not None:
+        sys.stderr.write(f"aqueduct: {fault.name}: {fault}\n")
     is_well = all(each["state"] not in _UNWELL for each in shown)
-    return 0 if found.fault is None and is_well else 1
-
-
-def _listed_value(one: ListedDestination) -> dict[str, Any]:
-    cursor = one.cursor
-    return {
-        "destination": one.name,
-        "wish": one.desired.value,
-        "said_by": one.requested_by,
-        "leader": one.leader,
-        "address": one.address,
-        "candidates": list(one.candidates),
-        "epoch": cursor.epoch if cursor else None,
-        "seq": cursor.seq if cursor else None,
-        "position": str(cursor.offset.coordinates) if cursor else None,
-        "gtid_set": str(cursor.offset.gtid_set) if cursor and cursor.offset.gtid_set else None,
-        "state": one.run.state,
-        "error": one.run.error,
-        "lag_seconds": one.run.lag_seconds,
-    }
+    return 0 if fault is None and is_well else 1
 
 
 def _listed_row(value: dict[str, Any]) -> list[str]:
@@ -372,22 +330,13 @@ def _applied(record: StoredRecord, control: Control, offset: int) -> Applied | N
     return applied if applied.request == offset else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenRequest:
-    """A written request, and its outcome; None if that was not waited for."""
-
-    control: Control
-    outcome: Outcome | None
-
-
 async def request_state(
     journal: UnitJournal, desired: DesiredState | None, *, by: str, wait: float | None
-) -> WrittenRequest:
-    """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None:
-    do not.
+) -> tuple[Control, Outcome | None]:
+    """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None: do not.
 
-    Raises NotApplied if no worker applied it in time, RequestReplaced if another request came
-    first.
+    Return the written request and its outcome; None if that was not waited for. Raises NotApplied if no worker
+    applied it in time, RequestReplaced if another request came first.
     """
     last = (await journal.latest_state()).control
     if desired is None:
@@ -401,7 +350,7 @@ async def request_state(
         by=by,
         ts_ms=time.time_ns() // 1_000_000,
     )
-    return WrittenRequest(control=control, outcome=await send_request(journal, control, wait=wait))
+    return control, await send_request(journal, control, wait=wait)
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -452,8 +401,9 @@ def _request(options: argparse.Namespace, desired: DesiredState | None, text: st
     worker applied it.
     """
     name, journal = options.destination, UnitJournal.of(load(), options.destination)
-    found = run_operation(request_state(journal, desired, by=operator(), wait=seconds_of(options)))
-    value, outcome = found.control.to_json(), found.outcome
+    requesting = request_state(journal, desired, by=operator(), wait=seconds_of(options))
+    control, outcome = run_operation(requesting)
+    value = control.to_json()
     if outcome is None:
         print_answer(options.format, {**value, "applied": None}, [f"{name}: {text}; {UNCONFIRMED}"])
         return 0

@@ -37,22 +37,10 @@ Pair = tuple[StoredRecord, StoredRecord | None]
 """A record that cannot be read, and the one of its key that is written again; None if the key is removed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewrittenRecord:
-    """A record that could not be read, and the offset of the one that was written again."""
-
-    offset: int
-    key: bytes
-    as_at: int | None
-    """None if it was removed."""
-
-
-async def repair(
-    journal: JournalPartition, *, worker: str, by: str, why: str
-) -> tuple[RewrittenRecord, ...]:
-    """Repair them all; return nothing if every record can be read."""
+async def repair(journal: JournalPartition, *, worker: str, by: str, why: str) -> list[Pair]:
+    """Repair and return them all; nothing if every record can be read."""
     if not (await _read_records(journal)).bad:
-        return ()
+        return []
     installation = await installation_of(journal.topic, options=journal.options, worker=worker)
     producer = TransactionalProducer(
         f"{installation}.{journal.destination}",
@@ -74,12 +62,7 @@ async def repair(
                 await journal.send(kafka, [intervention_note(intervention), *notes])
     finally:
         await producer.discard()
-    return tuple(
-        RewrittenRecord(
-            offset=record.offset, key=record.key, as_at=None if good is None else good.offset
-        )
-        for record, good in pairs
-    )
+    return pairs
 
 
 @dataclass(slots=True)
@@ -153,7 +136,7 @@ def run_repair(options: argparse.Namespace) -> int:
     repairing = repair(
         journal_of(settings, name), worker=settings.worker.id, by=operator(), why=options.why
     )
-    found = [_rewritten_value(one) for one in run_operation(repairing)]
+    found = [_rewritten_value(*pair) for pair in run_operation(repairing)]
     lines = [f"offset {one['offset']}, key {one['key']}: {_done(one['as_at'])}" for one in found]
     if not found:
         last = "all records are readable"
@@ -173,9 +156,9 @@ def _done(as_at: int | None) -> str:
     return f"rewritten as at offset {as_at}"
 
 
-def _rewritten_value(one: RewrittenRecord) -> dict[str, Any]:
-    key = one.key.decode("utf-8", "replace")
-    return {"offset": one.offset, "key": key, "as_at": one.as_at}
+def _rewritten_value(bad: StoredRecord, good: StoredRecord | None) -> dict[str, Any]:
+    key = bad.key.decode("utf-8", "replace")
+    return {"offset": bad.offset, "key": key, "as_at": None if good is None else good.offset}
 
 
 class TopicPartition(NamedTuple):

@@ -212,30 +212,6 @@ async def _mapping_of_version(
     return settings.mapping.usable(version.mapping(), settings.prefix)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedMapping:
-    """A mapping without faults."""
-
-    databases: int
-    """Count of logical databases."""
-    tables: int
-    """Count of logical tables."""
-    digest: str
-    asked: tuple[tuple[TableName, MappedTable | None], ...]
-    """The tables that were asked for, with what the mapping states about each."""
-
-
-def checked_mapping(path: Path, tables: Iterable[TableName] = ()) -> CheckedMapping:
-    """Return the summary of a mapping; raise MappingError with all its faults."""
-    mapping = read_mapping(path)
-    return CheckedMapping(
-        databases=len(mapping.databases),
-        tables=len(mapping.tables),
-        digest=mapping.digest,
-        asked=tuple((one, mapping.of(one)) for one in tables),
-    )
-
-
 def difference_lines(found: Iterable[Difference]) -> list[str]:
     """Return a line for each difference; one if there is none."""
     lines = [
@@ -302,13 +278,21 @@ def configure_check(parser: argparse.ArgumentParser) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     """Check it; a mapping with faults is an error that lists them all."""
-    found = checked_mapping(options.mapping, options.table)
+    mapping = read_mapping(options.mapping)
+    databases, tables = len(mapping.databases), len(mapping.tables)
+    asked = [(table, mapping.of(table)) for table in options.table]
     lines = [
-        f"{found.databases} logical databases, {found.tables} logical tables, no fault",
-        f"sha256 {found.digest}",
-        *(_checked_line(table, mapped) for table, mapped in found.asked),
+        f"{databases} logical databases, {tables} logical tables, no fault",
+        f"sha256 {mapping.digest}",
+        *(_checked_line(table, mapped) for table, mapped in asked),
     ]
-    print_answer(options.format, _checked_value(found), lines)
+    value = {
+        "databases": databases,
+        "tables": tables,
+        "digest": mapping.digest,
+        "asked": {".".join(table): mapped and _mapped_value(mapped) for table, mapped in asked},
+    }
+    print_answer(options.format, value, lines)
     return 0
 
 
@@ -319,17 +303,6 @@ def _checked_line(table: TableName, mapped: MappedTable | None) -> str:
     tags = ", ".join(one.label for one in mapped.tags) or "none"
     topic = f"<prefix>.{mapped.topic}" if mapped.topic else "that of its logical name"
     return f"{name}: {'.'.join(mapped.logical)}, topic {topic}, tags {tags}"
-
-
-def _checked_value(found: CheckedMapping) -> dict[str, Any]:
-    return {
-        "databases": found.databases,
-        "tables": found.tables,
-        "digest": found.digest,
-        "asked": {
-            ".".join(table): mapped and _mapped_value(mapped) for table, mapped in found.asked
-        },
-    }
 
 
 def _mapped_value(one: MappedTable) -> dict[str, Any]:

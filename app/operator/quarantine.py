@@ -15,7 +15,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -51,29 +50,18 @@ from wire.text import printed
 from wire.topics import quarantine_topic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineStatus:
-    """A table that is quarantined or given up, and the number of its waiting events."""
+async def list_quarantined(journal: Journal) -> list[tuple[Entry, int]]:
+    """Return the quarantined tables by name, each with the number of its waiting events, then those given up.
 
-    entry: Entry
-    waiting: int
-
-
-async def list_quarantined(journal: Journal) -> tuple[QuarantineStatus, ...]:
-    """Return the quarantined tables by name, then those given up; raise StateUnknown if it has never run."""
+    Raises StateUnknown if the destination has never run.
+    """
     quarantine = (await journal.state(whole_history=False)).quarantine
     entries = quarantine.quarantined
     waiting = await _waiting_counts(journal, entries) if entries else {}
-    return (
-        *(
-            QuarantineStatus(entry=entry, waiting=waiting[name])
-            for name, entry in sorted(entries.items())
-        ),
-        *(
-            QuarantineStatus(entry=entry, waiting=0)
-            for _, entry in sorted(quarantine.given_up.items())
-        ),
-    )
+    return [
+        *((entry, waiting[name]) for name, entry in sorted(entries.items())),
+        *((entry, 0) for _, entry in sorted(quarantine.given_up.items())),
+    ]
 
 
 async def _waiting_counts(
@@ -104,25 +92,25 @@ def run_quarantine(options: argparse.Namespace) -> int:
     """List them; 1 if a table waits, for scripts."""
     found = run_operation(list_quarantined(Journal.of(load(), options.destination)))
     if options.format == "json":
-        entries = [_entry_value(one.entry, one.waiting) for one in found]
+        entries = [_entry_value(entry, waiting) for entry, waiting in found]
         sys.stdout.write(json.dumps(entries) + "\n")
     else:
         print_answer("text", None, _list_lines(options.destination, found))
-    return 1 if any(one.entry.is_quarantined for one in found) else 0
+    return 1 if any(entry.is_quarantined for entry, _ in found) else 0
 
 
-def _list_lines(destination: str, found: Sequence[QuarantineStatus]) -> list[str]:
-    lines = [line for one in found if one.entry.is_quarantined for line in _entry_lines(one)]
+def _list_lines(destination: str, found: Sequence[tuple[Entry, int]]) -> list[str]:
+    quarantined = [(entry, waiting) for entry, waiting in found if entry.is_quarantined]
+    lines = [line for one in quarantined for line in _entry_lines(*one)]
     if not lines:
         lines.append(f"no table of {destination} is quarantined")
-    given_up = [one.entry for one in found if one.entry.is_given_up]
+    given_up = [entry for entry, _ in found if entry.is_given_up]
     return lines + [f"{'.'.join(entry.name)}: {_given_up_text(entry)}" for entry in given_up]
 
 
-def _entry_lines(one: QuarantineStatus) -> list[str]:
-    entry = one.entry
+def _entry_lines(entry: Entry, waiting: int) -> list[str]:
     lines = [
-        f"{'.'.join(entry.name)}: {one.waiting} event(s) have waited since {entry.since}",
+        f"{'.'.join(entry.name)}: {waiting} event(s) have waited since {entry.since}",
         f"  why: {entry.why}",
     ]
     if entry.reason:
@@ -168,14 +156,6 @@ class DefinitionSource(StrEnum):
     """No definition: the quarantined events are lost, and later events of the table are dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenResolution:
-    """The written resolution, and the table's entry after it; None if that was not waited for."""
-
-    resolution: Resolution
-    tried: Answer[Entry] | None
-
-
 async def resolve(
     journal: Journal,
     name: TableName,
@@ -185,8 +165,10 @@ async def resolve(
     sql: str = "",
     by: str,
     wait: float | None,
-) -> WrittenResolution:
+) -> tuple[Resolution, Answer[Entry] | None]:
     """Request a definition for a table; ``wait``: seconds for a worker to try it, None: do not.
+
+    Return the written resolution, and the table's entry after it; None if that was not waited for.
 
     ``sql``: the statement, if one gives the definition. Raises NotQuarantined if there is nothing to resolve or
     to give up, UsageError or DdlUnresolved if there is no such definition, NotApplied if no worker tried it.
@@ -228,7 +210,7 @@ async def resolve(
             destination=journal.plan.name,
             table=".".join(name),
         ) from None
-    return WrittenResolution(resolution=resolution, tried=found)
+    return resolution, found
 
 
 async def _definition(
@@ -354,7 +336,7 @@ def run_resolve(options: argparse.Namespace) -> int:
     settings = run_operation(with_mapping_in_force(load(), options.destination))
     journal = Journal.of(settings, options.destination)
     source, sql = _given_definition(options)
-    found = run_operation(
+    resolution, tried = run_operation(
         resolve(
             journal,
             options.table,
@@ -365,9 +347,9 @@ def run_resolve(options: argparse.Namespace) -> int:
             wait=seconds_of(options),
         )
     )
-    code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
+    code, text = (0, UNCONFIRMED) if tried is None else _outcome(tried)
     if options.format == "json":
-        value = {"table": name, "resolution": found.resolution.id, "message": text}
+        value = {"table": name, "resolution": resolution.id, "message": text}
         sys.stdout.write(json.dumps(value) + "\n")
     else:
         print_answer("text", None, [f"{name}: {text}"])

@@ -14,9 +14,8 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import orjson
 from connectors.errors import DdlUnresolved
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Server, Session, Table, TableName
+from connectors.mysql.ddl.definition import Server, Session, Table
 from wire.text import printed
 
 SERVER = Server(version=(9, 7, 4))
@@ -44,36 +43,29 @@ class StatementTimeout(BaseException):
     """A statement timed out. Not an Exception, so no caller takes it for an error of the statement."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unparsed:
-    """A line that changed nothing, and why."""
+def replay(lines: bytes, *, longest: float = LONGEST) -> dict[str, Any]:
+    """Return the tables that a file of JSON lines makes, and the lines that changed nothing, as JSON.
 
-    line: int
-    """Its number, from 1."""
-    sql: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedTables:
-    """The tables that the statements of a file make, and the lines that changed nothing."""
-
-    tables: Mapping[TableName, Table]
-    """By name, in that order."""
-    unparsed: tuple[Unparsed, ...]
-
-
-def replay(lines: bytes, *, longest: float = LONGEST) -> ReplayedTables:
-    """The result of a file of JSON lines."""
+    ``{"tables": {"DATABASE.NAME": …}, "unparsed": [{"line": …, "sql": …, "error": …}]}``, the tables by name,
+    lines numbered from 1.
+    """
     catalog = Catalog(SERVER, logged=False)
     unparsed = []
     for number, raw in enumerate(lines.removeprefix(_MARK).split(b"\n"), 1):
         if raw.strip():
             error, sql = _apply_line(catalog, raw, longest)
             if error is not None:
-                unparsed.append(Unparsed(line=number, sql=sql, error=error))
+                unparsed.append({"line": number, "sql": sql, "error": error})
     named = sorted(catalog.items(), key=lambda item: item[0])
-    return ReplayedTables(tables=dict(named), unparsed=tuple(unparsed))
+    tables = {f"{database}.{name}": _table_value(table) for (database, name), table in named}
+    return {"tables": tables, "unparsed": unparsed}
+
+
+def _table_value(table: Table) -> dict[str, Any]:
+    columns = [
+        {**column.to_json(), "generated": column.generated is not None} for column in table.columns
+    ]
+    return {"columns": columns, "primary_key": list(table.primary_key)}
 
 
 def parse_line(raw: bytes) -> tuple[str, Session]:
@@ -211,24 +203,4 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _result(source: Path) -> bytes:
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(value_of(replay(source.read_bytes())), option=options)
-
-
-def value_of(result: ReplayedTables) -> dict[str, Any]:
-    """Return a file's result as JSON: ``{"tables": …, "unparsed": …}``."""
-    return {
-        "tables": {
-            f"{database}.{name}": _table_value(table)
-            for (database, name), table in result.tables.items()
-        },
-        "unparsed": [
-            {"line": one.line, "sql": one.sql, "error": one.error} for one in result.unparsed
-        ],
-    }
-
-
-def _table_value(table: Table) -> dict[str, Any]:
-    columns = [
-        {**column.to_json(), "generated": column.generated is not None} for column in table.columns
-    ]
-    return {"columns": columns, "primary_key": list(table.primary_key)}
+    return orjson.dumps(replay(source.read_bytes()), option=options)

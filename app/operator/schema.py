@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -98,10 +98,6 @@ class DestinationHistory:
         return None
 
 
-ReadHistory = Callable[[], Awaitable[DestinationHistory]]
-"""Reads the present history of one destination."""
-
-
 async def read_journal_history(settings: Settings, destination: str) -> DestinationHistory:
     """Return the journal's history; raise HistoryTooShort if none was begun."""
     check_destination(settings, destination)
@@ -140,13 +136,14 @@ def _end_of(history: SchemaHistory) -> SourceOffset:
     return SourceOffset(server_uuid=last.server_uuid, coordinates=last.end)
 
 
-ReadByName = Callable[[str], Awaitable[DestinationHistory]]
+ReadByName = Callable[[str], Coroutine[Any, Any, DestinationHistory]]
 """Returns the history of a destination by its name."""
 
 
-def _history_reader(options: argparse.Namespace, read_by_name: ReadByName) -> ReadHistory:
-    """Return the reader of a command's history: ``read_by_name``, or the central store."""
-    return partial(_from_store if options.from_store else read_by_name, options.destination)
+def _read_history(options: argparse.Namespace, read_by_name: ReadByName) -> DestinationHistory:
+    """Return the history of a command's destination: ``read_by_name``, or the central store's."""
+    read = _from_store if options.from_store else read_by_name
+    return run_operation(read(options.destination))
 
 
 async def _from_store(destination: str) -> DestinationHistory:
@@ -293,82 +290,6 @@ def table_lines(table: Table) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableAt:
-    """A table as of a position; without a state the history does not contain it up to there."""
-
-    state: TableState | None
-    quarantine: Entry | None
-    """Its quarantine entry, if any: its rows may then contradict its definition."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """A table as of two positions."""
-
-    old: TableState | None
-    new: TableState | None
-    differences: tuple[Difference, ...]
-
-    @property
-    def unresolved(self) -> tuple[Unresolved, ...]:
-        """The unresolved ones of both."""
-        return tuple(one for one in (self.old, self.new) if isinstance(one, Unresolved))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildStatements:
-    """Databases as statements; ``is_whole``: nothing in them is unresolved."""
-
-    statements: Mapping[str, str]
-    is_whole: bool
-
-
-async def table_at(
-    read: ReadHistory,
-    table: TableName,
-    position: GivenPosition | None,
-    *,
-    server: str | None = None,
-) -> TableAt:
-    """Return a table as of a position; without one, at the end of the history."""
-    found = await read()
-    state = found.at(position, server).state(*table)
-    return TableAt(state=state, quarantine=found.quarantined(table, position))
-
-
-async def compare_definitions(
-    read: ReadHistory,
-    table: TableName,
-    positions: tuple[GivenPosition | None, GivenPosition | None],
-    *,
-    server: str | None = None,
-) -> Comparison:
-    """Return a table as of two positions, and their differences."""
-    found = await read()
-    old, new = (found.at(position, server).state(*table) for position in positions)
-    changed = differences(*(one.table if isinstance(one, Known) else None for one in (old, new)))
-    return Comparison(old=old, new=new, differences=tuple(changed))
-
-
-async def rebuild_statements(
-    read: ReadHistory,
-    position: GivenPosition | None,
-    *,
-    server: str | None = None,
-    database: str | None = None,
-) -> RebuildStatements:
-    """Return the statements that make all tables of all databases, or of one, as of a position."""
-    view = (await read()).at(position, server)
-    texts = {
-        name: text
-        for name, text in view.snapshot(create_table).items()
-        if database is None or name == database
-    }
-    lacking = [name for name in view.unresolved() if name[0] in texts]
-    return RebuildStatements(statements=texts, is_whole=not lacking)
-
-
 def configure_show(parser: argparse.ArgumentParser) -> None:
     """Add a table and a position."""
     arguments.add_destination(parser)
@@ -383,9 +304,10 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 def run_show(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the definition; return the exit code."""
-    read = _history_reader(options, read_by_name)
-    found = run_operation(table_at(read, options.table, options.at, server=options.server))
-    state, entry = found.state, found.quarantine
+    found = _read_history(options, read_by_name)
+    state = found.at(options.at, options.server).state(*options.table)
+    # The rows of a quarantined table may contradict its definition.
+    entry = found.quarantined(options.table, options.at)
     value = {**_state_value(options.table, state), "quarantine": quarantine_value(entry)}
     print_answer(
         options.format, value, [*_state_lines(options.table, state), *quarantine_lines(entry)]
@@ -396,7 +318,7 @@ def run_show(options: argparse.Namespace, read_by_name: ReadByName = from_journa
 def _state_value(name: TableName, state: TableState | None) -> dict[str, Any]:
     return {
         "table": ".".join(name),
-        "state": "unknown" if state is None else type(state).__name__.lower(),
+        "state": _state_text(state),
         "since": None if state is None else position_value(state.since),
         "reason": state.reason if isinstance(state, Unresolved) else None,
         "definition": table_value(state.table) if isinstance(state, Known) else None,
@@ -429,47 +351,6 @@ class Step:
     differences: tuple[Difference, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableHistory:
-    """All steps of one table."""
-
-    begin: HistoryPosition
-    """The beginning of the history."""
-    at_begin: TableState | None
-    """The table at that position."""
-    now: TableState | None
-    steps: tuple[Step, ...]
-    quarantine: Entry | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSummary:
-    """One table at the end of the history."""
-
-    name: TableName
-    state: TableState
-    steps: int
-    quarantine: Entry | None
-
-
-async def table_history(read: ReadHistory, table: TableName) -> TableHistory:
-    """Return the steps of a table, the oldest first."""
-    found = await read()
-    begin = found.history.checkpoints[0].position
-    return TableHistory(
-        begin=begin,
-        at_begin=found.history.at(begin).state(*table),
-        now=found.history.state(*table),
-        steps=tuple(_steps(found, table)),
-        quarantine=found.quarantined(table),
-    )
-
-
-async def table_summaries(read: ReadHistory) -> tuple[TableSummary, ...]:
-    """Return all tables that the history knows, by name."""
-    return tuple(_summaries(await read()))
-
-
 def _steps(found: DestinationHistory, name: TableName) -> Iterator[Step]:
     key = found.key(name)
     for record in found.history.records:
@@ -491,7 +372,8 @@ def _renames(change: TableChange) -> Iterator[Difference]:
         yield Difference(what="renamed", old=".".join(change.renamed_from), new=name)
 
 
-def _summaries(found: DestinationHistory) -> Iterator[TableSummary]:
+def _summaries(found: DestinationHistory) -> Iterator[dict[str, Any]]:
+    """Yield all tables that the history knows, by name."""
     view = found.history.now()
     steps = Counter(
         found.key(name) for record in found.history.records for name in record.concerned
@@ -500,7 +382,13 @@ def _summaries(found: DestinationHistory) -> Iterator[TableSummary]:
         state = view.state(*name)
         assert state is not None
         entry = found.quarantined(name)
-        yield TableSummary(name=name, state=state, steps=steps[found.key(name)], quarantine=entry)
+        yield {
+            "table": ".".join(name),
+            "state": _state_text(state),
+            "steps": steps[found.key(name)],
+            "since": time_text(state.since.ts_ms),
+            "quarantine": entry and ("given up" if entry.is_given_up else "quarantined"),
+        }
 
 
 def configure_history(parser: argparse.ArgumentParser) -> None:
@@ -513,30 +401,29 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
 
 def run_history(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the versions, or all tables; return the exit code."""
-    read = _history_reader(options, read_by_name)
-    return _print_all(options, read) if options.table is None else _print_one(options, read)
+    found = _read_history(options, read_by_name)
+    return _print_all(options, found) if options.table is None else _print_one(options, found)
 
 
-def _print_all(options: argparse.Namespace, read: ReadHistory) -> int:
-    rows = [_summary_row(one) for one in run_operation(table_summaries(read))]
+def _print_all(options: argparse.Namespace, found: DestinationHistory) -> int:
+    rows = list(_summaries(found))
     head = ["table", "state", "steps", "since", "quarantine"]
     lines = aligned_table(head, [[_cell(row[key]) for key in head] for row in rows])
     print_answer(options.format, {"destination": options.destination, "tables": rows}, lines)
     return 0
 
 
-def _print_one(options: argparse.Namespace, read: ReadHistory) -> int:
-    found = run_operation(table_history(read, options.table))
-    entry = found.quarantine
+def _print_one(options: argparse.Namespace, found: DestinationHistory) -> int:
+    entry, steps = found.quarantined(options.table), list(_steps(found, options.table))
     value = {
         "table": ".".join(options.table),
         "quarantine": quarantine_value(entry),
-        "steps": [_step_value(step) for step in found.steps],
+        "steps": [_step_value(step) for step in steps],
     }
-    lines = list(_history_lines(options.table, found))
+    lines = list(_history_lines(found.history, options.table, steps))
     lines += ["", *quarantine_lines(entry)] if entry is not None else []
     print_answer(options.format, value, lines)
-    return 0 if found.now is not None else 1
+    return 0 if found.history.state(*options.table) is not None else 1
 
 
 def _step_value(step: Step) -> dict[str, Any]:
@@ -544,12 +431,13 @@ def _step_value(step: Step) -> dict[str, Any]:
     return {**record_value(step.record), "differences": found}
 
 
-def _history_lines(name: TableName, found: TableHistory) -> Iterator[str]:
-    begin, known = found.begin, isinstance(found.at_begin, Known)
-    what = "known" if known else "not known" if found.at_begin else "does not exist"
+def _history_lines(history: SchemaHistory, name: TableName, steps: Sequence[Step]) -> Iterator[str]:
+    begin = history.checkpoints[0].position
+    state = history.at(begin).state(*name)
+    what = "known" if isinstance(state, Known) else "not known" if state else "does not exist"
     title = ".".join(name)
     yield f"{title}  {what} at the beginning of the history: {time_text(begin.ts_ms)}  {position_text(begin)}"
-    for step in found.steps:
+    for step in steps:
         yield ""
         yield from _step_lines(step)
 
@@ -562,17 +450,6 @@ def _step_lines(step: Step) -> Iterator[str]:
     if record.reason is not None:
         yield f"    not resolved: {record.reason}"
     yield from (f"    {one}" for one in step.differences)
-
-
-def _summary_row(one: TableSummary) -> dict[str, Any]:
-    entry = one.quarantine
-    return {
-        "table": ".".join(one.name),
-        "state": type(one.state).__name__.lower(),
-        "steps": one.steps,
-        "since": time_text(one.state.since.ts_ms),
-        "quarantine": entry and ("given up" if entry.is_given_up else "quarantined"),
-    }
 
 
 def _cell(value: object) -> str:
@@ -596,21 +473,21 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
 def run_diff(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the differences; return the exit code."""
     positions = (vars(options)["from"], options.to)
-    read = _history_reader(options, read_by_name)
-    found = run_operation(
-        compare_definitions(read, options.table, positions, server=options.server)
-    )
+    found = _read_history(options, read_by_name)
+    states = [found.at(position, options.server).state(*options.table) for position in positions]
+    old, new = states
+    changed = list(differences(*(one.table if isinstance(one, Known) else None for one in states)))
     value = {
         "table": ".".join(options.table),
-        "from": _state_text(found.old),
-        "to": _state_text(found.new),
-        "differences": [difference_value(one) for one in found.differences],
+        "from": _state_text(old),
+        "to": _state_text(new),
+        "differences": [difference_value(one) for one in changed],
     }
-    unknown, changed = found.unresolved, found.differences
+    unknown = [one for one in states if isinstance(one, Unresolved)]
     lines = [f"not known: {one.reason}" for one in unknown]
     lines += [] if unknown else map(str, changed) if changed else ["no difference"]
     print_answer(options.format, value, lines)
-    return 1 if unknown or found.old is found.new is None else 0
+    return 1 if unknown or old is new is None else 0
 
 
 def _state_text(state: TableState | None) -> str:
@@ -631,18 +508,21 @@ def configure_rebuild(parser: argparse.ArgumentParser) -> None:
 
 def run_rebuild(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the statements; return the exit code."""
-    read, database = _history_reader(options, read_by_name), options.database
-    found = run_operation(
-        rebuild_statements(read, options.at, server=options.server, database=database)
-    )
-    texts = found.statements
+    database = options.database
+    view = _read_history(options, read_by_name).at(options.at, options.server)
+    texts = {
+        name: text
+        for name, text in view.snapshot(create_table).items()
+        if database is None or name == database
+    }
+    is_whole = not any(name[0] in texts for name in view.unresolved())
     if options.format == "json":
         print_answer("json", {"databases": texts}, [])
     else:
         # To be run as they are, so nothing in a name may be escaped or treated as the end of a
         # line.
         sys.stdout.write("".join(f"{text.rstrip()}\n\n" for text in texts.values()))
-    return 0 if found.is_whole and (texts or not database) else 1
+    return 0 if is_whole and (texts or not database) else 1
 
 
 async def read_source_tables(journal: Journal, report: ReportUnreachable) -> Baseline:
@@ -653,6 +533,8 @@ async def read_source_tables(journal: Journal, report: ReportUnreachable) -> Bas
 
 _PAUSE = 1.0
 
+ReadHistory = Callable[[], Awaitable[DestinationHistory]]
+"""Reads the present history of one destination."""
 AskServer = Callable[[], Awaitable[Baseline]]
 """Reads a server's tables as they are now."""
 Pause = Callable[[float], Awaitable[None]]
@@ -670,7 +552,11 @@ class ServerComparison:
 
 
 async def compare_with_server(
-    read: ReadHistory, ask: AskServer, *, wait: float, pause: Pause = asyncio.sleep
+    read: ReadHistory,
+    ask: AskServer,
+    *,
+    wait: float,
+    pause: Pause = asyncio.sleep,
 ) -> ServerComparison:
     """Compare them, waiting some seconds for the worker to reach the server's position."""
     # The history first: without one, no server need be asked.
@@ -688,7 +574,10 @@ async def compare_with_server(
 
 
 async def _history_at_server(
-    read: ReadHistory, server: Baseline, seconds_left: float, pause: Pause
+    read: ReadHistory,
+    server: Baseline,
+    seconds_left: float,
+    pause: Pause,
 ) -> DestinationHistory:
     """Return the history once its worker has reached the server's position, or as it is on time-out."""
     while True:
@@ -773,8 +662,8 @@ def _comparison_lines(found: ServerComparison) -> Iterator[str]:
         yield f"{len(server.tables)} table(s) of the server match the history"
 
 
-async def filtered_records(
-    read: ReadHistory,
+def filtered_records(
+    found: DestinationHistory,
     *,
     since: GivenPosition | None = None,
     until: GivenPosition | None = None,
@@ -788,7 +677,6 @@ async def filtered_records(
     ``server``: that of given files and offsets; None: the one that is read now. ``types``: the first words of a
     statement. ``only_unresolved``: only statements whose effect is not known.
     """
-    found = await read()
     first, last = (_mark(found, position, server) for position in (since, until))
     beginnings = tuple(words.upper() for words in types)
     key = None if table is None else found.key(table)
@@ -856,16 +744,14 @@ def configure_audit(parser: argparse.ArgumentParser) -> None:
 
 def run_audit(options: argparse.Namespace, read_by_name: ReadByName = from_journal) -> int:
     """Print the list; return the exit code."""
-    found = run_operation(
-        filtered_records(
-            _history_reader(options, read_by_name),
-            since=options.since,
-            until=options.until,
-            server=options.server,
-            types=options.type,
-            table=options.table,
-            only_unresolved=options.unresolved,
-        )
+    found = filtered_records(
+        _read_history(options, read_by_name),
+        since=options.since,
+        until=options.until,
+        server=options.server,
+        types=options.type,
+        table=options.table,
+        only_unresolved=options.unresolved,
     )
     value = {
         "destination": options.destination,

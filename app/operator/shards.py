@@ -10,7 +10,7 @@ import argparse
 import logging
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -172,14 +172,6 @@ def _table_value(one: PublishedSchema) -> dict[str, Any]:
     return {**one.content, **numbers}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionOutcome:
-    """What a worker made of a decision, and the time taken."""
-
-    decided: Decided
-    seconds: float
-
-
 async def resolve(
     settings: Settings,
     table: TableName,
@@ -190,8 +182,10 @@ async def resolve(
     by: str,
     why: str,
     wait: float,
-) -> DecisionOutcome:
+) -> tuple[Decided, float]:
     """Send a decision, and wait at most so many seconds for a worker to apply or refuse it.
+
+    Return what the worker made of it, and the seconds taken.
 
     ``name``: a real table, with its destination or without; or a column. ``value``: the type to take. Raises
     UsageError if it names what the logical table does not have, NotApplied if no worker answered in time,
@@ -218,7 +212,7 @@ async def resolve(
         error = await not_applied(journal, str(decision), wait)
         error.context["table"] = ".".join(table)
         raise error from None
-    return DecisionOutcome(decided=decided, seconds=time.monotonic() - began)
+    return decided, time.monotonic() - began
 
 
 def _decided_name(published: PublishedSchema, verb: Verb, name: str) -> str:
@@ -284,7 +278,7 @@ def run_resolve(options: argparse.Namespace) -> int:
         Verb.REOPEN: options.reopen,
     }
     ((verb, given),) = ((one, given) for one, given in verbs.items() if given)
-    outcome = run_operation(
+    decided, seconds = run_operation(
         resolve(
             load(),
             options.table,
@@ -296,18 +290,18 @@ def run_resolve(options: argparse.Namespace) -> int:
             wait=options.timeout,
         )
     )
-    decided, name = outcome.decided, ".".join(options.table)
+    name = ".".join(options.table)
     if decided.refused:
         text = f"refused by worker {decided.worker}: {decided.refused}"
     else:
-        text = f"{decided.state}{done_text(decided.worker, outcome.seconds)}"
+        text = f"{decided.state}{done_text(decided.worker, seconds)}"
     value = {
         "table": name,
         "decision": decided.id,
         "state": decided.state or None,
         "refused": decided.refused or None,
         "worker": decided.worker,
-        "seconds": round(outcome.seconds, 3),
+        "seconds": round(seconds, 3),
     }
     print_answer(options.format, value, [f"{name}: {text}"])
     return 1 if decided.refused else 0

@@ -49,13 +49,8 @@ from tables.state.snapshots.request import SnapshotAction, SnapshotRequest, note
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 from wire.text import printed
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedSnapshots:
-    """The written requests, and the states after them; no states if that was not waited for."""
-
-    requests: tuple[SnapshotRequest, ...]
-    applied: Answer[tuple[TableSnapshot, ...]] | None
+AppliedSnapshots = Answer[tuple[TableSnapshot, ...]]
+"""The states of tables' snapshots after requests."""
 
 
 async def request_snapshots(
@@ -69,8 +64,10 @@ async def request_snapshots(
     removes: tuple[str, ...] = (),
     by: str,
     wait: float | None,
-) -> RequestedSnapshots:
+) -> tuple[tuple[SnapshotRequest, ...], AppliedSnapshots | None]:
     """Request something of the snapshots of tables; of all for which it can be requested, if none is given.
+
+    Return the written requests, and the states after them; None if that was not waited for.
 
     ``wait``: seconds for a worker to apply it; None: do not. Of a start, ``where`` is a condition in SQL on the
     rows to read, and ``replaces`` whether the rows that subscribers have are replaced. ``removes``: keys of
@@ -118,7 +115,7 @@ async def request_snapshots(
 
     notes = [note_of(one) for one in requests]
     found = await answer_to(journal, notes, applied, what=f"snapshot {action.value}", wait=wait)
-    return RequestedSnapshots(requests=requests, applied=found)
+    return requests, found
 
 
 def _known(state: DestinationState) -> Collection[TableName]:
@@ -239,7 +236,7 @@ def _request(
 ) -> int:
     """Request it; 0 once a worker has applied it, 1 if it failed for a table. Raises NotApplied if none did."""
     settings = run_operation(with_mapping_in_force(load(), options.destination))
-    found = run_operation(
+    requests, applied = run_operation(
         request_snapshots(
             Journal.of(settings, options.destination),
             action,
@@ -251,28 +248,18 @@ def _request(
             wait=seconds_of(options),
         )
     )
-    print_answer(options.format, _requested_value(found), _requested_lines(found))
-    applied = found.applied.value if found.applied is not None else ()
-    has_failed = any(one.state is SnapshotState.FAILED for one in applied)
-    return 1 if has_failed else 0
-
-
-def _requested_value(found: RequestedSnapshots) -> dict[str, object]:
-    applied = {one.name: one for one in found.applied.value} if found.applied is not None else {}
-    return {
-        "request": found.requests[0].id,
-        "tables": {
-            ".".join(one.name): applied[one.name].to_json() if one.name in applied else None
-            for one in found.requests
-        },
+    tables = applied.value if applied is not None else ()
+    known = {one.name: one.to_json() for one in tables}
+    value = {
+        "request": requests[0].id,
+        "tables": {".".join(one.name): known.get(one.name) for one in requests},
     }
-
-
-def _requested_lines(found: RequestedSnapshots) -> list[str]:
-    if found.applied is None:
-        action = found.requests[0].action.value
-        return [f"{'.'.join(one.name)}: {action} {UNCONFIRMED}" for one in found.requests]
-    return [_snapshot_line(one) for one in found.applied.value]
+    lines = [_snapshot_line(one) for one in tables]
+    if applied is None:
+        lines = [f"{'.'.join(one.name)}: {action.value} {UNCONFIRMED}" for one in requests]
+    print_answer(options.format, value, lines)
+    has_failed = any(one.state is SnapshotState.FAILED for one in tables)
+    return 1 if has_failed else 0
 
 
 def _snapshot_line(one: TableSnapshot) -> str:

@@ -11,7 +11,6 @@ import json
 import sys
 import time
 import uuid
-from dataclasses import dataclass
 
 from app.operator.arguments import add_destination, add_format
 from app.operator.event_loop import run_operation
@@ -25,20 +24,13 @@ from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import Current, SourceRequest, source_note
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenSwitch:
-    """The written request, and the source that is read after it; None if that was not waited for."""
-
-    request: SourceRequest
-    tried: Answer[Current] | None
-
-
 async def request_switch(
     journal: Journal, address: str, *, by: str, wait: float | None
-) -> WrittenSwitch:
+) -> tuple[SourceRequest, Answer[Current] | None]:
     """Request a source by its address; raise UsageError for one that the settings do not have.
 
-    Raises NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
+    Return the written request, and the source that is read after it; None if that was not waited for. Raises
+    NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
     """
     _check_known(journal, address)
     before = (await journal.state(whole_history=False)).source_choice.request
@@ -56,7 +48,7 @@ async def request_switch(
         return current if current is not None and current.answers == request.id else None
 
     found = await answer_to(journal, [source_note(request)], tried, what="source switch", wait=wait)
-    return WrittenSwitch(request=request, tried=found)
+    return request, found
 
 
 def _check_known(journal: Journal, address: str) -> None:
@@ -84,15 +76,15 @@ def configure_switch(parser: argparse.ArgumentParser) -> None:
 def run_switch(options: argparse.Namespace) -> int:
     """Request it; 0 once it is read, 1 if it was refused; NotApplied if no worker tried it."""
     journal = Journal.of(load(), options.destination)
-    found = run_operation(
+    request, tried = run_operation(
         request_switch(journal, options.source, by=operator(), wait=seconds_of(options))
     )
-    code, text = (0, UNCONFIRMED) if found.tried is None else _outcome(found.tried)
+    code, text = (0, UNCONFIRMED) if tried is None else _outcome(tried)
     if options.format == "json":
-        value = {"source": found.request.address, "id": found.request.id, "message": text}
+        value = {"source": request.address, "id": request.id, "message": text}
         sys.stdout.write(json.dumps(value) + "\n")
     else:
-        print_answer("text", None, [f"{found.request.address}: {text}"])
+        print_answer("text", None, [f"{request.address}: {text}"])
     return code
 
 

@@ -21,18 +21,8 @@ from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import Current, SourceChoice, source_note
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreachableSource:
-    """A source that does not answer, and the one that is asked in its place."""
-
-    address: SourceAddress
-    error: AqueductError
-    instead: SourceAddress
-
-
-ReportUnreachable = Callable[[UnreachableSource], None]
-"""Receives each source that was skipped."""
+ReportUnreachable = Callable[[SourceAddress, AqueductError, SourceAddress], None]
+"""Receives each source that does not answer, its error, and the one that is asked in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +78,7 @@ async def reachable_source(
     if first is None:
         raise _no_source_error(faults)
     for address, fault in faults:
-        report(UnreachableSource(address=address, error=fault, instead=first.address))
+        report(address, fault, first.address)
     return first
 
 

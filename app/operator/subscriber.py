@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 from app.operator.arguments import add_format, parse_time
 from app.operator.event_loop import run_operation
@@ -56,18 +57,8 @@ from connectors.kafka.topics.topics import Topics
 from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
-    """A group of subscribers."""
-
-    name: str
-    state: str
-    members: tuple[str, ...]
-    topics: tuple[str, ...]
-
-
-async def list_groups(settings: Settings) -> tuple[ListedGroup, ...]:
-    """Return all groups that have a position in a table's topic."""
+async def list_groups(settings: Settings) -> list[dict[str, Any]]:
+    """Return all groups that have a position in a table's topic, as JSON."""
     options = kafka_client(settings).options()
     found, foreign = [], await _foreign_topics(settings)
     for name in await group_names(options):
@@ -75,14 +66,14 @@ async def list_groups(settings: Settings) -> tuple[ListedGroup, ...]:
         if offsets:
             state = await group_state(options, name)
             found.append(
-                ListedGroup(
-                    name=name,
-                    state=state.state,
-                    members=state.members,
-                    topics=tuple(sorted({topic for topic, _ in offsets})),
-                )
+                {
+                    "group": name,
+                    "state": state.state,
+                    "clients": list(state.members),
+                    "topics": sorted({topic for topic, _ in offsets}),
+                }
             )
-    return tuple(found)
+    return found
 
 
 async def offsets_of(settings: Settings, group: str) -> Offsets:
@@ -155,21 +146,12 @@ def run_list(options: argparse.Namespace) -> int:
     """List them."""
     found = run_operation(list_groups(load()))
     rows = [
-        [each.name, each.state, str(len(each.members)), ", ".join(each.topics)] for each in found
+        [each["group"], each["state"], str(len(each["clients"])), ", ".join(each["topics"])]
+        for each in found
     ]
     lines = aligned_table(["group", "state", "clients", "topics"], rows)
-    value = [_group_value(each) for each in found]
-    print_answer(options.format, value, lines if rows else ["no group reads a table's topic"])
+    print_answer(options.format, found, lines if rows else ["no group reads a table's topic"])
     return 0
-
-
-def _group_value(each: ListedGroup) -> dict[str, object]:
-    return {
-        "group": each.name,
-        "state": each.state,
-        "clients": list(each.members),
-        "topics": list(each.topics),
-    }
 
 
 @contextmanager
@@ -190,83 +172,54 @@ def _said(error: SubscriberError) -> str:
     return ", ".join([error.detail, *(f"{name} {value}" for name, value in error.where.items())])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextChange:
-    """The change that a group reads next."""
+async def read_position(settings: Settings, group: str, topic: str | None) -> list[dict[str, Any]]:
+    """Return where a group is, by topic and partition, as JSON.
 
-    destination: str
-    epoch: int
-    seq: int
-    gtid: str | None
-    ts_ms: int
-    table: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionPosition:
-    """A group in one partition."""
-
-    topic: str
-    partition: int
-    offset: int | None
-    """None: the group has none, and begins at its start position."""
-    end: int
-    """Of committed records."""
-    next: NextChange | None
-    """None at the end, and without an offset."""
-    unreadable: str | None = None
-    """Why the next record is not one of the wire contract."""
-
-    @property
-    def lag(self) -> int | None:
-        """Offsets up to the end; markers of transactions count too."""
-        return None if self.offset is None else max(0, self.end - self.offset)
-
-
-async def read_position(
-    settings: Settings, group: str, topic: str | None
-) -> tuple[PartitionPosition, ...]:
-    """Return where a group is, by topic and partition."""
+    ``offset`` is None if the group has none, and begins at its start position; ``end`` is that of committed
+    records; ``lag`` counts offsets up to there, and so markers of transactions too. ``next`` is the change that
+    the group reads next, None at the end and without an offset; or ``unreadable`` says why the next record is
+    not one of the wire contract.
+    """
     offsets = await offsets_of(settings, group)
     partitions = await partitions_of(settings, group, topic, None)
     with _as_aqueducts():
         async with kafka_log(kafka_client(settings).options()) as log:
-            found = [
+            return [
                 await _position(log, Partition(*each), offsets.get(each)) for each in partitions
             ]
-    return tuple(found)
 
 
-async def _position(log: Log, partition: Partition, offset: int | None) -> PartitionPosition:
+async def _position(log: Log, partition: Partition, offset: int | None) -> dict[str, Any]:
     _, end = await log.bounds(partition)
     change, unreadable = None, None
     try:
         change = None if offset is None else await _next(log, partition, offset)
     except MalformedRecord as error:
         unreadable = str(error)
-    return PartitionPosition(
-        topic=partition.topic,
-        partition=partition.number,
-        offset=offset,
-        end=end,
-        next=change,
-        unreadable=unreadable,
-    )
+    return {
+        "topic": partition.topic,
+        "partition": partition.number,
+        "offset": offset,
+        "end": end,
+        "next": change,
+        "unreadable": unreadable,
+        "lag": None if offset is None else max(0, end - offset),
+    }
 
 
-async def _next(log: Log, partition: Partition, offset: int) -> NextChange | None:
+async def _next(log: Log, partition: Partition, offset: int) -> dict[str, Any] | None:
     found = await log.read(partition, offset)
     if not found:
         return None
     record = Record(found[0])
-    return NextChange(
-        destination=record.destination,
-        epoch=record.epoch,
-        seq=record.seq,
-        gtid=record.gtid,
-        ts_ms=record.ts_ms,
-        table=record.logical_table,
-    )
+    return {
+        "destination": record.destination,
+        "epoch": record.epoch,
+        "seq": record.seq,
+        "gtid": record.gtid,
+        "ts_ms": record.ts_ms,
+        "table": record.logical_table,
+    }
 
 
 _HEAD = ["topic", "partition", "offset", "end", "lag", "epoch", "seq", "committed", "gtid"]
@@ -283,24 +236,23 @@ def run_position(options: argparse.Namespace) -> int:
     topic = _topic_of(options, settings)
     found = run_operation(read_position(settings, options.group, topic))
     lines = aligned_table(_HEAD, [_position_row(each) for each in found])
-    value = [{**asdict(each), "lag": each.lag} for each in found]
-    print_answer(options.format, value, lines)
+    print_answer(options.format, found, lines)
     return 0
 
 
-def _position_row(each: PartitionPosition) -> list[str]:
-    offset = "none" if each.offset is None else str(each.offset)
-    lag = "" if each.lag is None else str(each.lag)
-    row = [each.topic, str(each.partition), offset, str(each.end), lag]
-    if each.next is None:
-        return [*row, "", "", "", each.unreadable or ""]
-    change = each.next
+def _position_row(each: dict[str, Any]) -> list[str]:
+    offset = "none" if each["offset"] is None else str(each["offset"])
+    lag = "" if each["lag"] is None else str(each["lag"])
+    row = [each["topic"], str(each["partition"]), offset, str(each["end"]), lag]
+    change = each["next"]
+    if change is None:
+        return [*row, "", "", "", each["unreadable"] or ""]
     return [
         *row,
-        str(change.epoch),
-        str(change.seq),
-        time_text(change.ts_ms),
-        change.gtid or "",
+        str(change["epoch"]),
+        str(change["seq"]),
+        time_text(change["ts_ms"]),
+        change["gtid"] or "",
     ]
 
 
@@ -315,15 +267,6 @@ class PartitionMove:
     """None: it begins at its start position again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMove:
-    """A planned move of a group."""
-
-    settings: Settings
-    group: str
-    partitions: tuple[PartitionMove, ...]
-
-
 async def plan_set(
     settings: Settings,
     group: str,
@@ -331,7 +274,7 @@ async def plan_set(
     *,
     topic: str | None = None,
     only: int | None = None,
-) -> GroupMove:
+) -> tuple[PartitionMove, ...]:
     """Plan to set a group to a position, or to an offset of one partition."""
     options = kafka_client(settings).options()
     await refuse_active(options, group)
@@ -347,8 +290,7 @@ async def plan_set(
             else:
                 found = await start_offsets(log, wanted, target)
     after = {(tp.topic, tp.number): at for tp, at in found.items()}
-    moves = tuple(_move(each, before.get(each), after[each]) for each in partitions)
-    return GroupMove(settings=settings, group=group, partitions=moves)
+    return tuple(_move(each, before.get(each), after[each]) for each in partitions)
 
 
 def _refuse_outside(partition: Partition, offset: int, bounds: tuple[int, int]) -> None:
@@ -359,15 +301,16 @@ def _refuse_outside(partition: Partition, offset: int, bounds: tuple[int, int]) 
         )
 
 
-async def plan_reset(settings: Settings, group: str, *, topic: str | None = None) -> GroupMove:
+async def plan_reset(
+    settings: Settings, group: str, *, topic: str | None = None
+) -> tuple[PartitionMove, ...]:
     """Plan to forget a group's positions, so that its start position applies again."""
     await refuse_active(kafka_client(settings).options(), group)
     before = {**await _noted(settings, group), **await offsets_of(settings, group)}
     wanted = sorted(each for each in before if topic in (None, each[0]))
     if not wanted:
         await partitions_of(settings, group, topic, None)  # which raises if there is no such topic
-    moves = tuple(_move(each, before[each], None) for each in wanted)
-    return GroupMove(settings=settings, group=group, partitions=moves)
+    return tuple(_move(each, before[each], None) for each in wanted)
 
 
 async def _noted(settings: Settings, group: str) -> Offsets:
@@ -383,25 +326,22 @@ async def _noted(settings: Settings, group: str) -> Offsets:
     }
 
 
-async def make_move(move: GroupMove) -> None:
+async def make_move(settings: Settings, group: str, moves: Iterable[PartitionMove]) -> None:
     """Make a planned move; raise GroupActive if a client has joined meanwhile."""
-    options = kafka_client(move.settings).options()
-    stored = {
-        (each.topic, each.partition): each.after
-        for each in move.partitions
-        if each.after is not None
-    }
-    deleted = [(each.topic, each.partition) for each in move.partitions if each.after is None]
-    notes = notes_of(move.settings, move.group)
+    options = kafka_client(settings).options()
+    after = {(each.topic, each.partition): each.after for each in moves}
+    stored = {each: offset for each, offset in after.items() if offset is not None}
+    deleted = [each for each, offset in after.items() if offset is None]
+    notes = notes_of(settings, group)
     if stored:
-        await store_offsets(options, move.group, stored)
+        await store_offsets(options, group, stored)
     with _as_aqueducts():
         for topic in sorted({topic for topic, _ in stored}):
             offsets = {number: at for (name, number), at in stored.items() if name == topic}
             await notes.moved(topic, await Topics(options).id_of(topic), offsets)
-    kept = await offsets_of(move.settings, move.group) if deleted else {}
+    kept = await offsets_of(settings, group) if deleted else {}
     if present := [each for each in deleted if each in kept]:
-        await delete_offsets(options, move.group, present)
+        await delete_offsets(options, group, present)
     with _as_aqueducts():
         await notes.forget(sorted({topic for topic, _ in deleted}))
 
@@ -461,12 +401,15 @@ def _add_confirmation(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
-def _make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
+def _make_and_report(
+    options: argparse.Namespace, settings: Settings, moves: Sequence[PartitionMove]
+) -> int:
     """Make the move once it is confirmed, unless only its report is wanted.
 
     Raises NotConfirmed. A move that leaves each offset as it is needs no confirmation.
     """
-    moved = [each for each in move.partitions if each.after != each.before]
+    group = options.group
+    moved = [each for each in moves if each.after != each.before]
     if moved and not options.dry_run and not options.yes:
         effects = "; ".join(
             f"{each.topic}:{each.partition} from {_offset_text(each.before)} to {_offset_text(each.after)}"
@@ -476,13 +419,13 @@ def _make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
         more = len(moved) - _MOST_SHOWN
         others = f"; and {more} more, which --dry-run lists" if more > 0 else ""
         ask_for_name(
-            move.group,
-            f"the group {move.group} moves: {effects}{others}",
+            group,
+            f"the group {group} moves: {effects}{others}",
             remedy="Type the group's name where it asks, or add --yes.",
-            group=move.group,
+            group=group,
         )
     if not options.dry_run:
-        run_operation(make_move(move))
+        run_operation(make_move(settings, group, moves))
     rows = [
         [
             each.topic,
@@ -491,11 +434,11 @@ def _make_and_report(options: argparse.Namespace, move: GroupMove) -> int:
             _offset_text(each.after),
             _effect(each),
         ]
-        for each in move.partitions
+        for each in moves
     ]
     lines = aligned_table(["topic", "partition", "before", "after", "effect"], rows)
-    value = {"group": move.group, "partitions": [asdict(each) for each in move.partitions]}
-    print_answer(options.format, value, lines if rows else [f"{move.group} has no position there"])
+    value = {"group": group, "partitions": [asdict(each) for each in moves]}
+    print_answer(options.format, value, lines if rows else [f"{group} has no position there"])
     return 0
 
 
@@ -548,7 +491,7 @@ def run_set(options: argparse.Namespace) -> int:
     target, settings = _target(options), load()
     topic = _topic_of(options, settings)
     plan = plan_set(settings, options.group, target, topic=topic, only=options.partition)
-    return _make_and_report(options, run_operation(plan))
+    return _make_and_report(options, settings, run_operation(plan))
 
 
 def _target(options: argparse.Namespace) -> Start | int:
@@ -579,4 +522,4 @@ def run_reset(options: argparse.Namespace) -> int:
     """Reset it; 0 once Kafka has deleted the offsets."""
     settings = load()
     plan = plan_reset(settings, options.group, topic=_topic_of(options, settings))
-    return _make_and_report(options, run_operation(plan))
+    return _make_and_report(options, settings, run_operation(plan))

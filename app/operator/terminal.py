@@ -11,8 +11,8 @@ import argparse
 import os
 import sys
 
-from app.operator.source_connection import UnreachableSource
-from connectors.errors import NotConfirmed
+from connectors.errors import AqueductError, NotConfirmed
+from connectors.mysql.server.facts import SourceAddress
 from wire.text import printed
 
 
@@ -45,7 +45,9 @@ def operator() -> str:
     return os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
 
 
-def report_unreachable(one: UnreachableSource) -> None:
-    """Report a source that does not answer, and the one tried instead."""
-    why = printed(one.error.detail)
-    sys.stderr.write(f"{one.address} does not answer, asking {one.instead} instead: {why}\n")
+def report_unreachable(
+    address: SourceAddress, error: AqueductError, instead: SourceAddress
+) -> None:
+    """Report a source that does not answer, and the one asked instead."""
+    why = printed(error.detail)
+    sys.stderr.write(f"{address} does not answer, asking {instead} instead: {why}\n")

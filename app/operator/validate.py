@@ -244,32 +244,12 @@ _APPLIED_SECONDS = 60.0
 _READ_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
-    """What was requested of one table, and published."""
-
-    name: TableName
-    rows: int
-    """Count of missing and different rows."""
-    extra: int
-    """Count of extra rows."""
-    requests: int
-    failed: str | None = None
-    """Why not all of it was published."""
-
-    def line(self) -> str:
-        """It as text."""
-        if self.failed is not None:
-            return f"{'.'.join(self.name)}: not repaired: {self.failed}"
-        done = [f"{self.rows} row(s) published again"] if self.rows else []
-        done += [f"{self.extra} extra row(s) deleted if still gone"] if self.extra else []
-        return f"{'.'.join(self.name)}: {', '.join(done)}, by {self.requests} request(s)"
-
-
 async def repair(
     journal: Journal, found: Validation, report: ReportUnreachable, *, by: str
-) -> list[Repaired]:
+) -> list[str]:
     """Have all rows that differ, as many as the result has the keys of, published again, or deleted.
+
+    Return as text what was done of each table, or why not all of it was.
 
     Raises NotApplied if no worker takes a request, and the errors of the source and of Kafka.
     """
@@ -279,20 +259,16 @@ async def repair(
     ]
 
 
-async def _repaired(request: RequestRows, one: TableResult) -> Repaired:
-    count, failed = 0, None
+async def _repaired(request: RequestRows, one: TableResult) -> str:
+    name, rows, extra = ".".join(one.name), len(one.repairable), len(one.removable)
     try:
         count = await request_repair(request, one.name, one.key, one.repairable)
         count += await request_removal(request, one.name, one.key, one.removable)
     except (NotRepaired, UsageError, SnapshotUnsupported, TableUnreadable) as error:
-        failed = f"{error.name}: {error}"
-    return Repaired(
-        name=one.name,
-        rows=len(one.repairable),
-        extra=len(one.removable),
-        requests=count,
-        failed=failed,
-    )
+        return f"{name}: not repaired: {error.name}: {error}"
+    done = [f"{rows} row(s) published again"] if rows else []
+    done += [f"{extra} extra row(s) deleted if still gone"] if extra else []
+    return f"{name}: {', '.join(done)}, by {count} request(s)"
 
 
 async def _request_rows(
@@ -304,7 +280,7 @@ async def _request_rows(
     removes: tuple[str, ...],
 ) -> None:
     """See RequestRows; raise NotRepaired if the rows are not published in time."""
-    requested = await request_snapshots(
+    _, applied = await request_snapshots(
         journal,
         SnapshotAction.START,
         [table],
@@ -314,15 +290,13 @@ async def _request_rows(
         by=by,
         wait=_APPLIED_SECONDS,
     )
-
-    assert requested.applied is not None
+    assert applied is not None
 
     def ended(state: DestinationState) -> TableSnapshot | None:
         one = state.snapshots.all.get(table)
         return None if one is None or one.is_pending else one
 
-    after = requested.applied.offset
-    one = await journal.wait(ended, after=after, seconds=_READ_SECONDS)
+    one = await journal.wait(ended, after=applied.offset, seconds=_READ_SECONDS)
     if one is None or one.state is not SnapshotState.DONE:
         why = f"not within {_READ_SECONDS:.0f} s" if one is None else one.error or one.state.value
         raise NotRepaired(why, destination=journal.plan.name, table=".".join(table))
@@ -427,7 +401,7 @@ def _repair(settings: Settings, found: Validation, by: str) -> None:
     current = run_operation(with_mapping_in_force(settings, found.destination))
     journal = Journal.of(current, found.destination)
     for one in run_operation(repair(journal, found, report_unreachable, by=by)):
-        sys.stderr.write(f"{printed(one.line())}\n")
+        sys.stderr.write(f"{printed(one)}\n")
 
 
 class _Progress:

@@ -15,11 +15,11 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from spark_sink.errors import MaintenanceIncomplete
-from spark_sink.warehouse.protocol import Name, WaitLog
-from spark_sink.warehouse.waiting_tables import MAINTAIN, MAINTAINED
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.waiting_tables import MAINTAIN, MAINTAINED, Waits
 
 _log = logging.getLogger(__name__)
 
@@ -83,18 +83,11 @@ def _row(kind: str, at_ms: int, body: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class _Waits(Protocol):
-    log: WaitLog
-    maintenance: list[Mapping[str, Any]]
-
-    def refresh(self) -> object: ...
-
-
 @dataclass(slots=True, kw_only=True)
 class RequestedMaintenance:
     """The requests of the log, carried out one table at a time, so that reloads may come between."""
 
-    waits: _Waits
+    waits: Waits
     maintain: Callable[[Name], str]
     """Maintains a table; returns why not, or not wholly."""
     tables: Callable[[], list[Name]]
@@ -132,7 +125,7 @@ class RequestedMaintenance:
 
 
 def ask(
-    waits: _Waits,
+    waits: Waits,
     tables: Collection[Name],
     *,
     sink: str,

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -33,7 +33,13 @@ from spark_sink.jobs.maintain import Outcomes, RequestedMaintenance
 from spark_sink.jobs.metastore.keeper import keeper, registrar
 from spark_sink.jobs.presence import Presence, SinkNote
 from spark_sink.jobs.reload import Reloader
-from spark_sink.jobs.tasks import BackgroundTasks
+from spark_sink.jobs.tasks import (
+    BackgroundTasks,
+    Work,
+    quiet_ddl,
+    requested_reloads,
+    work_on_due_table,
+)
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings, limit_for
 from spark_sink.source.admin import admin
@@ -214,22 +220,24 @@ class Sink:
             milestones=self._applier.milestones,
             gate=self._applier.gate,
         )
-        self._beside = BackgroundTasks(
-            gate=self._applier.gate,
+        requested = RequestedMaintenance(
             waits=self._waits,
-            reloader=self._reloader,
-            maintenance=self._maintenance,
-            requested=RequestedMaintenance(
-                waits=self._waits,
-                maintain=self._maintenance.maintain,
-                tables=self._warehouse.tables.names,
-                sink=settings.name,
-            ),
-            recent=self._recent,
-            hard=self._applier.deleted if rules.any_hard else None,
-            is_quiet=self._applier.is_quiet,
-            apply_ddl=self._apply_ddl,
+            maintain=self._maintenance.maintain,
+            tables=self._warehouse.tables.names,
+            sink=settings.name,
         )
+        deleted, recent = self._applier.deleted, self._recent
+        due: list[Callable[[], Work | None]] = [
+            partial(requested_reloads, self._applier.gate, self._waits, self._reloader.answer),
+            requested.next,
+        ]
+        if rules.any_hard:
+            due.append(partial(work_on_due_table, deleted.due, deleted.sweep))
+        due.append(partial(quiet_ddl, self._applier.is_quiet, self._apply_ddl))
+        due.append(partial(work_on_due_table, self._maintenance.due, self._maintenance.maintain))
+        if recent is not None:
+            due.append(lambda: recent.remove_unused if recent.is_untidy else None)
+        self._beside = BackgroundTasks(due=due)
 
     def run(self, stop: threading.Event) -> None:
         """Runs until `stop` is set, or (available-now) until all is applied; raises SinkError."""
@@ -545,12 +553,6 @@ class Sink:
         query.stop()
 
 
-class _Event(Protocol):
-    def wait(self, timeout: float, /) -> object: ...
-
-    def set(self) -> None: ...
-
-
 @dataclass(slots=True, kw_only=True)
 class RateLimit:
     """The limit in offsets per second; 0 is none.
@@ -562,7 +564,7 @@ class RateLimit:
 
     per_second: float
     clock: Callable[[], float] = time.monotonic
-    stopped: _Event = field(default_factory=threading.Event)
+    stopped: threading.Event = field(default_factory=threading.Event)
 
     def pause(self, began: float, start: Offsets, until: Offsets) -> None:
         """Waits as long as a batch of the offsets [start, until) that began at that time was too fast."""

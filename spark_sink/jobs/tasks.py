@@ -6,74 +6,63 @@ One runs at a time, in a thread beside the batches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from spark_sink.errors import KafkaUnreachable
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.waiting_tables import Request
+from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _SECONDS_FOR_THE_GATE: Final = 1.0
 
-
-class _Waits(Protocol):
-    requests: list[Request]
-
-    def refresh(self) -> object: ...
+Work = Callable[[], object]
 
 
-class _Reloader(Protocol):
-    def answer(self, *requests: Request) -> None: ...
+def requested_reloads(
+    gate: threading.Lock, waits: Waits, answer: Callable[..., None]
+) -> Work | None:
+    """The answer to all requests; None without any, or while a long batch holds the gate.
+
+    Batches may follow one another almost without a pause, so the check waits for the gate instead of polling
+    it.
+    """
+    if not gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
+        return None
+    try:
+        waits.refresh()
+    finally:
+        gate.release()
+    requests: list[Request] = list(waits.requests)
+    return partial(answer, *requests) if requests else None
 
 
-class _Requested(Protocol):
-    def next(self) -> Callable[[], None] | None: ...
+def work_on_due_table(
+    due: Callable[[], Name | None], work: Callable[[Name], object]
+) -> Work | None:
+    """The work on the table that is due."""
+    name = due()
+    return None if name is None else partial(work, name)
 
 
-class _Recent(Protocol):
-    @property
-    def is_untidy(self) -> bool: ...
+def quiet_ddl(is_quiet: Callable[[], bool], apply_ddl: Work) -> Work | None:
+    """The look for DDL while no batch makes it; one that Kafka does not answer is made again later."""
 
-    def remove_unused(self) -> None: ...
+    def apply() -> None:
+        with suppress(KafkaUnreachable):
+            apply_ddl()
 
-
-class _Maintenance(Protocol):
-    def due(self) -> Name | None: ...
-
-    def maintain(self, name: Name) -> object: ...
-
-
-class _Hard(Protocol):
-    def due(self) -> Name | None: ...
-
-    def sweep(self, name: Name) -> object: ...
+    return apply if is_quiet() else None
 
 
 @dataclass(slots=True, kw_only=True)
 class BackgroundTasks:
-    """Starts background tasks, one at a time.
+    """Starts background tasks, one at a time, without holding the gate."""
 
-    Batches may follow one another almost without a pause. So the check for requests waits for the gate
-    instead of polling it, and maintenance starts without holding it.
-    """
-
-    gate: threading.Lock
-    """Held while a batch is applied."""
-    waits: _Waits
-    reloader: _Reloader
-    maintenance: _Maintenance
-    requested: _Requested | None = None
-    """Requests for maintenance."""
-    recent: _Recent | None = None
-    hard: _Hard | None = None
-    """What removes markers from tables that should have none."""
-    is_quiet: Callable[[], bool] = lambda: False
-    """Whether no batch has looked for DDL for a while."""
-    apply_ddl: Callable[[], object] = lambda: None
-    """Does what DDL says, without a batch."""
+    due: Sequence[Callable[[], Work | None]]
+    """Each returns the work of one kind that is due, None without any; the first one of them is done."""
     failure: Exception | None = None
     """The first error that ended a task."""
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -82,38 +71,12 @@ class BackgroundTasks:
         """Starts the first task that is due, unless one is running."""
         if self._thread is not None and self._thread.is_alive():
             return
-        work: Callable[[], object] | None = None
-        if requests := self._requests():
-            work = partial(self.reloader.answer, *requests)
-        elif self.requested is not None and (step := self.requested.next()):
-            work = step
-        elif self.hard is not None and (name := self.hard.due()) is not None:
-            work = partial(self.hard.sweep, name)
-        elif self.is_quiet():
-            work = self._apply_ddl
-        elif (name := self.maintenance.due()) is not None:
-            work = partial(self.maintenance.maintain, name)
-        elif self.recent is not None and self.recent.is_untidy:
-            work = self.recent.remove_unused
+        work = next((work for each in self.due if (work := each()) is not None), None)
         if work is not None:
             self._thread = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
             self._thread.start()
 
-    def _requests(self) -> list[Request]:
-        """All requests; none while a long batch holds the gate."""
-        if not self.gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
-            return []
-        try:
-            self.waits.refresh()
-        finally:
-            self.gate.release()
-        return list(self.waits.requests)
-
-    def _apply_ddl(self) -> None:
-        with suppress(KafkaUnreachable):
-            self.apply_ddl()
-
-    def _guarded(self, work: Callable[[], object], stop: threading.Event) -> None:
+    def _guarded(self, work: Work, stop: threading.Event) -> None:
         try:
             work()
         except Exception as fault:

@@ -33,7 +33,6 @@ _PARSERS: dict[int, Callable[[bytes, Corpus], object]] = {
     2: lambda body, corpus: parse_query(body, corpus.charsets),
     42: lambda body, _: _tagged(body),
     162: lambda body, _: parse_gtids(mariadb.parse_gtid(body, 7).gtid),
-    163: lambda body, _: mariadb.parse_gtid_list(body),
     165: lambda body, _: mariadb.uncompressed_query(body),
 } | {
     int(kind): (lambda body, _, kind=kind: mariadb.uncompressed_rows(kind, body))

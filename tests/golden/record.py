@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.schema.server_columns import read_definition
 from devstack import mariadb, mysql_software
 from devstack.mysql import Mysql
 from devstack.old_mysql import SERIES, old_mysql
 from devstack.processes import Children
 from tests.golden.expected import Definition, definition, events_of
 from tests.golden.load import SUFFIX, statements, steps_of
+from tests.harness.definitions import read_definition
 from tests.harness.sql import connected
 from tests.integration.worker.oracle import rows_of, same
 from tests.integration.worker.source import facts_of

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as Names
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from app.operator.trial.reading import (
 )
 from app.operator.trial.shown_values import ShownField, ShownValues
 from app.operator.trial.side import Side, known_tables, rules_of_next, tried_again
-from app.operator.trial.tally import Counts, Sample, ShownRecord, TableDifferences, Tally
+from app.operator.trial.tally import Counts, ShownRecord, TableDifferences, Tally
 from app.settings.mapping import read_mapping
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
@@ -492,24 +492,12 @@ def _table_value(one: TableDifferences) -> dict[str, Any]:
         "table": _table_name(one.table),
         **_counts_value(one.counts),
         "samples": {
-            respect.value: [_sample_value(sample) for sample in samples]
+            respect.value: [
+                {**asdict(sample), "reason": sample.reason or None} for sample in samples
+            ]
             for respect, samples in one.samples.items()
         },
     }
-
-
-def _sample_value(one: Sample) -> dict[str, Any]:
-    return {
-        "change_id": one.change_id,
-        "old": one.old and _record_value(one.old),
-        "new": one.new and _record_value(one.new),
-        "fields": [{"name": each.name, "old": each.old, "new": each.new} for each in one.fields],
-        "reason": one.reason or None,
-    }
-
-
-def _record_value(one: ShownRecord) -> dict[str, Any]:
-    return {"topic": one.topic, "partition": one.partition, "key": one.key, "op": one.op}
 
 
 def _position_value(coordinates: object, gtids: object) -> dict[str, Any]:

@@ -9,45 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from app.operator.validation.extra_rows import ExtraRow
 from connectors.mysql.ddl.definition import TableName
+from wire.validation import Finding, Kind, table_lines
 
 MOST_REPAIRED = 10_000
 """Rows of a table whose keys are kept for a repair, and as many extra ones."""
-
-
-class Kind(Enum):
-    """How a row differs."""
-
-    MISSING = "missing"
-    """The source has it, the topic does not."""
-    EXTRA = "extra"
-    """The topic has it, the source does not."""
-    DIFFERENT = "different"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A row that differs."""
-
-    kind: Kind
-    key: str
-    """The key of its record, JSON."""
-    columns: tuple[str, ...] = ()
-    """The columns that differ, in lower case; empty if its record could not be read again."""
-
-    def line(self) -> str:
-        """The finding as text."""
-        return f"{self.kind.value}: {self.key}" + (
-            f": {', '.join(self.columns)}" if self.columns else ""
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        return {"kind": self.kind.value, "key": self.key, "columns": list(self.columns)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,19 +81,16 @@ class TableResult:
 
     def lines(self) -> list[str]:
         """The result as text."""
-        name = ".".join(self.name)
-        counts = " ".join(f"{kind.value}={self.counts[kind]}" for kind in Kind)
-        if self.not_compared is None:
-            found = [f"{name}: rows={self.rows} {counts}"]
-        else:
-            found = [f"{name}: not compared: {self.not_compared}"]
-            if not self.differences:
-                return found
-            found.append(f"  until then: rows={self.rows} {counts}")
-        found += [f"  {one.line()}" for one in self.listed]
-        if self.differences > len(self.listed):
-            found.append(f"  … and {self.differences - len(self.listed)} more")
-        found += [f"  not judged: {what}: {n}" for what, n in sorted(self.unjudged.items())]
+        found = table_lines(
+            ".".join(self.name),
+            self.rows,
+            self.counts,
+            listed=self.listed,
+            unjudged=self.unjudged,
+            not_compared=self.not_compared,
+        )
+        if self.not_compared is not None and not self.differences:
+            return found
         if self.later:
             found.append(f"  written while it was compared: {self.later}")
         return found + [f"  note: {one}" for one in self.notes]

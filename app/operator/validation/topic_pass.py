@@ -28,7 +28,7 @@ from app.operator.validation.folded_topic import FoldedTopic, Order, Unequal, Un
 from app.operator.validation.looks import After, Look, Looks, Places
 from app.operator.validation.present_images import PresentImages, TableForm, names_its_table, stored
 from app.operator.validation.published_position import STALLED_SECONDS, PublishedPosition
-from app.operator.validation.table_result import Kind, TableResult
+from app.operator.validation.table_result import TableResult
 from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode.oversize import claim_store
 from app.worker.pipeline.formats.registry import form_named, incomparable
@@ -43,6 +43,7 @@ from connectors.mysql.select.random_key import random_keys
 from connectors.mysql.select.record_keys import RecordKeys
 from tables.rules.routes.routes import Route
 from wire.text import printed
+from wire.validation import Kind
 
 _MOST_ATTEMPTS = 5
 

@@ -26,15 +26,17 @@ from app.worker.destination.completeness_watch import CompletenessWatch
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Accepted, Plan, Signals
 from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
-from app.worker.destination.stream_reading import StreamReading, StreamStart
+from app.worker.destination.stream_reading import StreamStart
 from app.worker.destination.takeover.cursor_verification import CursorRecheck
 from app.worker.destination.takeover.initial_state import has_column_names
 from app.worker.destination.takeover.takeover import TakenOver, Takeover, usable
 from app.worker.destination.takeover.timings import Phases
 from app.worker.mapping_versions.choice import MappingChoice
+from app.worker.pipeline.capture.reader_thread import Reader
 from app.worker.pipeline.gather.captured_tables import CapturedTables
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.budget import Budget
+from app.worker.pipeline.publish.handoff import Handoff
 from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher
 from app.worker.pipeline.publish.topic_preparation import TopicPreparation
 from app.worker.pipeline.stage import StageSpec
@@ -226,12 +228,12 @@ class SourceAgent:
             by_coordinates=led.opened.by_coordinates,
             deletes=None if emptied is None else emptied.deletes,
         )
-        reading = await start.read(
+        reader, handoff = await start.read(
             skipping.start_cursor(publisher), skipping.skipper, seen=topics.seen
         )
         topics.begin(spec.known)
-        snapshot.entries.open(reading.thread.inlet)
-        reading.thread.start()
+        snapshot.entries.open(reader.inlet)
+        reader.start()
         seconds = self._phases.reached("source connected")
         log.info("%s: is read after %.2f s: %s", plan.name, seconds, self._phases.to_text())
         heartbeat = self.sources.heartbeat(
@@ -248,7 +250,7 @@ class SourceAgent:
                 watched = await stack.enter_async_context(beside(self._watch_topics(publisher)))
                 waiting = await stack.enter_async_context(beside(self._watch_waiting(led)))
                 await self._publish_all(
-                    publisher, reading, commits, (existing, watched, waiting),
+                    publisher, (reader, handoff), commits, (existing, watched, waiting),
                     schemas=schemas, skipping=skipping, again=again, complete=complete,
                 )  # fmt: skip
         finally:
@@ -256,8 +258,8 @@ class SourceAgent:
             expiry.close()
             if emptied is not None:
                 emptied.close()
-            reading.handoff.close()
-            await asyncio.to_thread(reading.thread.stop)
+            handoff.close()
+            await asyncio.to_thread(reader.stop)
 
     def _completeness(self, led: TakenOver, snapshot: Snapshot) -> CompletenessWatch:
         """The watch for a merge, which existing rows that are being read hold back."""
@@ -323,7 +325,7 @@ class SourceAgent:
     async def _publish_all(
         self,
         publisher: Publisher,
-        reading: StreamReading,
+        reading: tuple[Reader, Handoff],
         commits: Commits,
         beside_it: Iterable[asyncio.Future[None]],
         *,
@@ -335,7 +337,7 @@ class SourceAgent:
         """Publish pieces, each interval or once there is enough; ends only by an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
-        committed, handoff = 0.0, reading.handoff
+        committed, (reader, handoff) = 0.0, reading
         idle = _IDLE_CURSOR_SECONDS if complete is None else _IDLE_SHARD_SECONDS
         glance = 1.0 if complete is None else _GLANCE_SECONDS
         while True:
@@ -347,7 +349,7 @@ class SourceAgent:
                     await self._commit(publisher, held, commits)
                 raise
             self.signals.check()
-            reading.thread.check()
+            reader.check()
             for work in beside_it:
                 if work.done():
                     work.result()

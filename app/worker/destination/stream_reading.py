@@ -30,14 +30,6 @@ from tables.history.history import SchemaHistory
 from tables.state.cursor import Cursor
 
 
-@dataclass(frozen=True, slots=True)
-class StreamReading:
-    """A thread that reads, and where its pieces are taken from."""
-
-    thread: Reader
-    handoff: Handoff
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStart:
     """The start of the reading of one run."""
@@ -58,10 +50,11 @@ class StreamStart:
         skipper: TransactionSkipper[Applied] | None,
         *,
         seen: Callable[[Piece], None],
-    ) -> StreamReading:
+    ) -> tuple[Reader, Handoff]:
         """Open the stream at a cursor; the thread is not started yet. ``seen``: receives each piece first.
 
-        Raises the error of the source or of the decoders.
+        Return the thread that reads, and where its pieces are taken from. Raises the error of the source or
+        of the decoders.
         """
         rules = self.plan.rules
         handoff = Handoff(
@@ -104,7 +97,7 @@ class StreamStart:
             # Threads cannot be cancelled.
             await asyncio.shield(asyncio.create_task(_closed(starting)))
             raise
-        return StreamReading(Reader(stream, decoders, tracker, skipper, self.deletes), handoff)
+        return Reader(stream, decoders, tracker, skipper, self.deletes), handoff
 
 
 async def _closed(starting: asyncio.Task[Decoders]) -> None:

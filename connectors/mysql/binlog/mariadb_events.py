@@ -139,19 +139,6 @@ def _alter(body: bytes, at: int) -> tuple[Alter | None, int | None]:
     return alter, uint(body, at, 8) if alter in (Alter.COMMIT, Alter.ROLLBACK) else None
 
 
-_COUNT_BITS = (1 << 28) - 1
-
-
-def parse_gtid_list(body: bytes) -> list[tuple[int, int, int]]:
-    """(domain, server, sequence) of a GTID_LIST event; a domain's last entry is its last transaction."""
-    count = uint(body, 0, 4) & _COUNT_BITS
-    raw, _ = read_bytes(body, 4, 16 * count)
-    return [
-        (uint(raw, at, 4), uint(raw, at + 4, 4), uint(raw, at + 8, 8))
-        for at in range(0, len(raw), 16)
-    ]
-
-
 def parse_annotation(body: bytes) -> str:
     """The statement of an ANNOTATE_ROWS event, in the character set of the client that sent it."""
     return body.decode("utf-8", "backslashreplace")

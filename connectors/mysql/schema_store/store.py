@@ -7,7 +7,7 @@ reconnects after one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ from connectors.errors import (
     StoreRefused,
     StoreUnfit,
 )
-from connectors.mysql.schema_store.rows import HistoryRow, SnapshotRow, Stored
+from connectors.mysql.schema_store.rows import Stored
 from connectors.mysql.schema_store.session import MetaSession
 from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation, exists, faults
 from connectors.mysql.server.facts import SourceAddress, connection_to, translated
@@ -97,16 +97,6 @@ class MetaStore:
         """All stored rows of a destination; creates nothing."""
         with self.session(makes=False) as session:
             return session.read(destination)
-
-    def write_history(self, rows: Sequence[HistoryRow]) -> None:
-        """Write rows of ``meta_history``, all or none."""
-        with self.session() as session:
-            session.write(rows)
-
-    def write_snapshot(self, rows: Sequence[SnapshotRow]) -> None:
-        """Write the rows of a snapshot, all or none."""
-        with self.session() as session:
-            session.write(rows)
 
     def _prepare(self, cursor: Cursor, *, makes: bool) -> None:
         name = self.database

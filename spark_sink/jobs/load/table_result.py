@@ -8,44 +8,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final
 
 from spark_sink.warehouse.protocol import Name
+from wire.validation import Finding, Kind, table_lines
 
 _IN_FLIGHT: Final = "rows that were still written when they were read the last time"
-
-
-class Kind(Enum):
-    """How a row differs."""
-
-    MISSING = "missing"
-    """The source has it, the warehouse does not."""
-    EXTRA = "extra"
-    """The warehouse has it, the source does not."""
-    DIFFERENT = "different"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A row that differs."""
-
-    kind: Kind
-    key: str
-    """Its key, JSON."""
-    columns: tuple[str, ...] = ()
-    """The columns that differ."""
-
-    def line(self) -> str:
-        """The finding as text."""
-        more = f": {', '.join(self.columns)}" if self.columns else ""
-        return f"{self.kind.value}: {self.key}{more}"
-
-    def to_json(self) -> dict[str, Any]:
-        """For programs."""
-        return {"kind": self.kind.value, "key": self.key, "columns": list(self.columns)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,21 +56,16 @@ class TableResult:
         insort(held, found, key=lambda one: one.key)
         del held[self.most_listed :]
 
-    def lines(self) -> Iterator[str]:
+    def lines(self) -> list[str]:
         """The result as text."""
-        name = ".".join(self.name)
-        counts = f"rows={self.rows} " + " ".join(f"{one.value}={self.counts[one]}" for one in Kind)
-        if self.not_compared is None:
-            yield f"{name}: {counts}"
-        else:
-            yield f"{name}: not compared: {self.not_compared}"
-            if not self.differences:
-                return
-            yield f"  until then: {counts}"
-        yield from (f"  {one.line()}" for one in self.listed)
-        if more := self.differences - len(self.listed):
-            yield f"  … and {more} more"
-        yield from (f"  not judged: {what}: {n}" for what, n in self._unjudged().items())
+        return table_lines(
+            ".".join(self.name),
+            self.rows,
+            self.counts,
+            listed=self.listed,
+            unjudged=self._unjudged(),
+            not_compared=self.not_compared,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

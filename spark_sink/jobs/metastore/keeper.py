@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import MetastoreUnreachable
-from spark_sink.jobs.metastore.registration import Registered, Registrar
+from spark_sink.jobs.metastore.registration import Registrar
 from spark_sink.settings.model import Metastore, Settings
 from spark_sink.warehouse.opening import open_metastore
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -32,22 +32,18 @@ SECONDS_UNTIL_ALL: Final = 600.0
 """After which what others have changed in the metastore is repaired."""
 
 
-class _Registrar(Protocol):
-    def bring_up(self, changed: Collection[Name] | None = None) -> Registered: ...
-
-
 @dataclass(slots=True, kw_only=True)
 class MetastoreKeeper:
     """Brings the metastore up to date after a change of the tables, and again after a failure."""
 
-    registrar: Callable[[], _Registrar]
+    registrar: Callable[[], Registrar]
     """Makes what registers tables; it may fail as the metastore may."""
     shapes: Callable[[], frozenset[Shape]]
     """Returns the shapes of the tables that this process has merged."""
     moved: Callable[[], int]
     """Returns a number that changes when tables are moved or removed."""
     clock: Callable[[], float]
-    _registrar: _Registrar | None = None
+    _registrar: Registrar | None = None
     _seen: tuple[frozenset[Shape], int] | None = None
     _registered: frozenset[Shape] = frozenset()
     _moved: int | None = None

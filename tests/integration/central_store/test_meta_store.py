@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from connectors.errors import StoreLost, StoreRefused, StoreUnfit
-from connectors.mysql.schema_store.rows import HistoryRow
+from connectors.mysql.schema_store.rows import HistoryRow, SnapshotRow
 from connectors.mysql.schema_store.store import MetaStore
 from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation
 from devstack.mysql import Mysql
@@ -35,11 +35,16 @@ CANAL_COLUMNS = {
 }
 
 
+def write(target: MetaStore, rows: Sequence[HistoryRow] | Sequence[SnapshotRow]) -> None:
+    with target.session() as session:
+        session.write(rows)
+
+
 def written(target: MetaStore, history: SchemaHistory) -> None:
     for record in history.records:
-        target.write_history(record_rows(record))
+        write(target, record_rows(record))
     for head in history.checkpoints:
-        target.write_snapshot(snapshot_rows(history.content(head)))
+        write(target, snapshot_rows(history.content(head)))
 
 
 def table(server: Mysql, database: str, name: str = HISTORY) -> list[tuple[object, ...]]:
@@ -96,7 +101,7 @@ def test_what_comes_again_changes_nothing(server: Mysql, database: str) -> None:
     again = iter(datetime(2027, 1, 1, tzinfo=UTC) for _ in range(24))
     written(MetaStore(target.address, database, now=lambda: next(again)), history)
     assert [table(server, database, name) for name in (HISTORY, SNAPSHOT)] == before
-    target.write_history([replace(record_rows(history.records[0])[-1], sql_text="other")])
+    write(target, [replace(record_rows(history.records[0])[-1], sql_text="other")])
     changed = [one for one in table(server, database) if one not in before[0]]
     assert [(one[11], one[2] > one[1]) for one in changed] == [("other", True)]  # type: ignore[operator]
 
@@ -104,7 +109,7 @@ def test_what_comes_again_changes_nothing(server: Mysql, database: str) -> None:
 def test_large_and_strange_statements_are_kept(server: Mysql, database: str) -> None:
     target = store(server, database)
     text = "ALTER TABLE t COMMENT '😀 \\ \" \0 é'" + "x" * 1_500_000
-    target.write_history([row(text=text), row(text="b", offset=5)])
+    write(target, [row(text=text), row(text="b", offset=5)])
     assert [one.sql_text for one in target.read("shop").history] == [text, "b"]
 
 
@@ -268,12 +273,12 @@ def test_a_row_that_the_server_takes_not_is_named_until_it_takes_it(
     server = servers("5.7")
     target = store(server, database)
     with pytest.raises(StoreUnfit, match="max_allowed_packet"):
-        target.write_history([row(text="x" * 5_000_000)])
+        write(target, [row(text="x" * 5_000_000)])
     assert target.read("shop").history == []
     ((before,),) = ask(server, "SELECT @@GLOBAL.max_allowed_packet")
     ask(server, "SET GLOBAL max_allowed_packet = 16777216")
     try:
-        target.write_history([row(text="x" * 5_000_000)])
+        write(target, [row(text="x" * 5_000_000)])
     finally:
         ask(server, f"SET GLOBAL max_allowed_packet = {before}")
     assert len(target.read("shop").history) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.operator.replay import replay, value_of
+from app.operator.replay import replay
 from tests.integration.ddl.difference import differences
 from tests.integration.ddl.player import Played
 from tests.integration.ddl.truth import Seen, SeenColumn, SeenTable
@@ -34,7 +34,7 @@ class Lines:
 
     def differences(self, truth: Seen) -> list[str]:
         """The differences between the replayed lines and the server."""
-        result = value_of(replay(b"\n".join(self._lines)))
+        result = replay(b"\n".join(self._lines))
         found = [str(one) for one in result["unparsed"]]
         tables = {name: _seen(table) for name, table in result["tables"].items()}
         values = {".".join(name): _alike(table) for name, table in truth.tables.items()}

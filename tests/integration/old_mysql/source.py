@@ -8,11 +8,11 @@ from typing import Any
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.rows.decoder import ABSENT, Image, RowDecoder
-from connectors.mysql.schema.server_columns import read_definition
 from connectors.mysql.schema.table_map_completion import described
 from connectors.mysql.server.facts import ServerFacts, read_facts
 from devstack.mysql import Mysql
 from tests.golden.load import steps_of
+from tests.harness.definitions import read_definition
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of, assert_compiled_alike, end_of
 from tests.steps import Rows, Step

@@ -6,11 +6,11 @@ import pytest
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.schema.server_columns import read_definition
 from connectors.mysql.schema.table_map_completion import described
 from connectors.mysql.types.registry import FieldType
 from devstack import Stack
 from devstack.mysql import Mysql
+from tests.harness.definitions import read_definition
 from tests.harness.servers import Servers
 from tests.harness.sql import connected, run
 from tests.integration.old_mysql.families import known
@@ -175,11 +175,6 @@ def test_a_label_that_the_server_cannot_print_is_refused(stack: Stack) -> None:
     assert full.columns[0].labels == ("😀".encode(), b"b")
     with pytest.raises(UnsupportedEvent, match="cannot print"):
         complete(stack.mysql, bare)
-
-
-def test_a_table_that_is_gone_is_named(stack: Stack) -> None:
-    with connected(stack.mysql) as cursor, pytest.raises(DefinitionMismatch, match="no longer"):
-        read_definition(cursor, DATABASE, "never_there")
 
 
 def test_a_definition_of_another_table_is_refused(stack: Stack) -> None:

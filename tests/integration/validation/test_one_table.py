@@ -13,7 +13,7 @@ import pytest
 
 from app.operator.validate import Validation, validate
 from app.operator.validation import looks
-from app.operator.validation.table_result import Kind, TableResult
+from app.operator.validation.table_result import TableResult
 from app.settings.model import load
 from connectors.errors import SourceLost, TableUnreadable
 from connectors.mysql.select import chunk_reader
@@ -28,6 +28,7 @@ from tests.harness.worker import running, settings
 from tests.integration.validation.shop import unlogged
 from tests.integration.validation.test_validate import is_done
 from tests.integration.worker.source import address_of
+from wire.validation import Kind
 
 TABLES = ("broken", "crashed", "denied", "differs", "dropped", "equal", "locked")
 REASONS = {

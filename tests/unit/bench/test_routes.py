@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.operator.mapping import checked_mapping
+from app.settings.mapping import read_mapping
 from bench.routes import LOGICAL, SHARDS, Mapped, cases, mapping, sharded, single
 from bench.workloads import DATABASE, W1, W2
 
@@ -21,8 +21,8 @@ def test_a_workloads_table_is_mapped_beside_others(peer: Mapped, tmp_path: Path)
     file = tmp_path / "mapping.yaml"
     file.write_text(yaml.safe_dump(mapping(peer.tables, 3)))
     (rules,) = peer.tables.values()
-    ((table, mapped),) = checked_mapping(file, [(DATABASE, rules["from"][0].split(".")[1])]).asked
-    assert mapped is not None, table
+    mapped = read_mapping(file).of((DATABASE, rules["from"][0].split(".")[1]))
+    assert mapped is not None
     assert mapped.topic == "orders"
     assert mapped.key_has_shard == (peer.name == "+shard key")
 
@@ -31,5 +31,6 @@ def test_512_tables_have_eight_topics(tmp_path: Path) -> None:
     file = tmp_path / "mapping.yaml"
     file.write_text(yaml.safe_dump(mapping(sharded().tables, 3)))
     names = [(DATABASE, f"shard{n}") for n in range(1, LOGICAL * SHARDS + 1)]
-    topics = [mapped and mapped.topic for _, mapped in checked_mapping(file, names).asked]
+    found = read_mapping(file)
+    topics = [mapped and mapped.topic for mapped in map(found.of, names)]
     assert topics == [f"orders-{n // SHARDS}" for n in range(LOGICAL * SHARDS)]

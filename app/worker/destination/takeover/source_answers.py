@@ -29,13 +29,8 @@ _REPLICAS = uuid.UUID("5b1c2a52-6d0e-4a5c-8f2e-3f1f0c7d9a11")
 """The namespace of our destinations' replica UUIDs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlyAnswer:
-    """A source's answer, requested while the journal is read."""
-
-    source: Source | None
-    """None if it is not known which to ask."""
-    answer: asyncio.Task[Answer | None]
+EarlyAnswer = tuple[Source | None, asyncio.Task[Answer | None]]
+"""A source and its answer, requested while the journal is read; None if it is not known which to ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +83,10 @@ class SourceAnswers:
         """The first source that fits; waits for one. The first one may have been asked already."""
         status = self.status
         answers: dict[str, asyncio.Task[Answer | None]] = {}
-        if early.source is not None and self.sources.first(state.source_choice) is early.source:
-            await asyncio.wait([early.answer])
-            answers[str(early.source.address)] = early.answer
+        asked, answer_of_asked = early
+        if asked is not None and self.sources.first(state.source_choice) is asked:
+            await asyncio.wait([answer_of_asked])
+            answers[str(asked.address)] = answer_of_asked
 
         def judge(source: Source) -> Answer:
             # An answer is used once; a second request asks the server again.

@@ -301,9 +301,8 @@ class Takeover:
         )
         first = answers.first(self.checkpoint)
         async with beside(answers.answer(first)) as answer:
-            early = EarlyAnswer(source=first, answer=answer)
             led = await self._read(
-                producer, topics, answers, early, confirm=confirm, unreadable=unreadable
+                producer, topics, answers, (first, answer), confirm=confirm, unreadable=unreadable
             )
         point("recover.after")
         # If this took long since the first check, the id may have been taken from a later leader.

@@ -12,10 +12,10 @@ from tests.unit.app.operator.journals import MemoryJournal, journal
 
 async def requested(made: MemoryJournal, desired: DesiredState | None) -> Control:
     unit = cast(UnitJournal, made.journal)
-    found = await request_state(unit, desired, by="anna", wait=None)
-    assert found.outcome is None
-    assert made.folded.control == found.control
-    return found.control
+    control, outcome = await request_state(unit, desired, by="anna", wait=None)
+    assert outcome is None
+    assert made.folded.control == control
+    return control
 
 
 async def test_a_restart_keeps_the_state_that_is_wanted() -> None:

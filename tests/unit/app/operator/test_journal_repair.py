@@ -87,7 +87,7 @@ async def test_a_destination_whose_records_can_all_be_read_keeps_its_leader(
     journal_of(monkeypatch, Written().journal.records)
     monkeypatch.setattr(journal_commands, "TransactionalProducer", taken_over)
     partition = JournalPartition(destination="shop", topic="j", number=2, options={})
-    assert await repair(partition, worker="a", by="me", why="a test") == ()
+    assert await repair(partition, worker="a", by="me", why="a test") == []
 
 
 MERGED = MergeCursor(merge="merge.trade", topic="aq.s", offsets={"0": 9}, ts_ms=1)
@@ -113,13 +113,12 @@ async def test_a_merge_and_logical_schemas_have_their_records_back(
         await committed_state(partition)
     assert f"python -m app journal repair {unit} --why TEXT" in str(caught.value)
     assert f"destination={unit}, topic=aq.__journal, partition=2, " in str(caught.value)
-    (done,) = await repair(partition, worker="a", by="me", why="a test")
-    assert (done.offset, done.as_at) == (1, 0)
+    assert await repair(partition, worker="a", by="me", why="a test") == [(records[1], records[0])]
     state = await committed_state(partition)
     held, before = state.parts[part], journal.fold(unit, records[:1]).parts[part]
     # A decision has the offset of its record.
     assert str(held).replace("offset=3", "offset=0") == str(before)
-    assert await repair(partition, worker="a", by="me", why="a test") == ()
+    assert await repair(partition, worker="a", by="me", why="a test") == []
 
 
 async def test_a_decision_without_an_earlier_record_is_removed(
@@ -129,8 +128,7 @@ async def test_a_decision_without_an_earlier_record_is_removed(
     records = [StoredRecord(key, b"not json", 0)]
     journal_of(monkeypatch, records)
     partition = JournalPartition(destination=UNIT, topic="aq.__journal", number=2, options={})
-    (done,) = await repair(partition, worker="a", by="me", why="a test")
-    assert (done.key, done.as_at) == (key, None)
+    assert await repair(partition, worker="a", by="me", why="a test") == [(records[0], None)]
     assert (await committed_state(partition)).parts[DECISIONS_PART].pending() == []
 
 

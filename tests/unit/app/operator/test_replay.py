@@ -5,12 +5,12 @@ from typing import Any
 import orjson
 import pytest
 
-from app.operator.replay import replay, value_of
+from app.operator.replay import replay
 
 
 def replayed(*lines: dict[str, Any] | bytes | str, longest: float = 10.0) -> dict[str, Any]:
     raw = [one if isinstance(one, bytes) else orjson.dumps(_line(one)) for one in lines]
-    return value_of(replay(b"\n".join(raw), longest=longest))
+    return replay(b"\n".join(raw), longest=longest)
 
 
 def _line(one: dict[str, Any] | str) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def test_lines_are_counted_from_one_with_the_empty_ones() -> None:
 
 def test_windows_line_ends_change_nothing() -> None:
     raw = b'{"database": "d", "sql": "CREATE TABLE t (a INT)"}\r\n'
-    assert columns(value_of(replay(raw)), "d.t") == {"a": "int"}
+    assert columns(replay(raw), "d.t") == {"a": "int"}
 
 
 def test_temporary_tables_are_not_shown() -> None:

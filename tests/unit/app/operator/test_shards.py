@@ -11,7 +11,6 @@ import pytest
 
 from app.__main__ import main
 from app.operator import shards as shards_commands
-from app.operator.shards import DecisionOutcome
 from connectors.errors import NotApplied
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import Decided, Verb
@@ -49,7 +48,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The decisions that are sent, each applied by a worker at once; refused if the reason is ``no``."""
     found: list[dict[str, Any]] = []
 
-    async def resolve(_: object, table: object, verb: Verb, **more: Any) -> DecisionOutcome:
+    async def resolve(_: object, table: object, verb: Verb, **more: Any) -> tuple[Decided, float]:
         found.append({"table": table, "verb": verb, "name": more["name"], "value": more["value"]})
         if more["why"] == "silence":
             raise NotApplied(f"not within {more['wait']:g} s", table="trade.orders")
@@ -57,7 +56,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             table=NAME, subject=("reopen", ""), id="d", refused="so" if more["why"] == "no" else "",
             state="accepted", in_force=None, worker="w", ts_ms=1,
         )  # fmt: skip
-        return DecisionOutcome(decided=decided, seconds=0.5)
+        return decided, 0.5
 
     monkeypatch.setattr(shards_commands, "resolve", resolve)
     return found

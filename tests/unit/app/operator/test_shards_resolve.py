@@ -97,11 +97,11 @@ def sent(monkeypatch: pytest.MonkeyPatch, controls: list[Control]) -> tuple[Send
 
 async def test_what_a_worker_decided_is_the_outcome(sent: tuple[Send, list[Decision]]) -> None:
     send, made = sent
-    found = await send(lambda one: [outcome(one)], verb=Verb.EXCLUDE, name="b:shop.orders_1")
-    assert (found.decided.state, found.decided.refused) == ("accepted", "")
+    decided, _ = await send(lambda one: [outcome(one)], verb=Verb.EXCLUDE, name="b:shop.orders_1")
+    assert (decided.state, decided.refused) == ("accepted", "")
     assert (made[0].name, made[0].by, made[0].why) == ("b:shop.orders_1", "ann", "a test")
-    found = await send(lambda one: [outcome(one, refused="no")], verb=Verb.REOPEN)
-    assert found.decided.refused == "no"
+    decided, _ = await send(lambda one: [outcome(one, refused="no")], verb=Verb.REOPEN)
+    assert decided.refused == "no"
 
 
 async def test_the_difference_that_was_published_is_what_is_accepted(

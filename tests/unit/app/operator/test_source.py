@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.operator import request
+from app.operator import request as request_module
 from app.operator.source import request_switch
 from connectors.errors import NotApplied, UsageError
 from tables.journal_format import Entry as Note
@@ -29,18 +29,18 @@ def tried_by_a_worker(made: MemoryJournal, **more: Any) -> None:
 async def test_the_source_that_is_read_then_is_the_outcome() -> None:
     made = journal()
     tried_by_a_worker(made)
-    found = await request_switch(made.journal, "b:3306", by="anna", wait=5)
-    assert found.tried is not None
-    assert (found.tried.value.server_uuid, found.tried.value.refused) == ("uuid-b", None)
-    assert (found.request.address, found.request.by) == ("b:3306", "anna")
+    request, tried = await request_switch(made.journal, "b:3306", by="anna", wait=5)
+    assert tried is not None
+    assert (tried.value.server_uuid, tried.value.refused) == ("uuid-b", None)
+    assert (request.address, request.by) == ("b:3306", "anna")
 
 
 async def test_a_refusal_is_an_outcome_too() -> None:
     made = journal()
     tried_by_a_worker(made, refused="it lags")
-    found = await request_switch(made.journal, "b:3306", by="anna", wait=5)
-    assert found.tried is not None
-    assert found.tried.value.refused == "it lags"
+    _, tried = await request_switch(made.journal, "b:3306", by="anna", wait=5)
+    assert tried is not None
+    assert tried.value.refused == "it lags"
 
 
 async def test_a_source_that_the_settings_do_not_have_is_refused_and_nothing_is_written() -> None:
@@ -56,16 +56,16 @@ async def test_a_request_is_later_than_the_last_one_whatever_the_clock_says() ->
     made.folded.source_choice.request = SourceRequest(
         destination="shop", id="x", address="a:3306", by="me", ts_ms=far
     )
-    found = await request_switch(made.journal, "b:3306", by="anna", wait=None)
-    assert found.request.ts_ms == far + 1
-    assert found.tried is None
+    request, tried = await request_switch(made.journal, "b:3306", by="anna", wait=None)
+    assert request.ts_ms == far + 1
+    assert tried is None
 
 
 async def test_one_that_no_worker_tries_is_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     async def workers(*_: object) -> str:
         return "no worker runs"
 
-    monkeypatch.setattr(request, "why_not_applied", workers)
+    monkeypatch.setattr(request_module, "why_not_applied", workers)
     made = journal()
     with pytest.raises(NotApplied, match=r"source switch was recorded, .* no worker runs"):
         await request_switch(made.journal, "b:3306", by="anna", wait=0.1)

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from app.operator import source_connection
-from app.operator.source_connection import UnreachableSource, reachable_source
-from connectors.errors import NoSourceFits, SourceLost
+from app.operator.source_connection import reachable_source
+from connectors.errors import AqueductError, NoSourceFits, SourceLost
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.state.operator_requests import Current, SourceChoice
 from tests.unit.app.operator.journals import MemoryJournal, journal
@@ -37,9 +37,14 @@ def reads(made: MemoryJournal, host: str) -> None:
 
 async def asked(
     made: MemoryJournal, server: str | None = None
-) -> tuple[str, list[UnreachableSource]]:
-    heard: list[UnreachableSource] = []
-    found = await reachable_source(made.journal, made.folded, heard.append, server_uuid=server)
+) -> tuple[str, list[tuple[str, str, str]]]:
+    """The host that answers, and the reports: a host, its error, and the host asked instead."""
+    heard: list[tuple[str, str, str]] = []
+
+    def report(address: SourceAddress, error: AqueductError, instead: SourceAddress) -> None:
+        heard.append((address.host, error.detail, instead.host))
+
+    found = await reachable_source(made.journal, made.folded, report, server_uuid=server)
     return found.address.host, heard
 
 
@@ -55,10 +60,7 @@ async def test_the_caller_learns_of_one_that_does_not_answer_and_who_is_asked_in
     down: set[str],
 ) -> None:
     down.add("a")
-    host, (silent,) = await asked(journal())
-    assert host == "b"
-    assert (silent.address.host, silent.instead.host) == ("a", "b")
-    assert silent.error.detail == "refused"
+    assert await asked(journal()) == ("b", [("a", "refused", "b")])
 
 
 async def test_a_server_that_is_wanted_is_found_among_those_that_answer(down: set[str]) -> None:
@@ -75,7 +77,7 @@ async def test_where_none_answers_each_is_named(down: set[str]) -> None:
 
 async def test_the_journal_records_another_source_and_who_chose_it(down: set[str]) -> None:
     made = journal()
-    found = await reachable_source(made.journal, made.folded, lambda _: None)
+    found = await reachable_source(made.journal, made.folded, lambda *_: None)
     (note,) = found.switch_records(SourceChoice(), "shop", by="anna")
     assert b"cursor set there by anna" in note[1]
     reads(made, "a")

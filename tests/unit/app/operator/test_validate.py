@@ -12,9 +12,10 @@ import pytest
 
 from app.operator import validate
 from app.operator.validate import Validation
-from app.operator.validation.table_result import Kind, TableResult
+from app.operator.validation.table_result import TableResult
 from connectors.errors import UsageError
 from connectors.mysql.select.load_limits import LoadLimits
+from wire.validation import Kind
 
 
 def options(*words: str) -> argparse.Namespace:

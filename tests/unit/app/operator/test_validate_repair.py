@@ -9,13 +9,15 @@ from typing import Any, cast
 import pytest
 
 from app.operator import validate
+from app.operator.terminal import report_unreachable
 from app.operator.validate import Validation, conditions, repair, request_removal, request_repair
 from app.operator.validation.errors import NotRepaired
 from app.operator.validation.extra_rows import ExtraRow
-from app.operator.validation.table_result import Kind, TableResult
+from app.operator.validation.table_result import TableResult
 from connectors.errors import AqueductError, NotApplied, TableUnreadable, UsageError
 from connectors.mysql.ddl.definition import TableName
 from tables.state.snapshots.table_snapshot import SnapshotState
+from wire.validation import Kind
 
 
 def test_keys_of_one_column_are_listed() -> None:
@@ -85,8 +87,7 @@ async def lines(monkeypatch: pytest.MonkeyPatch, error: AqueductError) -> list[s
             raise error
 
     monkeypatch.setattr(validate, "_request_rows", request)
-    done = await repair(cast(Any, None), found(), print, by="somebody")
-    return [one.line() for one in done]
+    return await repair(cast(Any, None), found(), report_unreachable, by="somebody")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ async def test_one_whose_snapshot_has_failed_is_repaired_by_the_next_run(
     ]
 
     async def requested(*_: Any, **__: Any) -> Any:
-        return SimpleNamespace(applied=SimpleNamespace(offset=7))
+        return (), SimpleNamespace(offset=7)
 
     async def wait(ended: Callable[[Any], Any], *, after: int, **_: float) -> Any:
         assert after == 7
@@ -131,13 +132,14 @@ async def test_one_whose_snapshot_has_failed_is_repaired_by_the_next_run(
 
     monkeypatch.setattr(validate, "request_snapshots", requested)
     journal = cast(Any, SimpleNamespace(plan=SimpleNamespace(name="shop"), wait=wait))
-    first = [one.line() for one in await repair(journal, found(), print, by="somebody")]
+    first = await repair(journal, found(), report_unreachable, by="somebody")
     assert first[0].startswith("shop.a: not repaired: NotRepaired: ")
     assert "SELECT command denied" in first[0]
     assert "python -m app snapshot status shop" in first[0]
     assert "python -m app validate shop --repair" in first[0]
-    again = await repair(journal, found(), print, by="somebody")
-    assert [one.failed for one in again] == [None] * 3
+    again = await repair(journal, found(), report_unreachable, by="somebody")
+    assert len(again) == 3
+    assert not any("not repaired" in one for one in again)
 
 
 async def test_a_request_that_no_worker_takes_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import cast
 
 import pytest
 
@@ -33,7 +34,9 @@ def test_a_batch_that_was_too_fast_is_followed_by_a_pause(
     per_second: float, now: float, waited: list[float]
 ) -> None:
     event = Event()
-    limit = RateLimit(per_second=per_second, clock=lambda: now, stopped=event)
+    limit = RateLimit(
+        per_second=per_second, clock=lambda: now, stopped=cast(threading.Event, event)
+    )
     # 300 offsets, of which 200 are those of a partition that is new.
     limit.pause(10.0, {A: 50}, {A: 150, B: 200})
     assert [round(seconds, 6) for seconds in event.waited] == waited

@@ -5,13 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import cast
 
 import pytest
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.jobs.tasks import BackgroundTasks
+from spark_sink.jobs.tasks import (
+    BackgroundTasks,
+    quiet_ddl,
+    requested_reloads,
+    work_on_due_table,
+)
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.waiting_tables import Request
+from spark_sink.warehouse.waiting_tables import Request, Waits
 
 NAME = ("shop", "t")
 LONGEST = 30.0
@@ -52,14 +59,12 @@ class Sink:
         if self.fault is not None:
             raise self.fault
 
-    def beside(self, gate: threading.Lock, *, is_quiet: bool = False) -> BackgroundTasks:
+    def beside(self, gate: threading.Lock) -> BackgroundTasks:
         return BackgroundTasks(
-            gate=gate,
-            waits=self,
-            reloader=self,
-            maintenance=self,
-            is_quiet=lambda: is_quiet,
-            apply_ddl=lambda: self._did("DDL"),
+            due=(
+                partial(requested_reloads, gate, cast(Waits, self), self.answer),
+                partial(work_on_due_table, self.due, self.maintain),
+            )
         )
 
 
@@ -126,12 +131,12 @@ def test_what_fails_is_kept_unless_a_stop_was_asked_for() -> None:
 
 
 def test_ddl_is_looked_for_without_a_batch_and_kafka_may_be_away_meanwhile() -> None:
-    gate, stop = threading.Lock(), threading.Event()
     for fault, kept in ((None, False), (KafkaUnreachable("x"), False), (ValueError("x"), True)):
         sink = Sink()
         sink.fault = fault
-        beside = sink.beside(gate, is_quiet=True)
-        beside.look(stop)
+        look = partial(quiet_ddl, lambda: True, partial(sink._did, "DDL"))
+        beside = BackgroundTasks(due=(partial(quiet_ddl, lambda: False, lambda: None), look))
+        beside.look(threading.Event())
         assert beside._thread is not None
         beside._thread.join(LONGEST)
         assert sink.done == ["DDL"]

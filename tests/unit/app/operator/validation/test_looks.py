@@ -14,7 +14,7 @@ from app.audit.topics.topics import Claims
 from app.operator.validation.errors import NotComparable, TableChanged
 from app.operator.validation.folded_topic import FoldedTopic, SelectedRow
 from app.operator.validation.looks import Looks
-from app.operator.validation.table_result import Kind, TableResult
+from app.operator.validation.table_result import TableResult
 from app.operator.validation.topic_pass import TableValidation
 from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.kafka.reading.follower import read_to_ends
@@ -30,6 +30,7 @@ from tests.unit.app.operator.validation.world import (
     Topic,
     World,
 )
+from wire.validation import Kind
 
 QUIET = range(100, 140)
 """Keys that no transaction changes."""

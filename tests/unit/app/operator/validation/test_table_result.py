@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from app.operator.validate import Validation
 from app.operator.validation import table_result
-from app.operator.validation.table_result import Kind, TableResult
+from app.operator.validation.table_result import TableResult
+from wire.validation import Kind
 
 
 def result(**more: object) -> TableResult:

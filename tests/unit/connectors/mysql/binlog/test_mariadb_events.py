@@ -13,7 +13,6 @@ from connectors.mysql.binlog.mariadb_events import (
     GtidFlag,
     MariadbEventType,
     parse_gtid,
-    parse_gtid_list,
     plain_rows,
     uncompressed_query,
     uncompressed_rows,
@@ -70,15 +69,6 @@ def test_an_alter_in_two_phases_says_which_one_it_is(
 def test_a_gtid_event_that_was_cut_is_an_error(flags: int) -> None:
     with pytest.raises(IndexError):
         parse_gtid(gtid(7, 0, flags, b"\x01\x00"), server_id=1)
-
-
-def test_a_list_of_gtids_is_read_without_its_flags() -> None:
-    body = (
-        struct.pack("<I", 2 | 1 << 28) + struct.pack("<IIQ", 0, 1, 9) + struct.pack("<IIQ", 5, 2, 3)
-    )
-    assert parse_gtid_list(body) == [(0, 1, 9), (5, 2, 3)]
-    with pytest.raises(IndexError):
-        parse_gtid_list(body[:-1])
 
 
 def test_a_compressed_statement_is_unpacked_after_its_head() -> None:

@@ -11,7 +11,8 @@ from app.operator.validation.table_result import TableResult as TableOfWorker
 from spark_sink import __main__ as command
 from spark_sink.errors import ComparisonIncomplete, TablesDiffer
 from spark_sink.jobs.load.command import check_equal
-from spark_sink.jobs.load.table_result import Finding, Kind, TableResult, Validation
+from spark_sink.jobs.load.table_result import TableResult, Validation
+from wire.validation import Finding, Kind
 
 
 def different(key: int) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,7 @@ from spark_sink.jobs.metastore.keeper import (
     SECONDS_UNTIL_ALL,
     MetastoreKeeper,
 )
-from spark_sink.jobs.metastore.registration import Entry, Registered
+from spark_sink.jobs.metastore.registration import Entry, Registered, Registrar
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 
@@ -26,7 +27,7 @@ class Scene:
         self.asked: list[Collection[Name] | None] = []
         self.result: Registered | Exception = Registered()
         self.keeper = MetastoreKeeper(
-            registrar=lambda: self,
+            registrar=lambda: cast(Registrar, self),
             shapes=lambda: self.shapes,
             moved=lambda: self.tables,
             clock=lambda: self.now,

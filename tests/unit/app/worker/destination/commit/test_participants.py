@@ -212,7 +212,7 @@ async def published(
 
     nobody: Any = SimpleNamespace(check=lambda: None, resolutions={}, kafka_lost=None)
     run.signals = nobody
-    reading: Any = SimpleNamespace(thread=nobody, handoff=SimpleNamespace(take=take, gather=gather))
+    reading: Any = (nobody, SimpleNamespace(take=take, gather=gather))
     schemas = Schemas(None, Quarantine(), run.plan.rules, run.status, expiry=cast(Any, None))
     with pytest.raises((type(end), KafkaLost)):
         await run._publish_all(
