@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from app.worker.pipeline.gather.captured_tables import Schema
 from app.worker.pipeline.gather.inserted_events import RowsEvent
@@ -214,24 +214,6 @@ class SelectedRows:
     def size(self) -> int:
         """Its size in bytes."""
         return len(self.table_map) + sum(map(len, self.blocks))
-
-
-class Entered(NamedTuple):
-    """The outcome of a portion with an owner, once it is numbered."""
-
-    id: int
-    rows: int = 0
-    """Count of rows published."""
-    dropped: int = 0
-    """Count of rows of which the stream has published newer images."""
-    refused: str | None = None
-    """Why none of the rows is published, and they have to be read again."""
-    unreadable: str | None = None
-    """Why they cannot be read at all."""
-    removed: int = 0
-    """Count of deletes published, of rows that the SELECT did not return."""
-    is_last: bool = True
-    """Whether no more portions with this id follow."""
 
 
 @dataclass(frozen=True, slots=True)

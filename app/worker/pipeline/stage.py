@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from app.worker.pipeline.decoded_share import DecodedShare, DecodedShares
+from app.worker.pipeline.decoded import (
+    DecodedDeletes,
+    DecodedItems,
+    DecodedPortion,
+    DecodedRead,
+    DecodedWatch,
+)
 from app.worker.pipeline.encode.encode import Encoder
-from app.worker.pipeline.entered_share import RemovedShare, SelectedShare, WatchShare
 from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.worker.pipeline.gather.gather import Gathering
 from app.worker.pipeline.gather.gathered import Gathered
 from app.worker.pipeline.gather.inserted_events import Inserting
-from app.worker.pipeline.gather.selected import GatheringSelected
+from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.gather.statement_changes import StatementJudge
-from app.worker.pipeline.gather.transaction_split import Share, Sharing
 from app.worker.pipeline.number.changed_keys import ChangedKeys
+from app.worker.pipeline.number.numbers import Progress
 from app.worker.pipeline.number.table_versions import Name, VersionBook
-from app.worker.pipeline.piece_parts import QuarantinedTable, UnloggedChange
+from app.worker.pipeline.piece import QuarantinedTable, TableChanges, UnloggedChange
 from app.worker.pipeline.portions import (
     CapturedChunk,
     Effect,
@@ -108,8 +114,9 @@ class ChunkStage:
         self.encoder = Encoder(
             rules, connector=connector, epoch=spec.epoch, spread=self.book.partitions
         )
+        self._items = partial(DecodedItems, encoder=self.encoder, book=self.book, keys=self._keys)
 
-    def decode(self, portion: Portion, learned: Sequence[Effect]) -> DecodedShares:
+    def decode(self, portion: Portion, learned: Sequence[Effect]) -> DecodedPortion:
         """Decode the portion up to the first event that cannot be read or published (first step).
 
         ``learned``: the effects of earlier portions that this stage does not know yet.
@@ -122,14 +129,15 @@ class ChunkStage:
         if isinstance(portion, InsertedRows):
             return self._inserted(portion)
         if isinstance(portion, SelectedRows):
-            return DecodedShares([self._selected(portion)])
+            return DecodedPortion([self._selected(portion)])
         if isinstance(portion, RemovedRows):
-            return DecodedShares([self._removed(portion)])
+            return DecodedPortion([self._removed(portion)])
+        # These have no changes of their own.
+        assert isinstance(portion, KeyWatch | NewRules)
+        nothing = self.inserted(Gathered(), portion.start)
         if isinstance(portion, KeyWatch):
-            return DecodedShares([WatchShare(self.encoder, self.book, self._keys, portion)])
-        # New rules have no changes of their own.
-        assert isinstance(portion, NewRules)
-        return DecodedShares([self.inserted(Gathered(), portion.start)])
+            return DecodedPortion([DecodedWatch(portion, nothing, self._keys)])
+        return DecodedPortion([nothing])
 
     def _learn(self, effect: Effect) -> None:
         if isinstance(effect, NewRules):
@@ -139,12 +147,13 @@ class ChunkStage:
         elif effect.record is not None:
             self.tables.learn(effect.record)
 
-    def _chunk(self, chunk: Chunk, effect: Applied | None) -> DecodedShares:
+    def _chunk(self, chunk: Chunk, effect: Applied | None) -> DecodedPortion:
         reader = self._reader
-        gathering = Sharing(
+        gathering = Gathering(
             self.tables,
             self.rules,
             value_counter,
+            limit=self.rules.max_bytes,
             applied=effect,
             passing=self._passing,
             digests=self._digests,
@@ -156,35 +165,33 @@ class ChunkStage:
             reader.read(chunk, gathering)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        shares = gathering.all(reader.open)
-        events = _events(reader.seen, [share.gathered for share in shares], chunk.passed)
+        found = gathering.finished(reader.open)
+        events = _events(reader.seen, found, chunk.passed)
         reader.seen = [0] * 256
-        parts = [self._part(chunk, share) for share in shares[:-1]]
-        return DecodedShares([*parts, self._part(chunk, shares[-1], events, effect)])
-
-    def _part(
-        self,
-        chunk: Chunk,
-        share: Share,
-        events: Counter[tuple[int, str]] | None = None,
-        effect: Applied | None = None,
-    ) -> DecodedShare:
         head = FileHead(file=chunk.start.file, created=chunk.created) if chunk.created else None
-        noted = effect.record if effect is not None and share.gathered.error is None else None
-        return DecodedShare(
-            self.encoder,
-            self.book,
-            self._keys,
-            share.gathered,
-            chunk.start,
-            open_=share.open,
-            events=events,
-            landmark=share.landmark,
-            head=head,
-            history=[noted] if noted else [],
-            lost=self._lost(noted) if noted else [],
-            unlogged=_unlogged(chunk, share.gathered, effect),
+        *earlier, last = found
+        return DecodedPortion(
+            [
+                *(self._items(gathered, chunk.start, head=head) for gathered in earlier),
+                self._items(
+                    last,
+                    chunk.start,
+                    head=head,
+                    events=events,
+                    tables=self._changed(chunk, last, effect),
+                ),
+            ]
         )
+
+    def _changed(self, chunk: Chunk, gathered: Gathered, effect: Applied | None) -> TableChanges:
+        """Return what the statement at a chunk's end changed."""
+        if effect is None or gathered.error is not None:
+            return TableChanges()
+        changed = TableChanges(unlogged=_unlogged(chunk, gathered, effect))
+        if effect.record is not None:
+            changed.history = [effect.record]
+            changed.quarantined = self._lost(effect.record)
+        return changed
 
     def _lost(self, record: SchemaRecord) -> list[QuarantinedTable]:
         """Return the tables that can no longer be read after a statement."""
@@ -194,25 +201,25 @@ class ChunkStage:
             for name in self.tables.lost(record)
         ]
 
-    def _inserted(self, portion: InsertedRows) -> DecodedShares:
+    def _inserted(self, portion: InsertedRows) -> DecodedPortion:
         gathering = Gathering(self.tables, self.rules, value_counter, watched=self._watched)
         try:
             self._inserting.transactions(portion.events, gathering)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        return DecodedShares([self.inserted(gathering.gathered, portion.start)])
+        return DecodedPortion([self.inserted(gathering.gathered, portion.start)])
 
-    def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedShare:
-        """Return the share of events from outside a chunk; it neither begins nor ends a source transaction."""
+    def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedItems:
+        """Return what was gathered outside a chunk; it neither begins nor ends a source transaction."""
         gathered.first = None
-        return DecodedShare(self.encoder, self.book, self._keys, gathered, start)
+        return self._items(gathered, start)
 
-    def _selected(self, portion: SelectedRows) -> SelectedShare:
+    def _selected(self, portion: SelectedRows) -> DecodedRead:
         start = portion.start
         transaction = Transaction(
             start.file, start.pos, None, 0, portion.read, portion.read_ms, portion.server_id
         )
-        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        gathering = SelectGathering(self.tables, self.rules, value_counter)
         try:
             if portion.empties:
                 gathering.empty(transaction, portion.table, start.pos)
@@ -225,14 +232,15 @@ class ChunkStage:
                 gathering.replaced(transaction, portion.table, start.pos)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        return SelectedShare(self.encoder, self.book, self._keys, portion, gathering)
+        items = self.inserted(gathering.gathered, start)
+        return DecodedRead(portion, gathering, items, self._keys)
 
-    def _removed(self, portion: RemovedRows) -> RemovedShare:
+    def _removed(self, portion: RemovedRows) -> DecodedDeletes:
         start = portion.start
         transaction = Transaction(
             start.file, start.pos, None, 0, portion.name, portion.removed_ms, portion.server_id
         )
-        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        gathering = SelectGathering(self.tables, self.rules, value_counter)
         try:
             if portion.rows:
                 table_map = self._inserting.mapped(portion.table_map)
@@ -241,7 +249,24 @@ class ChunkStage:
                     gathering.end_of_parts(transaction, is_first=portion.ordinal == 0)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        return RemovedShare(self.encoder, self.book, self._keys, portion, gathering, transaction)
+        # Only a later part begins with what was published before.
+        is_first = portion.ordinal == 0
+        gathering.gathered.first = None if is_first else transaction
+        earlier = Progress(
+            transaction_id=portion.name,
+            start=start,
+            ordinal=portion.ordinal,
+            order=portion.ordinal,
+            part=portion.part,
+            is_published=True,
+        )
+        items = self._items(
+            gathering.gathered,
+            start,
+            earlier=None if is_first else earlier,
+            cut=None if portion.is_last else transaction,
+        )
+        return DecodedDeletes(portion, items)
 
     def _digests(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
         if self._has_gtids:
@@ -252,7 +277,7 @@ class ChunkStage:
 def _events(
     seen: list[int], gathered: list[Gathered], passed: dict[int, int]
 ) -> Counter[tuple[int, str]]:
-    """Return events by type and outcome."""
+    """Return the counts of events by type and outcome."""
     filtered = sum((one.filtered for one in gathered), Counter[int]())
     given_up = sum((one.given_up for one in gathered), Counter[int]())
     events: Counter[tuple[int, str]] = Counter()
@@ -269,10 +294,8 @@ def _events(
     return events
 
 
-def _unlogged(chunk: Chunk, gathered: Gathered, effect: Applied | None) -> list[UnloggedChange]:
+def _unlogged(chunk: Chunk, gathered: Gathered, effect: Applied) -> list[UnloggedChange]:
     """Return the tables of which the statement at a chunk's end changed rows without row events."""
-    if effect is None or gathered.error is not None or not effect.unlogged:
-        return []
     gtid = gathered.last.gtid if gathered.last is not None else None
     at = (
         chunk.start if gathered.end_pos is None else Coordinates(chunk.start.file, gathered.end_pos)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from app.worker.pipeline.encode.dead_letter import dead_letter_record, letter_of
 from app.worker.pipeline.encode.oversize import OversizeRecords, claim_store
-from app.worker.pipeline.encode.transaction_markers import EarlierProgress, MarkerWriter
+from app.worker.pipeline.encode.transaction_markers import MarkerWriter
 from app.worker.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
 from app.worker.pipeline.formats.registry import format_named
 from app.worker.pipeline.gather.items import (
@@ -30,7 +30,8 @@ from app.worker.pipeline.gather.parked_event import (
     sealed_record,
 )
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
-from app.worker.pipeline.piece_parts import DeadLetter
+from app.worker.pipeline.number.numbers import Progress
+from app.worker.pipeline.piece import DeadLetter
 from app.worker.pipeline.rules import Rules
 from connectors.kafka.record_batches import (
     BatchWriter,
@@ -57,7 +58,7 @@ _OPS = {
 
 
 class Encoder:
-    """Encodes chunk after chunk; holds the state that all share."""
+    """Encodes piece after piece; holds the state that lasts."""
 
     def __init__(
         self,
@@ -90,15 +91,9 @@ class Encoder:
             self._formats[name] = found
         return found
 
-    def encoding(
-        self, seq: int, first: Transaction | None, earlier: EarlierProgress, cut: Transaction | None
-    ) -> Encoding:
-        """Return the encoding of one chunk; ``earlier``: that of ``first``; a part of ``cut`` ends with it."""
-        return Encoding(self, seq=seq, first=first, earlier=earlier, cut=cut)
-
 
 class Encoding:
-    """Encodes one chunk."""
+    """Encodes one piece."""
 
     def __init__(
         self,
@@ -106,9 +101,10 @@ class Encoding:
         *,
         seq: int,
         first: Transaction | None,
-        earlier: EarlierProgress,
+        earlier: Progress | None,
         cut: Transaction | None,
     ) -> None:
+        """``earlier``: the progress of ``first``, if it began before. ``cut``: a part of it ends here."""
         rules = self._rules = encoder.rules
         self._encoder = encoder
         self._now = time.time_ns() // 1_000_000
@@ -165,7 +161,7 @@ class Encoding:
     def write(self, items: list[Item], latest: Mapping[TableName, TableVersion]) -> None:
         """Encode all items in order; ``latest`` has the versions of emptied tables.
 
-        Items are consumed, and records become batches as they come: a chunk has up to a hundred thousand small
+        Items are consumed, and records become batches as they come: a piece has up to a hundred thousand small
         rows, and each takes a kilobyte in memory.
         """
         items.reverse()
@@ -205,9 +201,8 @@ class Encoding:
     def _start_transaction(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._ordinal = self._order = 0
-        earlier = None
-        if transaction is self._first:
-            earlier = self._first_earlier
+        earlier = self._first_earlier if transaction is self._first else None
+        if earlier is not None:
             self._ordinal, self._order = earlier.ordinal, earlier.order
         needs_markers = self._rules.markers or earlier is not None or transaction is self._cut
         self._markers = self._marker_writer if needs_markers else None
@@ -293,7 +288,7 @@ class Encoding:
         self.dead_letters.append(letter_of(item, ordinal))
 
     def _records(self, name: str) -> Records:
-        """Return the writer of this chunk's records in a format."""
+        """Return the writer of this piece's records in a format."""
         found = self._formats.get(name)
         if found is None:
             found = self._encoder.format(name).records(self._emitted, self._now)

@@ -32,7 +32,7 @@ def claim_store(rules: Rules) -> ClaimStore:
 
 
 class OversizeRecords:
-    """Makes records of rows smaller, for one chunk, and counts them."""
+    """Makes records of rows smaller, for one piece, and counts them."""
 
     def __init__(self, rules: Rules, store: ClaimStore) -> None:
         self.largest = rules.largest

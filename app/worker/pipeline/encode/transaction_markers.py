@@ -6,32 +6,15 @@ transactions cost extra records, so a setting enables them. Counts are of values
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-
 from app.worker.pipeline.formats.protocol import Marker, Records
+from app.worker.pipeline.number.numbers import Progress
 from app.worker.pipeline.rules import Rules
 from connectors.kafka.record_batches import BatchWriter
 from connectors.mysql.binlog.changes import Transaction
 
 
-@dataclass(slots=True, kw_only=True)
-class EarlierProgress:
-    """The progress of a transaction before this chunk."""
-
-    ordinal: int = 0
-    """Its source rows so far."""
-    order: int = 0
-    """Its row records so far."""
-    part: int = 1
-    is_published: bool = False
-    """Whether any of it was published."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Published values of this part, by topic."""
-
-
 class MarkerWriter:
-    """Writes the transaction markers of one chunk."""
+    """Writes the transaction markers of one piece."""
 
     __slots__ = (
         "_all",
@@ -54,8 +37,8 @@ class MarkerWriter:
         self.size = 0
         """Bytes of keys and values so far."""
 
-    def start_transaction(self, earlier: EarlierProgress | None) -> None:
-        """Start another transaction; None if it has no part before this chunk."""
+    def start_transaction(self, earlier: Progress | None) -> None:
+        """Start another transaction; ``earlier``: its progress before this piece, None if it begins here."""
         if earlier is None:
             self._is_published = self._has_begin_marker = False
             self._part, self._counts = 1, {}

@@ -1,4 +1,4 @@
-"""The protocol of record formats: one format for a run, and a record writer for each chunk.
+"""The protocol of record formats: one format for a run, and a record writer for each piece.
 
 Invariant: a format decides the content of a record, never whether it exists, its topic or its number. A
 statement and a TRUNCATE are one record with a value each; ``values_of`` returns the count for rows.
@@ -34,7 +34,7 @@ Marker = tuple[bytes, bytes]
 
 
 class Emitted:
-    """The numbers of one chunk, which all formats share."""
+    """The numbers of one piece, for all formats."""
 
     __slots__ = ("seq", "size")
 
@@ -59,7 +59,7 @@ class DetachedImages:
 
 
 class Records(Protocol):
-    """Writes the records of one chunk."""
+    """Writes the records of one piece."""
 
     def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
         """Return the writer of the rows of a table version."""
@@ -95,7 +95,7 @@ class RecordFormat(Protocol):
     """A format, for one run of a destination."""
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """Return the record writer of a chunk."""
+        """Return the record writer of a piece."""
 
     def detach_images(self, value: bytes) -> DetachedImages:
         """Take the images out of a row's value."""

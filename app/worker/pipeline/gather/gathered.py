@@ -1,4 +1,4 @@
-"""The gathered items of a portion or a share: decoded and in order, but not yet numbered.
+"""The gathered items of one piece: decoded and in order, but not yet numbered.
 
 Invariant: items up to the end of the last whole transaction are kept; an error drops the rest.
 """
@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from app.worker.pipeline.gather.items import End, Item, Rows, TableUse, values_of
-from app.worker.pipeline.piece_parts import Decision, GtidInterval, add_run
+from app.worker.pipeline.piece import Decision, GtidInterval, add_run
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 
 
@@ -63,7 +64,7 @@ class Gathered:
     last: Transaction | None = None
     """The last one that ended."""
     ordinal: int = 0
-    """Source rows so far of the open transaction, in this share."""
+    """Source rows so far of the open transaction, among these items."""
     values: int = 0
     """Records with a value, without transaction markers; ``seq`` grows by this."""
     end_pos: int | None = None
@@ -83,6 +84,10 @@ class Gathered:
     """Statements that were skipped, by each table that they changed."""
     changed: dict[TableName, list[str] | None] = field(default_factory=dict)
     """The keys of changed rows of watched tables; None: any row may have changed."""
+    open: Transaction | None = None
+    """The transaction open at the end."""
+    landmark: Landmark | None = None
+    """The last transaction that ended, as it is in the chunk."""
     error: AqueductError | None = None
     """The error right after the last whole transaction, which ends the stream."""
 

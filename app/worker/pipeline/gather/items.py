@@ -1,6 +1,6 @@
-"""The items of a chunk, in binlog order: rows, statements, and the ends of transactions.
+"""The items of a portion, in binlog order: rows, statements, and the ends of transactions.
 
-Invariant: nothing here is numbered; a table's version is known only once its chunk is numbered.
+Invariant: nothing here is numbered; a table's version is known only once its portion is numbered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
     event_type: int
     pos: int
     ordinal: int
-    """The first row's ordinal among the transaction's source rows in this chunk."""
+    """The first row's ordinal among the transaction's source rows in this piece."""
     query: str | None
 
 
@@ -59,7 +59,7 @@ class AlteredTable:
         self.was = was
         """Its name before the statement."""
         self.number: int | None = None
-        """Its version from the statement on, set when the chunk is numbered; None if no row of it was
+        """Its version from the statement on, set when the portion is numbered; None if no row of it was
         published."""
 
 
@@ -124,7 +124,7 @@ Item = Rows | Ddl | ParkedRows | DeadRows | End
 
 
 class TableUse:
-    """A table as used by rows of this chunk, from its first rows on."""
+    """A table as used by rows of this piece, from its first rows on."""
 
     __slots__ = ("pos", "table", "transaction", "values_of", "version")
 
@@ -136,7 +136,7 @@ class TableUse:
         self.pos = pos
         self.values_of = values_of
         self.version: TableVersion
-        """Set when the chunk is numbered."""
+        """Set when the portion is numbered."""
 
 
 def values_of(item: Item) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from aiokafka.record import MemoryRecords
 
-from app.worker.pipeline.decoded_share import DecodedShares
+from app.worker.pipeline.decoded import DecodedPortion
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk, Effect, Portion
@@ -146,7 +146,7 @@ def run_by_turns(
     values = [0] * count
     log: list[TableVersion] = []
     numbers, pieces = Numbers.of(cursor), list[Piece]()
-    decoded: list[DecodedShares] = []
+    decoded: list[DecodedPortion] = []
     learned: list[list[Effect]] = [[] for _ in stages]
     for turn, chunk in enumerate([*chunks, *[None] * ahead]):
         if chunk is not None:

@@ -13,7 +13,8 @@ import pytest
 
 from app.worker.destination.snapshot import snapshot as module
 from app.worker.destination.snapshot.snapshot import Snapshot
-from app.worker.pipeline.portions import Entered, KeyWatch
+from app.worker.pipeline.piece import Entered
+from app.worker.pipeline.portions import KeyWatch
 from app.worker.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules

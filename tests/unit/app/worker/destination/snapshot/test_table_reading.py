@@ -18,7 +18,8 @@ from app.worker.destination.snapshot.entries import Entries
 from app.worker.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.worker.destination.snapshot.table_reading import DEPTH, TableReading
 from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
-from app.worker.pipeline.portions import Entered, SelectedRows, portions_of
+from app.worker.pipeline.piece import Entered
+from app.worker.pipeline.portions import SelectedRows, portions_of
 from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused, SpoolFull
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
