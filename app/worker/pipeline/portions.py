@@ -5,7 +5,7 @@ Invariant: a portion can be decoded by itself; portions are numbered in the orde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -214,20 +214,3 @@ class SelectedRows:
     def size(self) -> int:
         """Its size in bytes."""
         return len(self.table_map) + sum(map(len, self.blocks))
-
-
-@dataclass(frozen=True, slots=True)
-class PortionSeries:
-    """Some portions.
-
-    Invariant: nothing else of the stream is between them, however long they take; so the stream waits for
-    them.
-    """
-
-    portions: Iterable[Portion]
-    """Taken by the reader's thread."""
-
-
-def portions_of(entering: Portion | PortionSeries) -> Iterable[Portion]:
-    """Return the portions of a series, or the one portion."""
-    return entering.portions if isinstance(entering, PortionSeries) else (entering,)

@@ -16,7 +16,7 @@ from app.failpoints import point
 from app.worker.pipeline.capture.inlet import Inlet
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.decoders.protocols import Decoders
-from app.worker.pipeline.portions import CapturedChunk, Portion, portions_of
+from app.worker.pipeline.portions import CapturedChunk, Portion
 from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
 from connectors.mysql.binlog.changes import Transaction
@@ -68,8 +68,8 @@ class Reader(threading.Thread):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
                 entered = [*self.inlet.before(chunk)]
-                # Those of a series are made while they are put, which may take long.
-                entering = chain.from_iterable(map(portions_of, entered))
+                # Some are made while they are put, which may take long.
+                entering = chain.from_iterable(entered)
                 if chunk.is_rest:
                     self._working = None
                     if not all(map(self._decoders.put, entering)):

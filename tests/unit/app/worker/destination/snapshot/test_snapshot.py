@@ -126,7 +126,7 @@ async def run(
 
     def hand_in(entering: Any, *, not_before: Coordinates | None = None) -> None:
         assert not_before is None
-        portion = entering(Coordinates("b.000001", 4))
+        (portion,) = entering(Coordinates("b.000001", 4))
         scene.watches.append(portion)
         piece = SimpleNamespace(entered=[Entered(portion.id)])
         cursor = SimpleNamespace(offset=SimpleNamespace(gtid_set=gtids(9)))
