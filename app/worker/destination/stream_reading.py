@@ -22,11 +22,11 @@ from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.handoff import MAX_BYTES, Handoff
 from app.worker.pipeline.stage import StageSpec
-from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream.replica import BinlogStream
 from tables.history.history import SchemaHistory
+from tables.history.resolved_statement import ResolvedStatement
 from tables.state.cursor import Cursor
 
 
@@ -55,7 +55,7 @@ class StreamStart:
     async def read(
         self,
         cursor: Cursor,
-        skipper: TransactionSkipper[Applied] | None,
+        skipper: TransactionSkipper[ResolvedStatement] | None,
         *,
         seen: Callable[[Piece], None],
     ) -> StreamReading:

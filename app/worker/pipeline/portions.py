@@ -14,9 +14,9 @@ from app.worker.pipeline.gather.inserted_events import RowsEvent
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.number.changed_keys import Name
 from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
+from tables.history.resolved_statement import ResolvedStatement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class KeyWatch:
         return self
 
 
-Effect = Applied | NewRules | KeyWatch
+Effect = ResolvedStatement | NewRules | KeyWatch
 """The effect of a portion on later ones: that of a statement on tables, new rules, or tables to watch."""
 
 
@@ -98,7 +98,7 @@ class CapturedChunk:
     """
 
     chunk: Chunk
-    effect: Applied | None = None
+    effect: ResolvedStatement | None = None
     """The effect of the statement at the end of the chunk."""
 
     @property

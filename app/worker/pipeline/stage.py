@@ -41,7 +41,6 @@ from app.worker.pipeline.portions import (
     SelectedRows,
 )
 from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS
@@ -53,6 +52,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from tables.history.record import SchemaRecord
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import FileHead
 
@@ -147,14 +147,14 @@ class ChunkStage:
         elif effect.record is not None:
             self.tables.learn(effect.record)
 
-    def _chunk(self, chunk: Chunk, effect: Applied | None) -> DecodedPortion:
+    def _chunk(self, chunk: Chunk, effect: ResolvedStatement | None) -> DecodedPortion:
         reader = self._reader
         gathering = Gathering(
             self.tables,
             self.rules,
             value_counter,
             limit=self.rules.max_bytes,
-            applied=effect,
+            resolved=effect,
             passing=self._passing,
             digests=self._digests,
             landmark=lambda last: landmark_in(chunk, reader.ended, last),
@@ -183,7 +183,9 @@ class ChunkStage:
             ]
         )
 
-    def _changed(self, chunk: Chunk, gathered: Gathered, effect: Applied | None) -> TableChanges:
+    def _changed(
+        self, chunk: Chunk, gathered: Gathered, effect: ResolvedStatement | None
+    ) -> TableChanges:
         """Return what the statement at a chunk's end changed."""
         if effect is None or gathered.error is not None:
             return TableChanges()
@@ -294,7 +296,7 @@ def _events(
     return events
 
 
-def _unlogged(chunk: Chunk, gathered: Gathered, effect: Applied) -> list[UnloggedChange]:
+def _unlogged(chunk: Chunk, gathered: Gathered, effect: ResolvedStatement) -> list[UnloggedChange]:
     """Return the tables of which the statement at a chunk's end changed rows without row events."""
     gtid = gathered.last.gtid if gathered.last is not None else None
     at = (

@@ -32,7 +32,6 @@ from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.worker.pipeline.number.changed_keys import added
 from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import (
     AqueductError,
     MalformedEvent,
@@ -56,6 +55,7 @@ from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.stream.prepared_xa import PreparedPosition
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
 
 _tuple = tuple.__new__
@@ -81,7 +81,7 @@ class Gathering:
         values_of: Callable[[str], ValuesOf],
         *,
         limit: int | None = None,
-        applied: Applied | None = None,
+        resolved: ResolvedStatement | None = None,
         passing: StatementJudge | None = None,
         digests: Digests | None = None,
         landmark: Callable[[Transaction], Landmark | None] | None = None,
@@ -100,7 +100,7 @@ class Gathering:
         self._rules = rules
         self._values_of = values_of
         self._limit = limit
-        self._applied = applied
+        self._resolved = resolved
         """The effect of the statement at the end of the chunk."""
         self._passing = passing
         self._digests, self._landmark = digests, landmark
@@ -336,36 +336,36 @@ class Gathering:
         if gathered.prints is not None:
             gathered.prints.statement(query)
         self.count_passed()
-        applied = self._applied
+        resolved = self._resolved
         truncated = self._truncated(query) if kind is Kind.TRUNCATE else None
         name = truncated.table if truncated is not None else None
-        parks = self._tables.quarantined_among(applied.record if applied else None, name)
+        parks = self._tables.quarantined_among(resolved.record if resolved else None, name)
         if truncated is not None:
             emptied: tuple[Route, ...] = (truncated,)
             if truncated.deletes_rows and truncated.table not in parks:
                 self._expect_deletes(truncated)
         else:
-            emptied = dropped_routes(applied, self._tables)
+            emptied = dropped_routes(resolved, self._tables)
         emptied = tuple(one for one in emptied if one.records_truncates and one.table not in parks)
         is_published = (
             self._rules.publishes(statement_type(query.sql))
-            and not (applied and applied.is_noise)
+            and not (resolved and resolved.is_noise)
             and self._tables.publishes_statement(query)
         )
         shown = self._tables.hidden_query(query)
         item = Ddl(
-            transaction, kind, shown, pos, gathered.ordinal, emptied, applied, parks, is_published,
-            query, altered=tuple(self._altered(applied)),
+            transaction, kind, shown, pos, gathered.ordinal, emptied, resolved, parks, is_published,
+            query, altered=tuple(self._altered(resolved)),
         )  # fmt: skip
         gathered.items.append(item)
         gathered.values += item.values
-        for watched in self._changed_by(applied, truncated):
+        for watched in self._changed_by(resolved, truncated):
             added(gathered.changed, watched, None)
 
-    def _altered(self, applied: Applied | None) -> Iterator[AlteredTable]:
+    def _altered(self, resolved: ResolvedStatement | None) -> Iterator[AlteredTable]:
         """Yield the captured tables that a statement altered or renamed."""
         origins: dict[TableName, TableName] = {}
-        for change in applied.changes() if applied is not None else ():
+        for change in resolved.logical_changes() if resolved is not None else ():
             if not isinstance(change, TableChange):
                 continue
             if change.renamed_to is not None:
@@ -375,26 +375,28 @@ class Gathering:
                 if table := self._tables.defined(change.name, change.new):
                     yield AlteredTable(table, origins.get(before, before))
 
-    def _changed_by(self, applied: Applied | None, truncated: Route | None) -> Iterator[TableName]:
+    def _changed_by(
+        self, resolved: ResolvedStatement | None, truncated: Route | None
+    ) -> Iterator[TableName]:
         """Yield the watched tables that a statement may change; all of them where its effect is not known."""
-        known = set(applied.emptied) if applied is not None else set()
-        if applied is not None and applied.record is not None:
-            known.update(applied.record.concerned)
+        known = set(resolved.emptied) if resolved is not None else set()
+        if resolved is not None and resolved.record is not None:
+            known.update(resolved.record.concerned)
         if truncated is not None:
             known.add(truncated.table)
         yield from (name for name in self._watched if not known or name in known)
 
     def _expect_deletes(self, truncated: Route) -> None:
         """Raise RuleImpossible for a table whose rows the reader cannot have deleted before its TRUNCATE."""
-        if self._applied is None or truncated.table not in self._applied.emptied:
+        if self._resolved is None or truncated.table not in self._resolved.emptied:
             why = "truncates is deletes, and the schema history does not know the table; choose record or omit"
             raise RuleImpossible.of(truncated.table, why)
 
     def _truncated(self, query: Query) -> Route | None:
         """Return the route of the table that a TRUNCATE empties; None if it is not captured."""
-        applied = self._applied
+        resolved = self._resolved
         # The history knows the table by the name of its rows.
-        known = applied.emptied[0] if applied is not None and applied.emptied else None
+        known = resolved.emptied[0] if resolved is not None and resolved.emptied else None
         name = known or truncated_table(query.sql, query.database)
         if name is None:
             raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
@@ -519,17 +521,17 @@ def weight_of_rows(rows: list[Row], values: int) -> int:
     return _ENVELOPE * values + sum([len(row[0] or "") + len(row[1] or "") for row in rows])
 
 
-def dropped_routes(applied: Applied | None, tables: CapturedTables) -> tuple[Route, ...]:
+def dropped_routes(resolved: ResolvedStatement | None, tables: CapturedTables) -> tuple[Route, ...]:
     """Return the routes of these tables; none without a schema history, which alone knows what existed.
 
     Invariant: a table that is renamed, replaced or a tool's shadow is not dropped; the order is that of the
     drops.
     """
-    if applied is None or applied.is_noise or applied.record is None:
+    if resolved is None or resolved.is_noise:
         return ()
     names = [
         one.name
-        for one in applied.record.changes
+        for one in resolved.changes
         if isinstance(one, TableChange) and one.new is None and one.renamed_to is None
     ]
     routes = [tables.route(name) for name in names if not tables.is_given_up(name)]

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
-from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 
@@ -73,7 +73,7 @@ class Ddl(NamedTuple):
     ordinal: int
     emptied: tuple[Route, ...]
     """The routes of the captured tables of which it removes all rows, as subscribers are to see."""
-    applied: Applied | None
+    resolved: ResolvedStatement | None
     """Its effect on tables, if a schema history is kept."""
     parks: tuple[tuple[str, str], ...]
     """The quarantined tables that it affects; it is parked with their rows."""

@@ -25,7 +25,6 @@ from app.worker.pipeline.formats.debezium.tags import RowTags
 from app.worker.pipeline.formats.protocol import Emitted, Marker, WriteRows
 from app.worker.pipeline.gather.items import REMOVED, SELECTED, Ddl, Replacement, Rows
 from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
 from connectors.kafka.record_batches import Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
@@ -36,6 +35,7 @@ from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.schema.row_key import row_key
 from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from wire.changes import DDL_ORDINAL, END_ORDINAL, change_id
@@ -182,7 +182,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **effect_fields(item.applied, self._rules, item.versions),
+            **effect_fields(item.resolved, self._rules, item.versions),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, change_id(transaction.id, DDL_ORDINAL).encode())]
@@ -313,39 +313,39 @@ def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Mar
 
 
 def effect_fields(
-    applied: Applied | None, rules: Rules, versions: Mapping[TableName, int]
+    resolved: ResolvedStatement | None, rules: Rules, versions: Mapping[TableName, int]
 ) -> dict[str, Any]:
     """Return fields of a DDL record; none without a history, or if the statement affects nothing in it.
 
     ``versions``: those of the published tables that it altered or renamed, from it on.
     """
-    if applied is None or (applied.record is not None and applied.record.is_of_views):
+    if resolved is None or (resolved.record is not None and resolved.record.is_of_views):
         return {}
-    record, changes = applied.record, list(applied.changes())
+    changes = list(resolved.logical_changes())
     fields: dict[str, Any] = {
-        "statement_type": applied.type,
-        "outcome": record.outcome if record else "resolved",
-        "reason": record.reason if record else None,
-        "unresolved": [_name(name) for name in record.unresolved] if record else [],
+        "statement_type": resolved.type,
+        "outcome": "resolved" if resolved.reason is None else "unresolved",
+        "reason": resolved.reason,
+        "unresolved": [_name(name) for name in resolved.unresolved],
         "tables": [
             _table(change, versions) for change in changes if isinstance(change, TableChange)
         ],
         "databases": [
             _database(change) for change in changes if isinstance(change, DatabaseChange)
         ],
-        "effects": list(_effects(applied, rules.routes.of)),
+        "effects": list(_effects(resolved, rules.routes.of)),
     }
-    online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
+    online = [one for one in resolved.logical if isinstance(one, OnlineAlter)]
     if online:
         fields["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
     return fields
 
 
-def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
-    yield from ddl_effects(applied.meaning, route_of, renames=applied.renames)
-    for name in applied.emptied:
+def _effects(resolved: ResolvedStatement, route_of: RouteOf) -> Iterator[dict[str, Any]]:
+    yield from ddl_effects(resolved.logical, route_of, renames=resolved.renames)
+    for name in resolved.emptied:
         yield from (one.to_json() for one in truncated(name, route_of))
-    for name, what in applied.unlogged:
+    for name, what in resolved.unlogged:
         yield from (one.to_json() for one in rows_changed(name, what, route_of))
 
 
