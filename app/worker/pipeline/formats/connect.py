@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from app.settings.connect_form import ConnectForm
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,

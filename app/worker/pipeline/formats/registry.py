@@ -8,7 +8,7 @@ from app.worker.pipeline.formats import connect
 from app.worker.pipeline.formats.avro import Avro, AvroFactory, AvroForm
 from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.connect import Connect, ConnectFactory
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import FormatFactory, RecordForm
 from app.worker.pipeline.formats.shaped import ShapedFactory, ShapedForm

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,

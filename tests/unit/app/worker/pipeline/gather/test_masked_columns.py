@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from app.worker.pipeline.formats.debezium.tags import RowTags
+from app.worker.pipeline.formats.debezium import RowTags
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.worker.pipeline.gather.row_keys import changed_keys
 from connectors.errors import MalformedEvent, RuleImpossible
