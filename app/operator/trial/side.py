@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from app.operator.trial.published import Published, published_of
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
-from app.worker.pipeline.decoders.errors import named
+from app.worker.pipeline.decoders.protocols import named
 from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece

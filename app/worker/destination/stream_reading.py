@@ -15,7 +15,7 @@ from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.timings import Phases
 from app.worker.pipeline.capture.reader_thread import Deletes, Reader
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
-from app.worker.pipeline.decoders.factory import start as start_decoders
+from app.worker.pipeline.decoders.pool import start as start_decoders
 from app.worker.pipeline.decoders.protocols import Decoders
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
