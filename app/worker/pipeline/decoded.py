@@ -16,8 +16,7 @@ from dataclasses import replace
 
 from app.worker.pipeline.encode.encode import Encoder, Encoding
 from app.worker.pipeline.gather.gather import weight
-from app.worker.pipeline.gather.gathered import Gathered
-from app.worker.pipeline.gather.items import REMOVED, Ddl, Item, Rows, values_of
+from app.worker.pipeline.gather.items import REMOVED, Ddl, Gathered, Item, Rows, values_of
 from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.number.changed_keys import (
     Changed,

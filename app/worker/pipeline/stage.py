@@ -22,8 +22,8 @@ from app.worker.pipeline.encode.encode import Encoder
 from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.worker.pipeline.gather.gather import Gathering
-from app.worker.pipeline.gather.gathered import Gathered
 from app.worker.pipeline.gather.inserted_events import Inserting
+from app.worker.pipeline.gather.items import Gathered
 from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.gather.statement_changes import StatementJudge
 from app.worker.pipeline.number.changed_keys import ChangedKeys

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.gather import Gathering, weight
-from app.worker.pipeline.gather.gathered import Gathered
 from app.worker.pipeline.gather.inserted_events import Inserting
-from app.worker.pipeline.gather.items import Ddl, values_of
+from app.worker.pipeline.gather.items import Ddl, Gathered, values_of
 from app.worker.pipeline.gather.parked_event import ParkedEvent
 from app.worker.pipeline.hidden_statement import hidden_table
 from app.worker.pipeline.number.numbers import Numbers

@@ -30,11 +30,11 @@ from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import Replaced
-from connectors.mysql.ddl.comments import column_comment, table_comment
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence
+from connectors.mysql.ddl.resolve.columns import column_comment
+from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence, table_comment
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.counting import RowCounter
 from connectors.mysql.rows.compiled.decoder import SPLIT, CompiledDecoder

@@ -10,16 +10,21 @@ published row after them needs its ordinal. What follows a cut is numbered as an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
-from app.worker.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
-from app.worker.pipeline.gather.gathered import Gathered
+from app.worker.pipeline.gather.captured_tables import (
+    CapturedTable,
+    CapturedTables,
+    DroppedTable,
+    ParkedTable,
+)
 from app.worker.pipeline.gather.items import (
     REMOVED,
     AlteredTable,
     Ddl,
     End,
+    Gathered,
     Item,
     ParkedRows,
     Rows,
@@ -27,7 +32,6 @@ from app.worker.pipeline.gather.items import (
     ValuesOf,
     values_of,
 )
-from app.worker.pipeline.gather.row_keys import changed_keys
 from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.worker.pipeline.number.changed_keys import added
@@ -40,6 +44,7 @@ from connectors.errors import (
     TopicUnusable,
     UnsupportedEvent,
 )
+from connectors.kafka.record_batches import PLACE
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
@@ -507,6 +512,23 @@ class Gathering:
         for table_map, event_type, body in self._passed:
             self.gathered.ordinal += self._tables.count(table_map, event_type, body)
         self._passed.clear()
+
+
+def changed_keys(table: CapturedTable, rows: list[Row]) -> list[str] | None:
+    """Return the keys that rows have or had, by which a row that a SELECT returned is recognized.
+
+    Invariant: two rows have one key only if they are one row. None: the records' keys do not ensure that.
+    """
+    if not table.identifies_rows:
+        return None
+    keys = [row[3] if row[2] is None else row[2] for row in rows]
+    keys += [row[3] for row in rows if row[2] is not None and row[3] != row[2]]
+    return [key for key in keys if key is not None]
+
+
+def bare_keys(keys: Iterable[str]) -> set[str]:
+    """Return keys as their records have them, without what chooses the partition."""
+    return {key.partition(PLACE)[0] for key in keys}
 
 
 def weight(item: Item, values: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
-from app.worker.pipeline.gather.gather import Gathering
+from app.worker.pipeline.gather.gather import Gathering, bare_keys, changed_keys
 from app.worker.pipeline.gather.items import (
     SELECTED,
     Ddl,
@@ -22,7 +22,6 @@ from app.worker.pipeline.gather.items import (
     values_of,
 )
 from app.worker.pipeline.gather.removed_rows import RemovedRow, removed_rows
-from app.worker.pipeline.gather.row_keys import bare_keys, changed_keys
 from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED, Everything
 from app.worker.pipeline.rules import Rules
 from connectors.errors import SnapshotUnsupported, TopicUnusable, WitnessesDiffer
