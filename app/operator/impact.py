@@ -139,7 +139,7 @@ _PLACEHOLDER = "<prefix>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ImpactRules:
     """The rules for judging statements: the routes of their tables, and which tables are shadows of
     others."""
 
@@ -147,7 +147,7 @@ class Rules:
     shadows: ShadowRules = field(default_factory=shadow_rules)
 
     @classmethod
-    def of(cls, settings: Settings, destination: str) -> Rules:
+    def of(cls, settings: Settings, destination: str) -> ImpactRules:
         """Return the rules of a destination."""
         return cls(
             routes=routes_of(settings, destination),
@@ -173,7 +173,7 @@ async def history_catalog(read: ReadHistory) -> Catalog:
 
 
 async def judge(
-    statements: Iterable[str], catalog: Catalog, session: Session, *, rules: Rules
+    statements: Iterable[str], catalog: Catalog, session: Session, *, rules: ImpactRules
 ) -> tuple[StatementImpact, ...]:
     """Return the impact of statements on tables; raise DdlUnresolved if one cannot be judged.
 
@@ -185,7 +185,7 @@ async def judge(
 class _Judge:
     """Takes statements one after the other, each on the tables that the last one left."""
 
-    def __init__(self, catalog: Catalog, rules: Rules) -> None:
+    def __init__(self, catalog: Catalog, rules: ImpactRules) -> None:
         self._catalog = catalog
         self._rules = rules
         self._last: dict[TableName, Table] = {}
@@ -285,7 +285,7 @@ def run_impact(
     if settings is not None:
         settings = run_operation(with_mapping_in_force(settings, options.destination))
     catalog = _catalog(options, settings, read_by_name, ask)
-    rules = Rules() if settings is None else Rules.of(settings, options.destination)
+    rules = ImpactRules() if settings is None else ImpactRules.of(settings, options.destination)
     session = Session(database=options.database, sql_mode=options.sql_mode)
     found = run_operation(judge(list(_given(options.statement)), catalog, session, rules=rules))
     print_answer(options.format, _impact_value(found), _impact_lines(found))

@@ -13,7 +13,7 @@ from app.worker.pipeline.gather.captured_tables import Schema
 from app.worker.pipeline.gather.inserted_events import RowsEvent
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.number.changed_keys import Name
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.resolved_statement import ResolvedStatement
@@ -29,7 +29,7 @@ class NewRules:
 
     start: Coordinates
     """The position between transactions at which they enter."""
-    rules: Rules
+    rules: PublishingRules
     known: Mapping[Name, Schema]
     """The tables that they capture, with their definitions at this position."""
 

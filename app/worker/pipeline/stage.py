@@ -40,7 +40,7 @@ from app.worker.pipeline.portions import (
     RemovedRows,
     SelectedRows,
 )
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS
@@ -61,7 +61,7 @@ from tables.state.cursor import FileHead
 class StageSpec:
     """The parameters of a decoder, which are sent to its process."""
 
-    rules: Rules
+    rules: PublishingRules
     server_uuid: str
     charsets: Charsets
     mariadb: bool
@@ -97,7 +97,7 @@ class ChunkStage:
         self._watched: frozenset[Name] = frozenset()
         self._follow(spec.rules, spec.known)
 
-    def _follow(self, rules: Rules, known: Mapping[Name, Schema]) -> None:
+    def _follow(self, rules: PublishingRules, known: Mapping[Name, Schema]) -> None:
         """Decode by these rules from now on."""
         spec, self.rules = self._spec, rules
         self._captures = rules.routes.captures

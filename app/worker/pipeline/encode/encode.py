@@ -32,7 +32,7 @@ from app.worker.pipeline.gather.parked_event import (
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
 from app.worker.pipeline.number.numbers import Progress
 from app.worker.pipeline.piece import DeadLetter
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import (
     BatchWriter,
     FinishedBatch,
@@ -62,7 +62,7 @@ class Encoder:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: PublishingRules,
         *,
         connector: str,
         epoch: int,

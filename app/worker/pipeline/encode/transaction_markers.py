@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from app.worker.pipeline.formats.protocol import Marker, Records
 from app.worker.pipeline.number.numbers import Progress
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import BatchWriter
 from connectors.mysql.binlog.changes import Transaction
 
@@ -27,7 +27,7 @@ class MarkerWriter:
         "size",
     )
 
-    def __init__(self, rules: Rules, writer: BatchWriter, records: Records) -> None:
+    def __init__(self, rules: PublishingRules, writer: BatchWriter, records: Records) -> None:
         self._all = rules.markers
         self._writer = writer
         self._records = records

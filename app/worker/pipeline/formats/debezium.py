@@ -27,7 +27,7 @@ from app.version import __version__
 from app.worker.pipeline.formats.protocol import DetachedImages, Emitted, Marker, Records, WriteRows
 from app.worker.pipeline.gather.items import REMOVED, SELECTED, Ddl, Replacement, Rows
 from app.worker.pipeline.gather.masked_columns import MaskedRow
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
@@ -64,7 +64,7 @@ _BEFORE, _AFTER = '{"before":', ',"after":'
 class Debezium:
     """Debezium's envelope in JSON."""
 
-    def __init__(self, rules: Rules, *, connector: str, epoch: int) -> None:
+    def __init__(self, rules: PublishingRules, *, connector: str, epoch: int) -> None:
         self._rules, self._connector, self._epoch = rules, connector, epoch
         self._texts: dict[tuple[str, str], TableText] = {}
 
@@ -76,7 +76,7 @@ class Debezium:
         return len(rows) + sum([row[2] != row[3] for row in rows])
 
     @staticmethod
-    def keeps_tombstones(_rules: Rules) -> bool:
+    def keeps_tombstones(_rules: PublishingRules) -> bool:
         return True
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
@@ -242,7 +242,7 @@ class Envelope:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: PublishingRules,
         *,
         connector: str,
         epoch: int,
@@ -501,7 +501,7 @@ def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Mar
 
 
 def effect_fields(
-    resolved: ResolvedStatement | None, rules: Rules, versions: Mapping[TableName, int]
+    resolved: ResolvedStatement | None, rules: PublishingRules, versions: Mapping[TableName, int]
 ) -> dict[str, Any]:
     """Return fields of a DDL record; none without a history, or if the statement affects nothing in it.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.worker.pipeline.gather.items import Ddl, Rows
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
@@ -104,7 +104,7 @@ class RecordFormat(Protocol):
 class FormatFactory(Protocol):
     """A format independent of a run."""
 
-    def __call__(self, rules: Rules, *, connector: str, epoch: int) -> RecordFormat:
+    def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> RecordFormat:
         """Return the format for a run; ``connector``: the kind of the source server."""
 
     @staticmethod
@@ -112,7 +112,7 @@ class FormatFactory(Protocol):
         """Return the count of records with a value that the rows of an event make."""
 
     @staticmethod
-    def keeps_tombstones(rules: Rules) -> bool:
+    def keeps_tombstones(rules: PublishingRules) -> bool:
         """Return whether a delete has a tombstone too."""
 
 

@@ -35,7 +35,7 @@ from app.worker.pipeline.gather.items import (
 from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.worker.pipeline.number.changed_keys import added
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import (
     AqueductError,
     MalformedEvent,
@@ -82,7 +82,7 @@ class Gathering:
     def __init__(
         self,
         tables: CapturedTables,
-        rules: Rules,
+        rules: PublishingRules,
         values_of: Callable[[str], ValuesOf],
         *,
         limit: int | None = None,

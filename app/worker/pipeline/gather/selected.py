@@ -23,7 +23,7 @@ from app.worker.pipeline.gather.items import (
 )
 from app.worker.pipeline.gather.removed_rows import RemovedRow, removed_rows
 from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED, Everything
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SnapshotUnsupported, TopicUnusable, WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
@@ -38,7 +38,7 @@ class SelectGathering:
     """Gathers the rows of one read of one table."""
 
     def __init__(
-        self, tables: CapturedTables, rules: Rules, values_of: Callable[[str], ValuesOf]
+        self, tables: CapturedTables, rules: PublishingRules, values_of: Callable[[str], ValuesOf]
     ) -> None:
         self._tables, self._rules = tables, rules
         self._gathering = Gathering(tables, rules, values_of, published_as=SELECTED)
