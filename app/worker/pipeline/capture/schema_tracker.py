@@ -7,7 +7,7 @@ parse is refused by that chunk's decoder, or its table is quarantined.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.worker.pipeline.hidden_statement import hidden
 from app.worker.pipeline.stage import StageSpec
@@ -90,15 +90,19 @@ class SchemaTracker:
         except AqueductError:
             # The decoder meets the same event, and reports its position and its fault.
             return None
-        return None if listener.found is None else self._resolved(listener.found)
+        if listener.found is None:
+            return None
+        transaction, query, pos = listener.found
+        return self._resolved(transaction, query, pos=pos, end=listener.end_pos)
 
-    def _resolved(self, statement_found: _FoundStatement) -> ResolvedStatement | None:
-        transaction, query = statement_found.transaction, statement_found.query
+    def _resolved(
+        self, transaction: Transaction, query: Query, *, pos: int, end: int
+    ) -> ResolvedStatement | None:
         self.transaction = transaction
         position = HistoryPosition(
             server_uuid=self._server_uuid,
-            start=Coordinates(transaction.file, statement_found.pos),
-            end=Coordinates(transaction.file, statement_found.end),
+            start=Coordinates(transaction.file, pos),
+            end=Coordinates(transaction.file, end),
             gtid=transaction.gtid,
             ts_ms=transaction.committed_ms,
             server_id=transaction.server_id,
@@ -167,19 +171,13 @@ class SchemaTracker:
             del self._dropped[next(iter(self._dropped))]
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundStatement:
-    transaction: Transaction
-    query: Query
-    pos: int
-    end: int
-
-
 class _Listener:
     """Records the statement of a chunk and ignores all other events."""
 
     def __init__(self) -> None:
-        self.found: _FoundStatement | None = None
+        self.found: tuple[Transaction, Query, int] | None = None
+        """With the position at which it begins."""
+        self.end_pos = 0
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -192,7 +190,7 @@ class _Listener:
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
         """Record the statement; a chunk ends with its last one."""
         # If it ends its transaction, its end position is reported after it.
-        self.found = _FoundStatement(transaction, query, pos, pos + 1)
+        self.found, self.end_pos = (transaction, query, pos), pos + 1
 
     def change(self, transaction: Transaction, query: Query) -> None:
         """Not noted."""
@@ -213,5 +211,4 @@ class _Listener:
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
         """Record the end position of the statement, if there is one."""
-        if self.found is not None:
-            self.found = replace(self.found, end=pos)
+        self.end_pos = pos

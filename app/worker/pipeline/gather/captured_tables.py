@@ -554,7 +554,7 @@ _INSERT, _DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
 _LEFT_OUT = 0
 
 
-class SelectedRows(NamedTuple):
+class RowRun(NamedTuple):
     """Consecutive rows of an event that are published as one kind of event, or excluded."""
 
     rows: list[Row]
@@ -589,12 +589,12 @@ class RowSelection:
             return None
         return cls(table, rules, definition)
 
-    def runs(self, rows: list[Row], event_type: int) -> Iterator[SelectedRows]:
+    def runs(self, rows: list[Row], event_type: int) -> Iterator[RowRun]:
         """Yield all rows of an event in order, those of one outcome together."""
         judged = [self._judged(row, event_type) for row in rows]
         for kind, run in groupby(judged, key=lambda one: one[0]):
             found = [row for _, row in run]
-            yield SelectedRows([] if kind == _LEFT_OUT else found, kind, len(found))
+            yield RowRun([] if kind == _LEFT_OUT else found, kind, len(found))
 
     def _judged(self, row: Row, event_type: int) -> tuple[int, Row]:
         """Return a row as it is published, with the type of its event."""
