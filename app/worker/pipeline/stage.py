@@ -27,9 +27,9 @@ from app.worker.pipeline.gather.items import Gathered
 from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.gather.statement_changes import StatementJudge
 from app.worker.pipeline.number.changed_keys import ChangedKeys
-from app.worker.pipeline.number.numbers import Progress
+from app.worker.pipeline.number.numbers import Numbers, Progress
 from app.worker.pipeline.number.table_versions import Name, VersionBook
-from app.worker.pipeline.piece import QuarantinedTable, TableChanges, UnloggedChange
+from app.worker.pipeline.piece import Piece, QuarantinedTable, TableChanges, UnloggedChange
 from app.worker.pipeline.portions import (
     CapturedChunk,
     Effect,
@@ -45,7 +45,7 @@ from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.definition import Server, Table
 from connectors.mysql.landmark import landmark_in
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.position import Coordinates
@@ -54,7 +54,7 @@ from connectors.mysql.transaction_reader import TransactionReader
 from tables.history.record import SchemaRecord
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.table_version import TableVersion
-from tables.state.cursor import FileHead
+from tables.state.cursor import Cursor, FileHead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +215,17 @@ class ChunkStage:
         """Return what was gathered outside a chunk; it neither begins nor ends a source transaction."""
         gathered.first = None
         return self._items(gathered, start)
+
+    def piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
+        """Return the piece of what was gathered before a run reads its source, numbered after its cursor."""
+        decoded = self.inserted(gathered, cursor.offset.coordinates)
+        decoded.number(Numbers.of(cursor), [])
+        return decoded.encode()
+
+    def is_other(self, name: Name, table: Table) -> bool:
+        """Whether a table of which rows were published has had other columns for subscribers so far."""
+        found = self.tables.defined(name, table)
+        return found is not None and self.book.is_other(found.route, found.definition)
 
     def _selected(self, portion: SelectedRows) -> DecodedRead:
         start = portion.start
