@@ -36,13 +36,12 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableName
 from connectors.mysql.ddl.online.cut_over import logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.parsed_statement import parse_statement, renamed_columns
-from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
+from connectors.mysql.ddl.parsed_statement import parse_statement
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.server.facts import SourceAddress, read_facts
 from tables.history.impact.findings import Severity
 from tables.history.impact.impact import Impact, as_text, impact, rows_changed, severest, truncated
-from tables.history.statement_effect import effect_of, fill
+from tables.history.resolved_statement import fill, resolved
 from tables.rules.routes.routes import Routes
 from wire.text import printed
 
@@ -140,7 +139,7 @@ _PLACEHOLDER = "<prefix>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ImpactRules:
     """The rules for judging statements: the routes of their tables, and which tables are shadows of
     others."""
 
@@ -148,7 +147,7 @@ class Rules:
     shadows: ShadowRules = field(default_factory=shadow_rules)
 
     @classmethod
-    def of(cls, settings: Settings, destination: str) -> Rules:
+    def of(cls, settings: Settings, destination: str) -> ImpactRules:
         """Return the rules of a destination."""
         return cls(
             routes=routes_of(settings, destination),
@@ -174,7 +173,7 @@ async def history_catalog(read: ReadHistory) -> Catalog:
 
 
 async def judge(
-    statements: Iterable[str], catalog: Catalog, session: Session, *, rules: Rules
+    statements: Iterable[str], catalog: Catalog, session: Session, *, rules: ImpactRules
 ) -> tuple[StatementImpact, ...]:
     """Return the impact of statements on tables; raise DdlUnresolved if one cannot be judged.
 
@@ -186,7 +185,7 @@ async def judge(
 class _Judge:
     """Takes statements one after the other, each on the tables that the last one left."""
 
-    def __init__(self, catalog: Catalog, rules: Rules) -> None:
+    def __init__(self, catalog: Catalog, rules: ImpactRules) -> None:
         self._catalog = catalog
         self._rules = rules
         self._last: dict[TableName, Table] = {}
@@ -202,11 +201,11 @@ class _Judge:
         route_of = self._rules.routes.of
         statement = parse_statement(sql, self._catalog.server, session)
         self._last |= dict(self._catalog.items())
-        effect = effect_of(statement, self._catalog)
-        if effect.reason is not None:
+        found = resolved(statement, self._catalog)
+        if found.reason is not None:
             raise DdlUnresolved(
-                effect.reason,
-                tables=sorted(effect.unresolved),
+                found.reason,
+                tables=sorted(found.unresolved),
                 remedy="Nothing was run. Check the statement, its --database, and the definitions that it "
                 "is judged by.",
             )
@@ -214,11 +213,10 @@ class _Judge:
             emptied = [truncated(name, route_of) for name in sorted(statement.tables)]
             return StatementImpact(sql=sql, type=statement.type, impacts=sum(emptied, ()))
         logical_changes = logical(
-            effect.changes, self._rules.shadows, known=self._catalog, before=self._last.get
+            found.changes, self._rules.shadows, known=self._catalog, before=self._last.get
         )
-        renames = renamed_columns(statement)
-        impacts = impact(logical_changes, route_of, renames=renames)
-        for name, what in unlogged_rows(statement, effect.changes):
+        impacts = impact(logical_changes, route_of, renames=found.renames)
+        for name, what in found.unlogged:
             impacts += rows_changed(name, what, route_of)
         return StatementImpact(sql=sql, type=statement.type, impacts=impacts)
 
@@ -287,7 +285,7 @@ def run_impact(
     if settings is not None:
         settings = run_operation(with_mapping_in_force(settings, options.destination))
     catalog = _catalog(options, settings, read_by_name, ask)
-    rules = Rules() if settings is None else Rules.of(settings, options.destination)
+    rules = ImpactRules() if settings is None else ImpactRules.of(settings, options.destination)
     session = Session(database=options.database, sql_mode=options.sql_mode)
     found = run_operation(judge(list(_given(options.statement)), catalog, session, rules=rules))
     print_answer(options.format, _impact_value(found), _impact_lines(found))

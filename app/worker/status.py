@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from app import metrics
-from app.worker.pipeline.piece_parts import DeadLetter
+from app.worker.pipeline.piece import DeadLetter
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Entry
 from tables.state.snapshots.table_snapshot import TableSnapshot

@@ -15,7 +15,7 @@ from app.worker.destination.plan import Accepted, Failover, Plan, SnapshotPlan, 
 from app.worker.logical_schemas.plan import CurrentRoutes, LogicalSchemasPlan
 from app.worker.merge.plan import MergePlan
 from app.worker.pipeline.publish.publisher import TopicPlans
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.record_batches import MAX_BATCH_BYTES
 from connectors.mysql.schema_store.store import MetaStore
@@ -138,7 +138,7 @@ def destination_plan(
         failover=_failover(destination),
         accepted=frozenset(map(Accepted, destination.accept)),
         snapshot=_snapshot(destination.snapshot, settings.data_dir),
-        rules=Rules(
+        rules=PublishingRules(
             destination=name,
             routes=routes_of(settings, name),
             trusted=destination.filter.statements,

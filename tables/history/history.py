@@ -31,7 +31,13 @@ from tables.history.definition_json import packs
 from tables.history.position import HistoryPosition, PositionQuery
 from tables.history.record import Given, Known, SchemaRecord, TableState, Unresolved
 from tables.history.resolution import Corrections, resolutions
-from tables.history.statement_effect import UNKNOWN, Effect, effect_of, fill
+from tables.history.resolved_statement import (
+    UNKNOWN,
+    ResolvedStatement,
+    fill,
+    resolved,
+    without_change,
+)
 from tables.history.steps import RewoundHistory, Steps
 from tables.history.view import SchemaView
 
@@ -212,8 +218,8 @@ class SchemaHistory:
     def apply(
         self, position: HistoryPosition, schema: str | None, ddl: str, extra: Session
     ) -> SchemaRecord | None:
-        """Parse and apply a statement; see ``apply_parsed``."""
-        return self.apply_parsed(position, self.parsed(ddl, replace(extra, database=schema)))
+        """Parse and apply a statement; return its record, None if it changes nothing or was applied before."""
+        return self.apply_parsed(position, self.parsed(ddl, replace(extra, database=schema))).record
 
     def parsed(self, ddl: str, session: Session) -> ParsedStatement:
         """Parse a statement by the rules of the server whose statements are applied now."""
@@ -225,25 +231,32 @@ class SchemaHistory:
         position: HistoryPosition,
         statement: ParsedStatement,
         hidden: Callable[[Table], Table] | None = None,
-    ) -> SchemaRecord | None:
-        """Apply a statement; return None if it changes nothing or was applied before.
+    ) -> ResolvedStatement:
+        """Resolve and apply a statement; it has no record if it changes nothing or was applied before.
 
         ``hidden`` takes out of a definition what is not to be stored.
         """
         with self._lock:
             steps = self._required_steps()
             if steps.has_passed(position):
-                return None
+                return without_change(statement)
             before, catalog = self.now(), self._catalog_now()
-            effect = effect_of(statement, catalog, may_quote=hidden is None)
-            if not effect:
-                return None
-            given = self._corrections.changes_of(position, effect.unresolved, before)
+            found = resolved(statement, catalog, may_quote=hidden is None)
+            if not found.has_effect:
+                return without_change(statement)
+            given = self._corrections.changes_of(position, found.unresolved, before)
             if given:
-                effect = Effect(changes=(*effect.changes, *given))
+                found = replace(
+                    found,
+                    changes=(*found.changes, *given),
+                    reason=None,
+                    unresolved=(),
+                    emptied=(),
+                    views=(),
+                )
             if hidden is not None:
-                effect = effect.with_tables(hidden)
-            return self._take(
+                found = found.with_tables(hidden)
+            record = self._take(
                 SchemaRecord(
                     destination=self.destination,
                     number=steps.count + 1,
@@ -251,15 +264,18 @@ class SchemaHistory:
                     statement=statement.text,
                     type=statement.type,
                     session=statement.session,
-                    changes=effect.changes,
-                    reason=effect.reason,
-                    unresolved=effect.unresolved,
-                    unchanged=effect.unchanged,
-                    views=effect.views,
+                    changes=found.changes,
+                    reason=found.reason,
+                    unresolved=found.unresolved,
+                    unchanged=found.emptied,
+                    views=found.views,
                 ),
                 # Later statements copy definitions, also into other tables.
                 follows=bool(given) or hidden is not None,
             )
+            if record.is_of_views:
+                return without_change(statement, record)
+            return replace(found, record=record)
 
     def resolve(
         self,

@@ -26,11 +26,9 @@ def test_no_step_is_bound_to_a_format() -> None:
 
 def test_a_step_that_imports_a_format_is_found() -> None:
     planted = [
-        module_from(
-            "app/worker/pipeline/encode/a.py", f"from {FORMATS}debezium.format import Debezium\n"
-        ),
+        module_from("app/worker/pipeline/encode/a.py", f"from {FORMATS}debezium import Debezium\n"),
         module_from("app/worker/pipeline/encode/b.py", f"from {FORMATS}protocol import Records\n"),
     ]
     assert list(bound_to_a_format(planted)) == [
-        f"app/worker/pipeline/encode/a.py imports {FORMATS}debezium.format"
+        f"app/worker/pipeline/encode/a.py imports {FORMATS}debezium"
     ]

@@ -16,7 +16,7 @@ import orjson
 
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.portions import CapturedChunk
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.binlog import mariadb_events as mariadb
@@ -45,7 +45,7 @@ START = Coordinates("b.000001", 4)
 OWN = {3, 4, 15, 27, 35, 41, 161, 163, 164}
 """Events that never come to a decoder."""
 _LONGEST_MESSAGE = 2000
-RULES = Rules(
+RULES = PublishingRules(
     destination="d",
     routes=Routes(prefix="aq", include=".*", partitions=2),
     markers=True,

@@ -19,7 +19,7 @@ import orjson
 from app.worker.pipeline.formats.registry import keeps_tombstones
 from app.worker.pipeline.gather.parked_event import is_of_rows
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import FinishedBatch, Headers, finished_records
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
@@ -103,7 +103,7 @@ class Published:
         self.refused.update(later.refused)
 
 
-def published_of(pieces: Iterable[Piece], rules: Rules) -> Published:
+def published_of(pieces: Iterable[Piece], rules: PublishingRules) -> Published:
     """Return the output of pieces of one chunk, which were made by these rules."""
     reader = _Reader(rules)
     for piece in pieces:
@@ -113,7 +113,7 @@ def published_of(pieces: Iterable[Piece], rules: Rules) -> Published:
 
 
 class _Reader:
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: PublishingRules) -> None:
         self.found = Published()
         self._stops_at = rules.largest if rules.oversize == "stop" else 0
         self._rules = rules

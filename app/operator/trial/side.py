@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from app.operator.trial.published import Published, published_of
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
-from app.worker.pipeline.decoders.errors import named
+from app.worker.pipeline.decoders.protocols import named
 from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk, Effect
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import ClaimGone, MappingError, WitnessesDiffer
 from connectors.mysql.ddl.definition import TableName
@@ -109,7 +109,9 @@ class Side:
         self.committed_ms = max(self.committed_ms, *(piece.committed_ms for piece in pieces))
 
 
-def rules_of_next(rules: Rules, routes: Routes, versions: Sequence[TableVersion]) -> Rules:
+def rules_of_next(
+    rules: PublishingRules, routes: Routes, versions: Sequence[TableVersion]
+) -> PublishingRules:
     """Return the rules by which a mapping would come into force: topics get the partitions that it asks for.
 
     Raises MappingError if it states another count than that of a topic without asking for the change.

@@ -48,7 +48,7 @@ from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.takeover.initial_state import has_column_names
 from app.worker.mapping_versions.choice import faults_of
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError, HistoryTooShort, MappingError, UsageError
 from connectors.mysql.ddl.definition import TableName
@@ -227,7 +227,7 @@ class _Run:
         return start
 
     def _side(
-        self, rules: Rules, start: TrialOffset, again: frozenset[TableName] = frozenset()
+        self, rules: PublishingRules, start: TrialOffset, again: frozenset[TableName] = frozenset()
     ) -> Side:
         state, facts, quarantine = self._state, self._facts, self._state.quarantine
         history = self._history()

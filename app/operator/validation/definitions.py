@@ -16,7 +16,7 @@ from app.operator.trial.side import known_tables
 from app.operator.validation.errors import NotComparable
 from app.operator.validation.expected_rows import ExpectedRows
 from app.worker.destination.takeover.initial_state import has_column_names
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import UsageError
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
@@ -36,7 +36,7 @@ class Definitions:
     """What a state of the journal has of tables."""
 
     state: DestinationState
-    rules: Rules
+    rules: PublishingRules
     tables: Mapping[TableName, Table]
     expected: ExpectedRows
     versions: Versions
@@ -117,7 +117,7 @@ async def definitions_now(journal: Journal, facts: ServerFacts) -> Definitions:
     )
 
 
-async def _versions(options: dict[str, Any], rules: Rules) -> Versions:
+async def _versions(options: dict[str, Any], rules: PublishingRules) -> Versions:
     """All versions of a destination's tables that records may be of."""
     found, topic = Schemas(rules.destination), schemas_topic(rules.prefix)
 

@@ -20,7 +20,7 @@ from app.worker.pipeline.gather.captured_tables import CapturedTable
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import KeyWatch, Portion, SelectedRows
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import ChunkStage, StageSpec
 from connectors.errors import RuleImpossible, UnsupportedEvent, WitnessesDiffer
 from connectors.kafka.record_batches import finished_records
@@ -137,7 +137,7 @@ class ExpectedRows:
         return decoded.encode()
 
 
-def _plain(rules: Rules) -> Rules:
+def _plain(rules: PublishingRules) -> PublishingRules:
     """The rules without what only concerns the writing of records."""
     return replace(rules, markers=False, part_markers=False, oversize="stop", compression=None)
 

@@ -30,7 +30,6 @@ from app.worker.pipeline.gather.removed_rows import RemovedRow, key_values
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import RemovedRows
 from app.worker.pipeline.stage import StageSpec
-from app.worker.pipeline.statement_effect import Applied
 from app.worker.status import DestinationStatus
 from connectors.errors import MalformedEvent, RuleImpossible, SnapshotUnsupported
 from connectors.kafka.reading.follower import Follower, Partition, read_to_ends
@@ -42,6 +41,7 @@ from connectors.mysql.select.described_table import described_table
 from connectors.mysql.select.table_map_body import table_map_body
 from tables.history.history import SchemaHistory
 from tables.history.record import Unresolved
+from tables.history.resolved_statement import ResolvedStatement
 from tables.journal_format import Entry
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
@@ -86,7 +86,7 @@ class EmptiedTables:
         self._closing.set()
 
     def deletes(
-        self, start: Coordinates, transaction: Transaction, effect: Applied
+        self, start: Coordinates, transaction: Transaction, effect: ResolvedStatement
     ) -> Iterator[RemovedRows]:
         """Yield the deletes for a statement that begins there."""
         for number, (route, table) in enumerate(self._emptied(effect)):
@@ -171,7 +171,7 @@ class EmptiedTables:
                 "of their records have other columns than the table's key now"
             )
 
-    def _emptied(self, effect: Applied) -> list[tuple[Route, Table | None]]:
+    def _emptied(self, effect: ResolvedStatement) -> list[tuple[Route, Table | None]]:
         """The tables whose rows a statement removes, with their definitions before it."""
         if effect.is_noise:
             return []
@@ -179,10 +179,10 @@ class EmptiedTables:
         found: list[tuple[TableName, Table | None]] = []
         if is_truncate:
             found = [(name, self.history.find(*name)) for name in effect.emptied]
-        elif effect.record is not None:
+        else:
             found = [
                 (one.name, one.old)
-                for one in effect.record.changes
+                for one in effect.changes
                 if isinstance(one, TableChange) and one.new is None and one.renamed_to is None
             ]
         routes = [(self.spec.rules.routes.of(name), table) for name, table in found]

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.pipeline.publish.publisher import TopicPlans
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.work.requests import Requests
 from connectors.errors import AqueductError, Fenced, RunRestarts
 from connectors.mysql.ddl.definition import TableName
@@ -108,7 +108,7 @@ class Plan:
     """The worker's advertised address; may be empty."""
     address: SourceAddress
     start: Start
-    rules: Rules
+    rules: PublishingRules
     topics: TopicPlans
     kafka_options: Mapping[str, Any]
     compression: str | None

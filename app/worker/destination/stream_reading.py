@@ -15,18 +15,18 @@ from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.timings import Phases
 from app.worker.pipeline.capture.reader_thread import Deletes, Reader
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
-from app.worker.pipeline.decoders.factory import start as start_decoders
+from app.worker.pipeline.decoders.pool import start as start_decoders
 from app.worker.pipeline.decoders.protocols import Decoders
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.handoff import MAX_BYTES, Handoff
 from app.worker.pipeline.stage import StageSpec
-from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream.replica import BinlogStream
 from tables.history.history import SchemaHistory
+from tables.history.resolved_statement import ResolvedStatement
 from tables.state.cursor import Cursor
 
 
@@ -47,7 +47,7 @@ class StreamStart:
     async def read(
         self,
         cursor: Cursor,
-        skipper: TransactionSkipper[Applied] | None,
+        skipper: TransactionSkipper[ResolvedStatement] | None,
         *,
         seen: Callable[[Piece], None],
     ) -> tuple[Reader, Handoff]:

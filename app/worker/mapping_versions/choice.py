@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from app import metrics
 from app.worker.mapping_versions.watch import Mappings, UsableVersion
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.status import DestinationStatus
 from connectors.errors import MappingError, RunRestarts
 from connectors.mysql.ddl.definition import TableName
@@ -70,7 +70,7 @@ class MappingChoice:
         """The version of the present run."""
         return self._chosen.number if self._chosen is not None else None
 
-    async def rules_of(self, rules: Rules) -> Rules:
+    async def rules_of(self, rules: PublishingRules) -> PublishingRules:
         """Choose the version for a run that begins, and return the rules with it.
 
         Raises MappingError if the version in force cannot be used, CoordinationLost if it is not known here.

@@ -5,18 +5,18 @@ Invariant: a portion can be decoded by itself; portions are numbered in the orde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from app.worker.pipeline.gather.captured_tables import Schema
 from app.worker.pipeline.gather.inserted_events import RowsEvent
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.number.changed_keys import Name
-from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
+from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
+from tables.history.resolved_statement import ResolvedStatement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class NewRules:
 
     start: Coordinates
     """The position between transactions at which they enter."""
-    rules: Rules
+    rules: PublishingRules
     known: Mapping[Name, Schema]
     """The tables that they capture, with their definitions at this position."""
 
@@ -69,7 +69,7 @@ class KeyWatch:
         return self
 
 
-Effect = Applied | NewRules | KeyWatch
+Effect = ResolvedStatement | NewRules | KeyWatch
 """The effect of a portion on later ones: that of a statement on tables, new rules, or tables to watch."""
 
 
@@ -98,7 +98,7 @@ class CapturedChunk:
     """
 
     chunk: Chunk
-    effect: Applied | None = None
+    effect: ResolvedStatement | None = None
     """The effect of the statement at the end of the chunk."""
 
     @property
@@ -214,38 +214,3 @@ class SelectedRows:
     def size(self) -> int:
         """Its size in bytes."""
         return len(self.table_map) + sum(map(len, self.blocks))
-
-
-class Entered(NamedTuple):
-    """The outcome of a portion with an owner, once it is numbered."""
-
-    id: int
-    rows: int = 0
-    """Count of rows published."""
-    dropped: int = 0
-    """Count of rows of which the stream has published newer images."""
-    refused: str | None = None
-    """Why none of the rows is published, and they have to be read again."""
-    unreadable: str | None = None
-    """Why they cannot be read at all."""
-    removed: int = 0
-    """Count of deletes published, of rows that the SELECT did not return."""
-    is_last: bool = True
-    """Whether no more portions with this id follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortionSeries:
-    """Some portions.
-
-    Invariant: nothing else of the stream is between them, however long they take; so the stream waits for
-    them.
-    """
-
-    portions: Iterable[Portion]
-    """Taken by the reader's thread."""
-
-
-def portions_of(entering: Portion | PortionSeries) -> Iterable[Portion]:
-    """Return the portions of a series, or the one portion."""
-    return entering.portions if isinstance(entering, PortionSeries) else (entering,)

@@ -18,7 +18,7 @@ from tables.rules.routes.routes import Routes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PublishingRules:
     """The rules of one destination."""
 
     destination: str

@@ -9,23 +9,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from app.worker.pipeline.decoded_share import DecodedShare, DecodedShares
+from app.worker.pipeline.decoded import (
+    DecodedDeletes,
+    DecodedItems,
+    DecodedPortion,
+    DecodedRead,
+    DecodedWatch,
+)
 from app.worker.pipeline.encode.encode import Encoder
-from app.worker.pipeline.entered_share import RemovedShare, SelectedShare, WatchShare
 from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.worker.pipeline.gather.gather import Gathering
-from app.worker.pipeline.gather.gathered import Gathered
 from app.worker.pipeline.gather.inserted_events import Inserting
-from app.worker.pipeline.gather.selected import GatheringSelected
+from app.worker.pipeline.gather.items import Gathered
+from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.gather.statement_changes import StatementJudge
-from app.worker.pipeline.gather.transaction_split import Share, Sharing
 from app.worker.pipeline.number.changed_keys import ChangedKeys
-from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.number.numbers import Numbers, Progress
 from app.worker.pipeline.number.table_versions import Name, VersionBook
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import QuarantinedTable, UnloggedChange
+from app.worker.pipeline.piece import Piece, QuarantinedTable, TableChanges, UnloggedChange
 from app.worker.pipeline.portions import (
     CapturedChunk,
     Effect,
@@ -36,8 +40,7 @@ from app.worker.pipeline.portions import (
     RemovedRows,
     SelectedRows,
 )
-from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS
@@ -49,6 +52,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from tables.history.record import SchemaRecord
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, FileHead
 
@@ -57,7 +61,7 @@ from tables.state.cursor import Cursor, FileHead
 class StageSpec:
     """The parameters of a decoder, which are sent to its process."""
 
-    rules: Rules
+    rules: PublishingRules
     server_uuid: str
     charsets: Charsets
     mariadb: bool
@@ -93,7 +97,7 @@ class ChunkStage:
         self._watched: frozenset[Name] = frozenset()
         self._follow(spec.rules, spec.known)
 
-    def _follow(self, rules: Rules, known: Mapping[Name, Schema]) -> None:
+    def _follow(self, rules: PublishingRules, known: Mapping[Name, Schema]) -> None:
         """Decode by these rules from now on."""
         spec, self.rules = self._spec, rules
         self._captures = rules.routes.captures
@@ -110,8 +114,9 @@ class ChunkStage:
         self.encoder = Encoder(
             rules, connector=connector, epoch=spec.epoch, spread=self.book.partitions
         )
+        self._items = partial(DecodedItems, encoder=self.encoder, book=self.book, keys=self._keys)
 
-    def decode(self, portion: Portion, learned: Sequence[Effect]) -> DecodedShares:
+    def decode(self, portion: Portion, learned: Sequence[Effect]) -> DecodedPortion:
         """Decode the portion up to the first event that cannot be read or published (first step).
 
         ``learned``: the effects of earlier portions that this stage does not know yet.
@@ -124,14 +129,15 @@ class ChunkStage:
         if isinstance(portion, InsertedRows):
             return self._inserted(portion)
         if isinstance(portion, SelectedRows):
-            return DecodedShares([self._selected(portion)])
+            return DecodedPortion([self._selected(portion)])
         if isinstance(portion, RemovedRows):
-            return DecodedShares([self._removed(portion)])
+            return DecodedPortion([self._removed(portion)])
+        # These have no changes of their own.
+        assert isinstance(portion, KeyWatch | NewRules)
+        nothing = self.inserted(Gathered(), portion.start)
         if isinstance(portion, KeyWatch):
-            return DecodedShares([WatchShare(self.encoder, self.book, self._keys, portion)])
-        # New rules have no changes of their own.
-        assert isinstance(portion, NewRules)
-        return DecodedShares([self.inserted(Gathered(), portion.start)])
+            return DecodedPortion([DecodedWatch(portion, nothing, self._keys)])
+        return DecodedPortion([nothing])
 
     def _learn(self, effect: Effect) -> None:
         if isinstance(effect, NewRules):
@@ -141,13 +147,14 @@ class ChunkStage:
         elif effect.record is not None:
             self.tables.learn(effect.record)
 
-    def _chunk(self, chunk: Chunk, effect: Applied | None) -> DecodedShares:
+    def _chunk(self, chunk: Chunk, effect: ResolvedStatement | None) -> DecodedPortion:
         reader = self._reader
-        gathering = Sharing(
+        gathering = Gathering(
             self.tables,
             self.rules,
             value_counter,
-            applied=effect,
+            limit=self.rules.max_bytes,
+            resolved=effect,
             passing=self._passing,
             digests=self._digests,
             landmark=lambda last: landmark_in(chunk, reader.ended, last),
@@ -158,35 +165,35 @@ class ChunkStage:
             reader.read(chunk, gathering)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        shares = gathering.all(reader.open)
-        events = _events(reader.seen, [share.gathered for share in shares], chunk.passed)
+        found = gathering.finished(reader.open)
+        events = _events(reader.seen, found, chunk.passed)
         reader.seen = [0] * 256
-        parts = [self._part(chunk, share) for share in shares[:-1]]
-        return DecodedShares([*parts, self._part(chunk, shares[-1], events, effect)])
-
-    def _part(
-        self,
-        chunk: Chunk,
-        share: Share,
-        events: Counter[tuple[int, str]] | None = None,
-        effect: Applied | None = None,
-    ) -> DecodedShare:
         head = FileHead(file=chunk.start.file, created=chunk.created) if chunk.created else None
-        noted = effect.record if effect is not None and share.gathered.error is None else None
-        return DecodedShare(
-            self.encoder,
-            self.book,
-            self._keys,
-            share.gathered,
-            chunk.start,
-            open_=share.open,
-            events=events,
-            landmark=share.landmark,
-            head=head,
-            history=[noted] if noted else [],
-            lost=self._lost(noted) if noted else [],
-            unlogged=_unlogged(chunk, share.gathered, effect),
+        *earlier, last = found
+        return DecodedPortion(
+            [
+                *(self._items(gathered, chunk.start, head=head) for gathered in earlier),
+                self._items(
+                    last,
+                    chunk.start,
+                    head=head,
+                    events=events,
+                    tables=self._changed(chunk, last, effect),
+                ),
+            ]
         )
+
+    def _changed(
+        self, chunk: Chunk, gathered: Gathered, effect: ResolvedStatement | None
+    ) -> TableChanges:
+        """Return what the statement at a chunk's end changed."""
+        if effect is None or gathered.error is not None:
+            return TableChanges()
+        changed = TableChanges(unlogged=_unlogged(chunk, gathered, effect))
+        if effect.record is not None:
+            changed.history = [effect.record]
+            changed.quarantined = self._lost(effect.record)
+        return changed
 
     def _lost(self, record: SchemaRecord) -> list[QuarantinedTable]:
         """Return the tables that can no longer be read after a statement."""
@@ -196,18 +203,18 @@ class ChunkStage:
             for name in self.tables.lost(record)
         ]
 
-    def _inserted(self, portion: InsertedRows) -> DecodedShares:
+    def _inserted(self, portion: InsertedRows) -> DecodedPortion:
         gathering = Gathering(self.tables, self.rules, value_counter, watched=self._watched)
         try:
             self._inserting.transactions(portion.events, gathering)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        return DecodedShares([self.inserted(gathering.gathered, portion.start)])
+        return DecodedPortion([self.inserted(gathering.gathered, portion.start)])
 
-    def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedShare:
-        """Return the share of events from outside a chunk; it neither begins nor ends a source transaction."""
+    def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedItems:
+        """Return what was gathered outside a chunk; it neither begins nor ends a source transaction."""
         gathered.first = None
-        return DecodedShare(self.encoder, self.book, self._keys, gathered, start)
+        return self._items(gathered, start)
 
     def piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
         """Return the piece of what was gathered before a run reads its source, numbered after its cursor."""
@@ -220,12 +227,12 @@ class ChunkStage:
         found = self.tables.defined(name, table)
         return found is not None and self.book.is_other(found.route, found.definition)
 
-    def _selected(self, portion: SelectedRows) -> SelectedShare:
+    def _selected(self, portion: SelectedRows) -> DecodedRead:
         start = portion.start
         transaction = Transaction(
             start.file, start.pos, None, 0, portion.read, portion.read_ms, portion.server_id
         )
-        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        gathering = SelectGathering(self.tables, self.rules, value_counter)
         try:
             if portion.empties:
                 gathering.empty(transaction, portion.table, start.pos)
@@ -238,14 +245,15 @@ class ChunkStage:
                 gathering.replaced(transaction, portion.table, start.pos)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        return SelectedShare(self.encoder, self.book, self._keys, portion, gathering)
+        items = self.inserted(gathering.gathered, start)
+        return DecodedRead(portion, gathering, items, self._keys)
 
-    def _removed(self, portion: RemovedRows) -> RemovedShare:
+    def _removed(self, portion: RemovedRows) -> DecodedDeletes:
         start = portion.start
         transaction = Transaction(
             start.file, start.pos, None, 0, portion.name, portion.removed_ms, portion.server_id
         )
-        gathering = GatheringSelected(self.tables, self.rules, value_counter)
+        gathering = SelectGathering(self.tables, self.rules, value_counter)
         try:
             if portion.rows:
                 table_map = self._inserting.mapped(portion.table_map)
@@ -254,7 +262,24 @@ class ChunkStage:
                     gathering.end_of_parts(transaction, is_first=portion.ordinal == 0)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        return RemovedShare(self.encoder, self.book, self._keys, portion, gathering, transaction)
+        # Only a later part begins with what was published before.
+        is_first = portion.ordinal == 0
+        gathering.gathered.first = None if is_first else transaction
+        earlier = Progress(
+            transaction_id=portion.name,
+            start=start,
+            ordinal=portion.ordinal,
+            order=portion.ordinal,
+            part=portion.part,
+            is_published=True,
+        )
+        items = self._items(
+            gathering.gathered,
+            start,
+            earlier=None if is_first else earlier,
+            cut=None if portion.is_last else transaction,
+        )
+        return DecodedDeletes(portion, items)
 
     def _digests(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
         if self._has_gtids:
@@ -265,7 +290,7 @@ class ChunkStage:
 def _events(
     seen: list[int], gathered: list[Gathered], passed: dict[int, int]
 ) -> Counter[tuple[int, str]]:
-    """Return events by type and outcome."""
+    """Return the counts of events by type and outcome."""
     filtered = sum((one.filtered for one in gathered), Counter[int]())
     given_up = sum((one.given_up for one in gathered), Counter[int]())
     events: Counter[tuple[int, str]] = Counter()
@@ -282,10 +307,8 @@ def _events(
     return events
 
 
-def _unlogged(chunk: Chunk, gathered: Gathered, effect: Applied | None) -> list[UnloggedChange]:
+def _unlogged(chunk: Chunk, gathered: Gathered, effect: ResolvedStatement) -> list[UnloggedChange]:
     """Return the tables of which the statement at a chunk's end changed rows without row events."""
-    if effect is None or gathered.error is not None or not effect.unlogged:
-        return []
     gtid = gathered.last.gtid if gathered.last is not None else None
     at = (
         chunk.start if gathered.end_pos is None else Coordinates(chunk.start.file, gathered.end_pos)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from app import metrics
 from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.schemas.history_expiry import Expiry
 from app.worker.schemas.store_mirror import Mirror
 from app.worker.status import DestinationStatus
@@ -39,7 +39,7 @@ class Schemas:
         self,
         history: SchemaHistory | None,
         quarantine: Quarantine,
-        rules: Rules,
+        rules: PublishingRules,
         status: DestinationStatus,
         *,
         expiry: Expiry,

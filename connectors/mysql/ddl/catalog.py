@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.definition import Change, Database, Server, Session, Table, TableName
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
-from connectors.mysql.ddl.resolve.draft import Draft
+from connectors.mysql.ddl.resolve.draft import Draft, State
 from connectors.mysql.ddl.resolve.statements import apply
-from connectors.mysql.ddl.state import State
 
 
 class Catalog(Mapping[TableName, Table]):

@@ -24,7 +24,7 @@ _MOVED_ASIDE: Final = "when the source dropped it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class DdlRules:
     """The settings, and what must be known of a table."""
 
     on_drop: OnDrop
@@ -37,7 +37,7 @@ class Rules:
     """Whether an earlier DROP of a table of that name left its rows."""
 
 
-def decided(statement: Statement, rules: Rules) -> Event | None:
+def decided(statement: Statement, rules: DdlRules) -> Event | None:
     """The event that a statement is; None if it concerns nothing that the sink follows."""
     at = utc_seconds(statement.ts_ms)
     moves: dict[Name, Name | None] = {}
@@ -130,7 +130,7 @@ def _snapshot(statement: Statement, name: Name) -> str:
 
 def _rename(
     statement: Statement,
-    rules: Rules,
+    rules: DdlRules,
     moves: dict[Name, Name | None],
     notes: dict[Name, str],
     *,

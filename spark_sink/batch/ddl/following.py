@@ -18,7 +18,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.ddl.decision import OnDrop, OnRename, Rules, decided, is_left_by_drop
+from spark_sink.batch.ddl.decision import DdlRules, OnDrop, OnRename, decided, is_left_by_drop
 from spark_sink.batch.ddl.moving import Moving
 from spark_sink.batch.ddl.statement import Statement, parse_statement
 from spark_sink.batch.ddl.topic import DdlTopics
@@ -365,7 +365,7 @@ class Ddl:
             return shapes[name]
 
         for statement in statements:
-            rules = Rules(
+            rules = DdlRules(
                 on_drop=self.on_drop,
                 on_rename=self.on_rename,
                 is_mapped=is_mapped,

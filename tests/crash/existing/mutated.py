@@ -29,7 +29,7 @@ gather, selected = (
     _of("app.worker.pipeline.gather.gather"),
     _of("app.worker.pipeline.gather.selected"),
 )
-shares, share = _of("app.worker.pipeline.entered_share"), _of("app.worker.pipeline.decoded_share")
+decoded = _of("app.worker.pipeline.decoded")
 SMALL, MOST = 10, 30
 """Rows of the first chunk, and of the largest one."""
 _AGAIN_AT = 3
@@ -141,10 +141,10 @@ def refused_alone() -> None:
 
 def note_apart() -> None:
     """The record of a chunk is in the transaction after that of its rows."""
-    real_selected, real, late = shares.SelectedShare.encode, share.DecodedShare.encode, list[Any]()
+    real_read, real, late = decoded.DecodedRead.encode, decoded.DecodedItems.encode, list[Any]()
 
-    def encode_selected(self: Any) -> Any:
-        piece = real_selected(self)
+    def encode_read(self: Any) -> Any:
+        piece = real_read(self)
         late.extend(piece.notes)
         piece.notes.clear()
         return piece
@@ -155,12 +155,12 @@ def note_apart() -> None:
         late.clear()
         return piece
 
-    shares.SelectedShare.encode, share.DecodedShare.encode = encode_selected, encode
+    decoded.DecodedRead.encode, decoded.DecodedItems.encode = encode_read, encode
 
 
 def old_definition() -> None:
     """Rows that were read before an ALTER are published after it, as the table was."""
-    real, known = selected.GatheringSelected.all, dict[Any, Any]()
+    real, known = selected.SelectGathering.all, dict[Any, Any]()
 
     class Remembered:
         """Tables that are also known by an earlier definition."""
@@ -178,13 +178,14 @@ def old_definition() -> None:
             return known[place]
 
     def all_(self: Any, transaction: Any, table_map: Any, blocks: Any, pos: int) -> None:
-        tables, self._tables = self._tables, Remembered(self._tables)
+        tables = self._tables
+        self._tables = self._gathering._tables = Remembered(tables)
         try:
             real(self, transaction, table_map, blocks, pos)
         finally:
-            self._tables = tables
+            self._tables = self._gathering._tables = tables
 
-    selected.GatheringSelected.all = all_
+    selected.SelectGathering.all = all_
     gather.Gathering._changed_by = lambda *_: iter(())
 
 

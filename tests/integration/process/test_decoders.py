@@ -18,7 +18,7 @@ COUNT = 3
 
 PARENT = """
 import sys, time
-from app.worker.pipeline.decoders.factory import start
+from app.worker.pipeline.decoders.pool import start
 from tests.unit.app.worker.pipeline.decoders.stages import Counting, ordered
 
 def fail(error):

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from app import metrics
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import DeadLetter
+from app.worker.pipeline.piece import DeadLetter, Piece
 from app.worker.status import DestinationStatus
 from connectors.errors import DeadLetterLimitReached
 from tables.journal_format import Entry

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.server.system_databases import SYSTEM
@@ -31,7 +31,9 @@ _WARNINGS = "filter"
 class FilterCheck:
     """The check of one run of a destination."""
 
-    def __init__(self, rules: Rules, names: Iterable[TableName], status: DestinationStatus) -> None:
+    def __init__(
+        self, rules: PublishingRules, names: Iterable[TableName], status: DestinationStatus
+    ) -> None:
         self._rules = rules
         self._names = set(names)
         self._status = status

@@ -13,13 +13,13 @@ from dataclasses import replace
 from app import metrics
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import Publisher
-from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.binlog.event_names import type_name
 from connectors.mysql.lookup.skipped_transactions import (
     SkippedTransaction,
     TransactionSkipper,
     skipped_up_to,
 )
+from tables.history.resolved_statement import ResolvedStatement
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 from tables.state.operator_requests import Skip, Skips, skip_note
@@ -34,7 +34,7 @@ class OperatorSkips:
         self._destination = destination
         self._pending: dict[str, Skip] = skips.pending
         self._noted: list[SkippedTransaction] = []
-        self.skipper: TransactionSkipper[Applied] | None = None
+        self.skipper: TransactionSkipper[ResolvedStatement] | None = None
         """Removes them from the chunks read; None if there are none."""
         if self._pending:
             self.skipper = TransactionSkipper(frozenset(self._pending), server_uuid)

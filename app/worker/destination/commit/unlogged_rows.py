@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from app.worker.destination.commit.read_tables import ReadTables
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import UnloggedChange
+from app.worker.pipeline.piece import Piece, UnloggedChange
 from connectors.mysql.ddl.definition import TableName
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

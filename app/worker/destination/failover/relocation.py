@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.worker.destination.plan import Failover
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import (
     LostInReplication,
     NoAlignment,
@@ -109,7 +109,7 @@ class Relocation:
     facts: ServerFacts
     address: SourceAddress
     failover: Failover
-    rules: Rules
+    rules: PublishingRules
     other: SourceAddress | None
     """The source that was read, if at another address."""
     compares: bool = True

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from app.worker.pipeline.capture.inlet import Entering, Inlet
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions import Entered
+from app.worker.pipeline.piece import Entered, Piece
 from connectors.mysql.position import Coordinates
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

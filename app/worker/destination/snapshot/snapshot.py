@@ -281,7 +281,7 @@ class Snapshot:
         number, noted = self.entries.number(), tuple(notes)
         entered = self.entries.hand_in(
             number,
-            lambda start: KeyWatch(start=start, tables=frozenset(tables), id=number, notes=noted),
+            lambda start: [KeyWatch(start=start, tables=frozenset(tables), id=number, notes=noted)],
         )
         return seen_at((await entered).cursor.offset)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -22,7 +22,7 @@ from app.worker.destination.snapshot.entries import Committed, Entries
 from app.worker.destination.snapshot.read_times import LaneTimes
 from app.worker.pipeline.capture.inlet import Entering
 from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
-from app.worker.pipeline.portions import Portion, PortionSeries, SelectedRows
+from app.worker.pipeline.portions import Portion, SelectedRows
 from connectors.errors import (
     AqueductError,
     MappingError,
@@ -311,7 +311,7 @@ class TableReading:
         else:
             read_ms = self._times.without_select() if empties else after.ts_ms
 
-        def entering(start: Coordinates) -> Portion | PortionSeries:
+        def entering(start: Coordinates) -> Iterable[Portion]:
             rows = SelectedRows(
                 start=start,
                 table=after.name,
@@ -332,9 +332,9 @@ class TableReading:
                 replaced=replaced and chunk is not None and chunk.is_last,
             )
             if not empties or self._emptied is None:
-                return rows
+                return (rows,)
             gone = self._emptied.replaced(start, after, (read_ms, self._server_id))
-            return PortionSeries(chain(gone, [rows]))
+            return chain(gone, [rows])
 
         high = chunk.high if chunk is not None else None
         return self._handed(number, entering, high, since=since, after=after)
@@ -454,11 +454,8 @@ class SelectedSpool:
         """Enter no more, and remove the rows."""
         self._spool.close()
 
-    def entering(self, start: Coordinates) -> PortionSeries:
-        """Return the portions that enter at a position."""
-        return PortionSeries(self._portions(start))
-
-    def _portions(self, start: Coordinates) -> Iterator[SelectedRows]:
+    def entering(self, start: Coordinates) -> Iterator[SelectedRows]:
+        """Yield the portions that enter at a position."""
         rows = 0
         for at in range(len(self._spool)):
             blocks = self._spool.blocks(at)

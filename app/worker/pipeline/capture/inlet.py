@@ -8,15 +8,18 @@ one waits, an idle source is no obstacle.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from app.worker.pipeline.portions import Portion, PortionSeries
+from app.worker.pipeline.portions import Portion
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.interruption import Bell
 
-Entering = Callable[[Coordinates], Portion | PortionSeries]
-"""Makes a portion, or several, in the reader's thread, once their position is known."""
+Entering = Callable[[Coordinates], Iterable[Portion]]
+"""Makes one portion or several, in the reader's thread, once their position is known.
+
+Nothing else of the stream is between them, however long it takes to make them; so the stream waits for them.
+"""
 
 
 class Inlet:
@@ -27,12 +30,12 @@ class Inlet:
         self._bell = Bell()
 
     def hand_in(self, entering: Entering, *, not_before: Coordinates | None = None) -> None:
-        """Add a portion after those handed in earlier; it enters at ``not_before`` or later."""
+        """Add portions after those handed in earlier; they enter at ``not_before`` or later."""
         self._waiting.append((entering, not_before))
         self._bell.ring()
 
-    def before(self, chunk: Chunk) -> Iterator[Portion | PortionSeries]:
-        """Yield the portions that enter before a chunk; none if the chunk begins within a transaction."""
+    def before(self, chunk: Chunk) -> Iterator[Iterable[Portion]]:
+        """Yield what enters before a chunk, as handed in; nothing if the chunk begins within a transaction."""
         while self._waiting and chunk.begins_between:
             entering, least = self._waiting[0]
             if least is not None and chunk.start.order < least.order:

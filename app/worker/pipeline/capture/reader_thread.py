@@ -16,14 +16,14 @@ from app.failpoints import point
 from app.worker.pipeline.capture.inlet import Inlet
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.decoders.protocols import Decoders
-from app.worker.pipeline.portions import CapturedChunk, Portion, portions_of
-from app.worker.pipeline.statement_effect import Applied
+from app.worker.pipeline.portions import CapturedChunk, Portion
 from connectors.errors import AqueductError, MalformedEvent, ReaderStalled, SourceLost
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.replica import BinlogStream
+from tables.history.resolved_statement import ResolvedStatement
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ STALL_SECONDS = 120.0
 """Limit for one statement, or for one chunk with skipped transactions."""
 
 
-Deletes = Callable[[Coordinates, Transaction, Applied], Iterator[Portion]]
+Deletes = Callable[[Coordinates, Transaction, ResolvedStatement], Iterator[Portion]]
 """Makes what enters before a statement that begins there: the deletes of the rows that it removes."""
 
 
@@ -47,7 +47,7 @@ class Reader(threading.Thread):
         stream: BinlogStream,
         decoders: Decoders,
         schema_tracker: SchemaTracker | None = None,
-        skipped: TransactionSkipper[Applied] | None = None,
+        skipped: TransactionSkipper[ResolvedStatement] | None = None,
         deletes: Deletes | None = None,
     ) -> None:
         super().__init__(name="binlog-reader", daemon=True)
@@ -68,8 +68,8 @@ class Reader(threading.Thread):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
                 entered = [*self.inlet.before(chunk)]
-                # Those of a series are made while they are put, which may take long.
-                entering = chain.from_iterable(map(portions_of, entered))
+                # Some are made while they are put, which may take long.
+                entering = chain.from_iterable(entered)
                 if chunk.is_rest:
                     self._working = None
                     if not all(map(self._decoders.put, entering)):
@@ -92,7 +92,7 @@ class Reader(threading.Thread):
             log.debug("the reader failed", exc_info=True)
             self._decoders.finish(MalformedEvent(f"{type(error).__name__}: {error}"))
 
-    def _parts(self, chunk: Chunk, effect: Applied | None) -> Iterator[Portion]:
+    def _parts(self, chunk: Chunk, effect: ResolvedStatement | None) -> Iterator[Portion]:
         """Yield a chunk as decoders get it, without skipped transactions."""
         if self._skipped is None:
             yield from self._deleted(chunk, effect)
@@ -103,7 +103,7 @@ class Reader(threading.Thread):
                 yield from self._deleted(chunk, effect)
             yield CapturedChunk(part, own)
 
-    def _deleted(self, chunk: Chunk, effect: Applied | None) -> Iterator[Portion]:
+    def _deleted(self, chunk: Chunk, effect: ResolvedStatement | None) -> Iterator[Portion]:
         """Yield the deletes of the rows that the statement at the end of a chunk removes."""
         if self._deletes is None or self._schema_tracker is None or effect is None:
             return

@@ -7,11 +7,10 @@ parse is refused by that chunk's decoder, or its table is quarantined.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.worker.pipeline.hidden_statement import hidden
 from app.worker.pipeline.stage import StageSpec
-from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
@@ -25,14 +24,13 @@ from connectors.mysql.ddl.hidden_literals import table_without_literals
 from connectors.mysql.ddl.online.cut_over import Noise, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.online.table_names import TableNames
-from connectors.mysql.ddl.parsed_statement import ParsedStatement, renamed_columns
-from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Routes
 
 _MOST_DROPPED = 1000
@@ -82,8 +80,8 @@ class SchemaTracker:
             routes=spec.rules.routes,
         )
 
-    def note(self, chunk: Chunk) -> Applied | None:
-        """Apply the statement at the end of a chunk, if any, and return its effect on tables."""
+    def note(self, chunk: Chunk) -> ResolvedStatement | None:
+        """Apply the statement at the end of a chunk, if any; return it if anyone must know of its effect."""
         if not chunk.ends_in_statement:
             return None
         listener = _Listener()
@@ -92,15 +90,19 @@ class SchemaTracker:
         except AqueductError:
             # The decoder meets the same event, and reports its position and its fault.
             return None
-        return None if listener.found is None else self._applied(listener.found)
+        if listener.found is None:
+            return None
+        transaction, query, pos = listener.found
+        return self._resolved(transaction, query, pos=pos, end=listener.end_pos)
 
-    def _applied(self, statement_found: _FoundStatement) -> Applied | None:
-        transaction, query = statement_found.transaction, statement_found.query
+    def _resolved(
+        self, transaction: Transaction, query: Query, *, pos: int, end: int
+    ) -> ResolvedStatement | None:
         self.transaction = transaction
         position = HistoryPosition(
             server_uuid=self._server_uuid,
-            start=Coordinates(transaction.file, statement_found.pos),
-            end=Coordinates(transaction.file, statement_found.end),
+            start=Coordinates(transaction.file, pos),
+            end=Coordinates(transaction.file, end),
             gtid=transaction.gtid,
             ts_ms=transaction.committed_ms,
             server_id=transaction.server_id,
@@ -122,39 +124,30 @@ class SchemaTracker:
         parsed = replace(parsed, execution=execution)
         statement = hidden(parsed, self._routes)
         conceal = None if statement is parsed else table_without_literals
-        record = self._history.apply_parsed(position, statement, conceal)
-        if record is None:
-            return self._without_change(statement)
-        if record.is_of_views:
-            applied = self._without_change(statement)
-            return replace(applied or Applied(record=None, type=record.type), record=record)
+        resolved = self._history.apply_parsed(position, statement, conceal)
+        record = resolved.record
+        if record is None or record.is_of_views:
+            return self._without_change(resolved, statement.tables)
         self._follow(record)
-        meaning = logical(
+        changes = logical(
             record.changes, self._shadows, known=self._existing, before=self._dropped.get
         )
         self._remember(record)
-        return Applied(
-            record=record,
-            type=record.type,
-            meaning=meaning,
-            renames=renamed_columns(statement),
-            emptied=record.unchanged,
-            unlogged=unlogged_rows(statement, record.changes),
-            is_noise=bool(meaning or record.unresolved or record.unchanged)
-            and all(isinstance(one, Noise) for one in meaning)
+        return replace(
+            resolved,
+            logical=changes,
+            is_noise=bool(changes or record.unresolved or record.unchanged)
+            and all(isinstance(one, Noise) for one in changes)
             and all(map(self._is_shadow, (*record.unresolved, *record.unchanged))),
         )
 
-    def _without_change(self, statement: ParsedStatement) -> Applied | None:
-        """Return the effect of a statement that does not change the history, or is in it already."""
-        type_, tables = statement.type, statement.tables
-        is_noise = bool(tables) and all(map(self._is_shadow, tables))
-        if type_ == "TRUNCATE TABLE":
-            emptied = tuple(sorted(tables))
-            return Applied(record=None, type=type_, emptied=emptied, is_noise=is_noise)
-        if not is_noise and (unlogged := unlogged_rows(statement)):
-            return Applied(record=None, type=type_, unlogged=unlogged)
-        return Applied(record=None, type=type_, is_noise=True) if is_noise else None
+    def _without_change(
+        self, resolved: ResolvedStatement, tables: frozenset[TableName]
+    ) -> ResolvedStatement | None:
+        """Return a statement that changes no definition, unless its effect concerns nobody."""
+        if tables and all(map(self._is_shadow, tables)):
+            return replace(resolved, unlogged=(), is_noise=True)
+        return resolved if resolved.record or resolved.emptied or resolved.unlogged else None
 
     def _is_shadow(self, name: TableName) -> bool:
         return self._shadows.shadow(name, self._existing) is not None
@@ -178,19 +171,13 @@ class SchemaTracker:
             del self._dropped[next(iter(self._dropped))]
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundStatement:
-    transaction: Transaction
-    query: Query
-    pos: int
-    end: int
-
-
 class _Listener:
     """Records the statement of a chunk and ignores all other events."""
 
     def __init__(self) -> None:
-        self.found: _FoundStatement | None = None
+        self.found: tuple[Transaction, Query, int] | None = None
+        """With the position at which it begins."""
+        self.end_pos = 0
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -203,7 +190,7 @@ class _Listener:
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
         """Record the statement; a chunk ends with its last one."""
         # If it ends its transaction, its end position is reported after it.
-        self.found = _FoundStatement(transaction, query, pos, pos + 1)
+        self.found, self.end_pos = (transaction, query, pos), pos + 1
 
     def change(self, transaction: Transaction, query: Query) -> None:
         """Not noted."""
@@ -224,5 +211,4 @@ class _Listener:
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
         """Record the end position of the statement, if there is one."""
-        if self.found is not None:
-            self.found = replace(self.found, end=pos)
+        self.end_pos = pos

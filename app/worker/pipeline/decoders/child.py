@@ -1,4 +1,4 @@
-"""The main loop of a decoder process, at one end of a socket; ``app.worker.pipeline.decoders.process``
+"""The main loop of a decoder process, at one end of a socket; ``app.worker.pipeline.decoders.pool``
 has the other.
 
 Invariant: it ends when its parent does, busy or not: a separate thread sees the end of the socket. That thread
@@ -21,7 +21,6 @@ from collections import deque
 from typing import Any, Final
 
 from app.worker.pipeline.decoder_progress import on_progress
-from app.worker.pipeline.decoders.errors import named
 from app.worker.pipeline.decoders.messages import (
     Begin,
     Connection,
@@ -33,7 +32,7 @@ from app.worker.pipeline.decoders.messages import (
     Ready,
     Working,
 )
-from app.worker.pipeline.decoders.protocols import Decoded, Stage
+from app.worker.pipeline.decoders.protocols import Decoded, Stage, named
 from app.worker.pipeline.portions import Portion
 from connectors.errors import AqueductError, DecoderLost
 

@@ -1,19 +1,32 @@
-"""A pool of decoder processes: a portion goes to the first free one, the state passes from one to the next.
+"""Decoders: a pool of processes, or the stage in the thread that puts.
 
-Invariant: whatever a decoder does, pieces come out once each, in the order of the portions, and an error in its
-place; a decoder that dies ends the pool, and its error comes after the pieces finished in order by then.
-Pending portions are bounded by bytes and count.
+A portion goes to the first free process, and the state passes from one to the next.
+
+Invariant: the number of decoders affects only speed. Whatever a decoder does, pieces come out once each, in the
+order of the portions, and an error in its place; a decoder that dies ends the pool, and its error comes after
+the pieces finished in order by then. Pending portions are bounded by bytes and count.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import pickle
+import signal
+import socket
 import threading
-from typing import Any
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
 
+from app.failpoints import point
+from app.worker.pipeline.decoders.fork_client import FORK_SERVER, Copy, log_output
 from app.worker.pipeline.decoders.messages import (
     Begin,
+    Connection,
     Failed,
     Finished,
     Given,
@@ -21,9 +34,7 @@ from app.worker.pipeline.decoders.messages import (
     PickledState,
     Ready,
 )
-from app.worker.pipeline.decoders.process import DecoderProcess
-from app.worker.pipeline.decoders.protocols import Deliver, Fail, Limits, StageSpec
-from app.worker.pipeline.decoders.stall_watch import StallWatch
+from app.worker.pipeline.decoders.protocols import Decoders, Deliver, Fail, Stage, StageSpec, named
 from app.worker.pipeline.portions import Effect, Portion
 from connectors.errors import AqueductError, DecoderLost, DecoderStalled, MalformedEvent
 
@@ -32,6 +43,109 @@ log = logging.getLogger(__name__)
 _JOIN_SECONDS = 1.0
 _LOOKS = 15
 """Checks of the decoders within the time that one may stall."""
+_ENDING_SECONDS = 5.0
+"""Timeout for a child to end after it has closed its socket."""
+STALL_SECONDS = 15.0
+"""Limit without a message and without CPU use. A chunk takes less than a second of CPU."""
+_LEAST_CPU_SECONDS = 0.2
+"""Minimum that counts as work in that time: a stopped process uses none, a swapping one little."""
+_LONGEST_GLANCE = 2.0
+"""The most that counts of the time between two checks: the worker may have been frozen itself."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_TIMES = slice(11, 13)
+"""User and system time, among the fields of /proc/<pid>/stat after the name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits on pending portions. There is room below a limit, so one portion may exceed it."""
+
+    portions_each: int = 2
+    """Portions of one decoder: one in work and the next."""
+    bytes_each: int = 8 * 1024 * 1024
+    portions: int = 64
+    """Portions in all, including those whose pieces were not taken yet."""
+    bytes: int = 32 * 1024 * 1024
+    stall_seconds: float = STALL_SECONDS
+    """Seconds until a decoder that has work and makes no progress is ended."""
+
+
+def start(
+    spec: StageSpec,
+    *,
+    count: int,
+    state: Any,
+    deliver: Deliver,
+    fail: Fail,
+    name: str = "",
+    limits: Limits | None = None,
+) -> Decoders:
+    """Start ``count`` processes, or with 0 decode in the thread that puts.
+
+    ``state`` is that before the first portion; ``name`` appears in process titles and errors. ``deliver`` and
+    ``fail`` are called by one thread, in order. Raises DecoderLost if no process can be started and, with no
+    processes, any error of ``spec.make()``.
+    """
+    if count == 0:
+        return Inline(spec.make(), state=state, deliver=deliver, fail=fail)
+    return Pool(
+        spec, count=count, state=state, deliver=deliver, fail=fail, name=name, limits=limits
+    )
+
+
+class Inline:
+    """Runs the stage in the thread that puts.
+
+    Invariant: the pieces are the same as with any number of decoders.
+    """
+
+    def __init__(self, stage: Stage, *, state: Any, deliver: Deliver, fail: Fail) -> None:
+        self._stage = stage
+        self._state = state
+        self._deliver = deliver
+        self._fail = fail
+        self._over = False
+        self._learned: tuple[Effect, ...] = ()
+        """The effect of the previous portion."""
+
+    def put(self, portion: Portion) -> bool:
+        """Decode and deliver."""
+        if self._over:
+            return False
+        learned = self._learned
+        self._learned = () if portion.effect is None else (portion.effect,)
+        point("decode.before")
+        try:
+            decoded = self._stage.decode(portion, learned)
+            # The only stage has announced all versions itself, so there is no news.
+            self._state, _ = decoded.number(self._state, [])
+            pieces = decoded.encode()
+        except Exception as error:
+            self.finish(named(error, portion))
+            return False
+        point("decode.after")
+        for piece in pieces:
+            if not self._deliver(piece):
+                self._over = True
+            elif piece.error is not None:
+                self.finish(piece.error)
+            if self._over:
+                break
+        return not self._over
+
+    def finish(self, error: AqueductError) -> None:
+        """Report why nothing more comes."""
+        if not self._over:
+            self._over = True
+            self._fail(error)
+
+    def idle(self) -> bool:
+        """True: nothing is ever under way between two calls."""
+        return True
+
+    def close(self) -> None:
+        """Take no more."""
+        self._over = True
 
 
 class Pool:
@@ -303,7 +417,7 @@ class Pending:
     @property
     def has_room(self) -> bool:
         """Whether another portion may be put."""
-        return self.bytes < self._limits.bytes and len(self._sizes) < self._limits.chunks
+        return self.bytes < self._limits.bytes and len(self._sizes) < self._limits.portions
 
     @property
     def has_end(self) -> bool:
@@ -361,7 +475,7 @@ class Worker:
         """Whether it may be given another portion."""
         return (
             self.ready
-            and len(self.sizes) < limits.chunks_each
+            and len(self.sizes) < limits.portions_each
             and sum(self.sizes.values()) < limits.bytes_each
         )
 
@@ -405,3 +519,124 @@ class Relay:
         owner = self._owners.pop(number)
         news, owner.news = owner.news, []
         return owner, PickledState(number, state, news)
+
+
+class DecoderProcess:
+    """A child and the connection to it. Raises DecoderLost if no process can be started.
+
+    Invariant: a child has its own end of its own socket and no other of ours. It is ended by killing it, since
+    it holds nothing that must survive.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        try:
+            own_end, output, self._copy = _fork(name)
+        except OSError as error:
+            raise DecoderLost(f"no process could be started: {error}", decoder=name) from error
+        self.connection = Connection(own_end)
+        self._talk = threading.Thread(
+            target=log_output, args=(output, name), name=f"{name} says", daemon=True
+        )
+        self._talk.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._copy.pid
+
+    def send(self, message: Any) -> None:
+        """Send a message; the listening thread detects a lost child."""
+        try:
+            self.connection.send(message)
+        except OSError:
+            log.debug("%s is gone", self.name)
+
+    def lost(self) -> DecoderLost:
+        """Return why the child ended, once it has closed its socket."""
+        status = self._copy.status(within=_ENDING_SECONDS)
+        if status is None:
+            return DecoderLost("closed its socket", decoder=self.name, pid=self.pid)
+        ended = f"status {status}" if status >= 0 else _signal_name(-status)
+        return DecoderLost(f"ended by {ended}", decoder=self.name, pid=self.pid)
+
+    def kill(self) -> None:
+        """Kill the child, from any thread; a blocked send or receive returns."""
+        # Shutting the socket alone ends it, busy or not, if it cannot be killed at once.
+        self.connection.shut()
+        self._copy.kill()
+
+    def wait(self) -> None:
+        """Wait, after ``kill``, until the child has ended."""
+        self._copy.killed(within=_ENDING_SECONDS)
+        self._talk.join(_ENDING_SECONDS)
+
+
+def _fork(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
+    """Return our end of its socket, its output and the process; raises OSError, with nothing left open."""
+    with contextlib.ExitStack() as stack:
+        own_end, child_end = socket.socketpair()
+        stack.callback(own_end.close)
+        with child_end:
+            reading, writing = os.pipe()
+            output = os.fdopen(reading, "rb")
+            stack.callback(output.close)
+            with os.fdopen(writing, "wb"):
+                copy = FORK_SERVER.fork(name, (child_end.fileno(), writing))
+        stack.pop_all()
+    return own_end, output, copy
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Return the CPU time of a process; None where the system does not report it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[_TIMES])) / _TICKS
+    except (OSError, ValueError):
+        return None
+
+
+@dataclass(slots=True)
+class StallWatch:
+    """Checks, periodically, whether a decoder that has work makes no progress, as a frozen or swapped process.
+
+    Invariant: only the decoder whose piece is next in order is checked, since others may wait for it, and those
+    that have not started. One that uses CPU is working, however long it takes. Time in which the worker was
+    frozen itself does not count.
+    """
+
+    limit: float = STALL_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    cpu: Callable[[int], float | None] = cpu_seconds
+    _subject: tuple[int, object] | None = None
+    _still: float = 0.0
+    """Seconds for which the subject made no progress."""
+    _looked: float = field(default=0.0)
+    _used: float | None = None
+    """The CPU time of the subject at its last progress."""
+
+    def stalled(self, pid: int, progress: object) -> float | None:
+        """Return the seconds without progress once too many; ``progress`` changes with each message."""
+        now, used = self.clock(), self.cpu(pid)
+        if self._subject != (pid, progress) or self._works(used):
+            self._subject, self._still, self._used = (pid, progress), 0.0, used
+        else:
+            self._still += min(now - self._looked, _LONGEST_GLANCE)
+        self._looked = now
+        return self._still if self._still >= self.limit else None
+
+    def _works(self, used: float | None) -> bool:
+        if used is None or self._used is None:
+            return False
+        return used - self._used >= _LEAST_CPU_SECONDS
+
+    def rest(self) -> None:
+        """Reset: no decoder has work."""
+        self._subject = None

@@ -1,4 +1,4 @@
-"""The protocols of stages, which decoders run, and of decoders, which the reader uses.
+"""The protocols of stages, which decoders run, and of decoders, which the reader uses; the error of a stage.
 
 Invariant: only ``number`` depends on other portions, and it is called in their order, wherever each is decoded;
 so the output does not depend on the number of decoders.
@@ -6,13 +6,14 @@ so the output does not depend on the number of decoders.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from app.worker.pipeline.decoders.stall_watch import STALL_SECONDS
 from app.worker.pipeline.portions import Effect, Portion
-from connectors.errors import AqueductError
+from connectors.errors import AqueductError, DecoderLost, MalformedEvent
+
+log = logging.getLogger(__name__)
 
 
 class Decoded(Protocol):
@@ -26,7 +27,10 @@ class Decoded(Protocol):
         """
 
     def encode(self) -> list[Any]:
-        """Make the finished pieces, each a ``Piece``, in their order; called once, after ``number``."""
+        """Make the finished pieces in their order; called once, after ``number``.
+
+        An error that the last one holds comes right after it, and ends the stream.
+        """
 
 
 class Stage(Protocol):
@@ -49,32 +53,10 @@ class StageSpec(Protocol):
         """Make the stage, in the process that runs it."""
 
 
-class Piece(Protocol):
-    """The output of a stage; an error that it holds comes right after it, and ends the stream."""
-
-    @property
-    def error(self) -> AqueductError | None:
-        """The error that ends the stream after this piece, if any."""
-
-
 Deliver = Callable[[Any], bool]
 """Takes a piece, and may wait; returns False once no more is wanted."""
 Fail = Callable[[AqueductError], None]
 """Takes the error that ends the stream; called once at most, after all pieces."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits on pending portions. There is room below a limit, so one portion may exceed it."""
-
-    chunks_each: int = 2
-    """Portions of one decoder: one in work and the next."""
-    bytes_each: int = 8 * 1024 * 1024
-    chunks: int = 64
-    """Portions in all, including those whose pieces were not taken yet."""
-    bytes: int = 32 * 1024 * 1024
-    stall_seconds: float = STALL_SECONDS
-    """Seconds until a decoder that has work and makes no progress is ended."""
 
 
 class Decoders(Protocol):
@@ -91,3 +73,13 @@ class Decoders(Protocol):
 
     def close(self) -> None:
         """End everything at once, from any thread; a waiting ``put`` returns."""
+
+
+def named(error: BaseException, portion: Portion) -> AqueductError:
+    """Return the error with which a portion ends the run."""
+    if isinstance(error, AqueductError):
+        return error
+    log.debug("a stage failed", exc_info=error)
+    if isinstance(error, MemoryError):
+        return DecoderLost("out of memory", chunk=portion.start, bytes=portion.size)
+    return MalformedEvent(f"{type(error).__name__}: {error}", chunk=portion.start)

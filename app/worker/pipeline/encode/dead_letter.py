@@ -13,7 +13,7 @@ import orjson
 
 from app.worker.pipeline.gather.parked_event import Record, key_of, position_fields
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
-from app.worker.pipeline.piece_parts import DeadLetter
+from app.worker.pipeline.piece import DeadLetter
 from connectors.errors import JournalTooNew
 from wire.changes import change_id
 from wire.records import HEADER_CHANGE_ID, HEADER_META, HEADER_SEALED, HEADER_TABLE_MAP

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 
 from app.worker.pipeline.encode.dead_letter import dead_letter_record, letter_of
 from app.worker.pipeline.encode.oversize import OversizeRecords, claim_store
-from app.worker.pipeline.encode.transaction_markers import EarlierProgress, MarkerWriter
-from app.worker.pipeline.formats.protocol import Emitted, RecordFormat, Records, WriteRows
+from app.worker.pipeline.formats.protocol import Emitted, Marker, RecordFormat, Records, WriteRows
 from app.worker.pipeline.formats.registry import format_named
 from app.worker.pipeline.gather.items import (
     REMOVED,
@@ -30,8 +29,9 @@ from app.worker.pipeline.gather.parked_event import (
     sealed_record,
 )
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
-from app.worker.pipeline.piece_parts import DeadLetter
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.number.numbers import Progress
+from app.worker.pipeline.piece import DeadLetter
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import (
     BatchWriter,
     FinishedBatch,
@@ -57,11 +57,11 @@ _OPS = {
 
 
 class Encoder:
-    """Encodes chunk after chunk; holds the state that all share."""
+    """Encodes piece after piece; holds the state that lasts."""
 
     def __init__(
         self,
-        rules: Rules,
+        rules: PublishingRules,
         *,
         connector: str,
         epoch: int,
@@ -90,15 +90,9 @@ class Encoder:
             self._formats[name] = found
         return found
 
-    def encoding(
-        self, seq: int, first: Transaction | None, earlier: EarlierProgress, cut: Transaction | None
-    ) -> Encoding:
-        """Return the encoding of one chunk; ``earlier``: that of ``first``; a part of ``cut`` ends with it."""
-        return Encoding(self, seq=seq, first=first, earlier=earlier, cut=cut)
-
 
 class Encoding:
-    """Encodes one chunk."""
+    """Encodes one piece."""
 
     def __init__(
         self,
@@ -106,9 +100,10 @@ class Encoding:
         *,
         seq: int,
         first: Transaction | None,
-        earlier: EarlierProgress,
+        earlier: Progress | None,
         cut: Transaction | None,
     ) -> None:
+        """``earlier``: the progress of ``first``, if it began before. ``cut``: a part of it ends here."""
         rules = self._rules = encoder.rules
         self._encoder = encoder
         self._now = time.time_ns() // 1_000_000
@@ -165,7 +160,7 @@ class Encoding:
     def write(self, items: list[Item], latest: Mapping[TableName, TableVersion]) -> None:
         """Encode all items in order; ``latest`` has the versions of emptied tables.
 
-        Items are consumed, and records become batches as they come: a chunk has up to a hundred thousand small
+        Items are consumed, and records become batches as they come: a piece has up to a hundred thousand small
         rows, and each takes a kilobyte in memory.
         """
         items.reverse()
@@ -205,9 +200,8 @@ class Encoding:
     def _start_transaction(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._ordinal = self._order = 0
-        earlier = None
-        if transaction is self._first:
-            earlier = self._first_earlier
+        earlier = self._first_earlier if transaction is self._first else None
+        if earlier is not None:
             self._ordinal, self._order = earlier.ordinal, earlier.order
         needs_markers = self._rules.markers or earlier is not None or transaction is self._cut
         self._markers = self._marker_writer if needs_markers else None
@@ -293,7 +287,7 @@ class Encoding:
         self.dead_letters.append(letter_of(item, ordinal))
 
     def _records(self, name: str) -> Records:
-        """Return the writer of this chunk's records in a format."""
+        """Return the writer of this piece's records in a format."""
         found = self._formats.get(name)
         if found is None:
             found = self._encoder.format(name).records(self._emitted, self._now)
@@ -351,6 +345,78 @@ class Encoding:
             keyed=keyed,
         )
         return writer
+
+
+class MarkerWriter:
+    """Writes the transaction markers of one piece, which report the begin and end of transactions.
+
+    Invariant: a transaction published in parts always has markers, from BEGIN to its last part. Markers of
+    whole transactions cost extra records, so a setting enables them. Counts are of values in the same Kafka
+    transaction.
+    """
+
+    __slots__ = (
+        "_all",
+        "_counts",
+        "_has_begin_marker",
+        "_is_published",
+        "_part",
+        "_records",
+        "_writer",
+        "size",
+    )
+
+    def __init__(self, rules: PublishingRules, writer: BatchWriter, records: Records) -> None:
+        self._all = rules.markers
+        self._writer = writer
+        self._records = records
+        self._is_published = self._has_begin_marker = False
+        self._part = 1
+        self._counts: dict[str, int] = {}
+        self.size = 0
+        """Bytes of keys and values so far."""
+
+    def start_transaction(self, earlier: Progress | None) -> None:
+        """Start another transaction; ``earlier``: its progress before this piece, None if it begins here."""
+        if earlier is None:
+            self._is_published = self._has_begin_marker = False
+            self._part, self._counts = 1, {}
+        else:
+            self._is_published, self._part, self._counts = (
+                earlier.is_published,
+                earlier.part,
+                dict(earlier.counts),
+            )
+            # The markers of an earlier part already count what it published.
+            self._has_begin_marker = (
+                earlier.is_published if self._all else earlier.order > sum(self._counts.values())
+            )
+
+    def published(self, transaction: Transaction, topic: str, values: int) -> None:
+        """Count published values of the transaction."""
+        counts = self._counts
+        counts[topic] = counts.get(topic, 0) + values
+        self._is_published = True
+        if self._all and not self._has_begin_marker:
+            self._begin(transaction)
+
+    def end(self, transaction: Transaction, *, last: bool) -> None:
+        """End the transaction, or a part of it."""
+        is_whole = last and self._part == 1
+        if not self._is_published or (is_whole and not self._all):
+            return
+        if not self._has_begin_marker:
+            self._begin(transaction)
+        self._write(self._records.end(transaction, self._counts, part=self._part, last=last))
+
+    def _begin(self, transaction: Transaction) -> None:
+        self._has_begin_marker = True
+        self._write(self._records.begin(transaction))
+
+    def _write(self, marker: Marker) -> None:
+        key, value = marker
+        self._writer.append(key, value, [])
+        self.size += len(key) + len(value)
 
 
 class TaggedWriter:

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from app.worker.pipeline.formats.protocol import DetachedImages, RecordFormat
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import Record, Shrink
 from connectors.store.claims import ClaimStore, FolderStore
 from connectors.store.s3 import SCHEME, S3Store
@@ -24,7 +24,7 @@ from wire.records import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
 CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"
 
 
-def claim_store(rules: Rules) -> ClaimStore:
+def claim_store(rules: PublishingRules) -> ClaimStore:
     """Return the claim store of the settings; opens nothing yet."""
     if rules.claims.startswith(SCHEME):
         return S3Store(rules.claims, rules.claims_access)
@@ -32,9 +32,9 @@ def claim_store(rules: Rules) -> ClaimStore:
 
 
 class OversizeRecords:
-    """Makes records of rows smaller, for one chunk, and counts them."""
+    """Makes records of rows smaller, for one piece, and counts them."""
 
-    def __init__(self, rules: Rules, store: ClaimStore) -> None:
+    def __init__(self, rules: PublishingRules, store: ClaimStore) -> None:
         self.largest = rules.largest
         """Bytes of a finished batch above which a record goes through here."""
         self._way = rules.oversize

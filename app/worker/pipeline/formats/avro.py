@@ -24,7 +24,7 @@ import fastavro
 import orjson
 
 from app.worker.pipeline.decoder_progress import report_progress
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,
@@ -37,7 +37,7 @@ from app.worker.pipeline.formats.protocol import (
 from app.worker.pipeline.formats.shape import Envelope
 from app.worker.pipeline.formats.shaped import absent_images, envelope_of, version_of
 from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SchemaRefused
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
@@ -64,7 +64,7 @@ class AvroFactory:
 
     opened: Callable[[RegistryAccess], SchemaRegistry] = ConfluentRegistry
 
-    def __call__(self, rules: Rules, *, connector: str, epoch: int) -> Avro:
+    def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> Avro:
         return Avro(self.opened(rules.registry), rules, connector=connector, epoch=epoch)
 
     @staticmethod
@@ -72,7 +72,7 @@ class AvroFactory:
         return Debezium.values_of(rows, event_type)
 
     @staticmethod
-    def keeps_tombstones(_rules: Rules) -> bool:
+    def keeps_tombstones(_rules: PublishingRules) -> bool:
         return True
 
 
@@ -82,7 +82,7 @@ class Avro:
     name = "avro"
 
     def __init__(
-        self, registry: SchemaRegistry, rules: Rules, *, connector: str, epoch: int
+        self, registry: SchemaRegistry, rules: PublishingRules, *, connector: str, epoch: int
     ) -> None:
         self.keeps_tombstones = AvroFactory.keeps_tombstones(rules)
         self._registry, self._rules = registry, rules
@@ -349,7 +349,7 @@ class AvroForm:
     Invariant: see RecordForm. A registry is asked for the schemas of records, and given none.
     """
 
-    def __init__(self, rules: Rules, registry: SchemaRegistry) -> None:
+    def __init__(self, rules: PublishingRules, registry: SchemaRegistry) -> None:
         self._rules, self._registry = rules, registry
         self._schemas: dict[int, tuple[RegisteredSchema, dict[str, str]]] = {}
 

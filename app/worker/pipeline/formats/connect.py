@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from app.settings.connect_form import ConnectForm
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,
@@ -29,7 +29,7 @@ from app.worker.pipeline.formats.protocol import (
 from app.worker.pipeline.formats.shape import Envelope
 from app.worker.pipeline.formats.shaped import absent_images, envelope_of, version_of
 from app.worker.pipeline.formats.transcoded import Encode, EncodeKey, TranscodedRecords
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.types.registry import Form, Modes, Schema, ValueOf, kind_of, sql_type
@@ -46,7 +46,7 @@ _PAYLOAD = b',"payload":'
 class ConnectFactory:
     """Makes the format for a run; see FormatFactory."""
 
-    def __call__(self, rules: Rules, *, connector: str, epoch: int) -> Connect:
+    def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> Connect:
         return Connect(rules, connector=connector, epoch=epoch)
 
     @staticmethod
@@ -54,7 +54,7 @@ class ConnectFactory:
         return Debezium.values_of(rows, event_type)
 
     @staticmethod
-    def keeps_tombstones(rules: Rules) -> bool:
+    def keeps_tombstones(rules: PublishingRules) -> bool:
         form = rules.connect
         return (form.tombstones and not form.unwrap) or rules.compacted
 
@@ -64,7 +64,7 @@ class Connect:
 
     name = "connect"
 
-    def __init__(self, rules: Rules, *, connector: str, epoch: int) -> None:
+    def __init__(self, rules: PublishingRules, *, connector: str, epoch: int) -> None:
         self.keeps_tombstones = ConnectFactory.keeps_tombstones(rules)
         self._form, self._connector = rules.connect, connector
         self._envelope = Debezium(rules, connector=connector, epoch=epoch)
@@ -220,7 +220,7 @@ class ConnectRecords:
     Invariant: see RecordForm.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: PublishingRules) -> None:
         self._rules = rules
 
     def written(self, table: TableName, definition: Definition) -> WrittenImage:

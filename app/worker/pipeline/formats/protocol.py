@@ -1,4 +1,4 @@
-"""The protocol of record formats: one format for a run, and a record writer for each chunk.
+"""The protocol of record formats: one format for a run, and a record writer for each piece.
 
 Invariant: a format decides the content of a record, never whether it exists, its topic or its number. A
 statement and a TRUNCATE are one record with a value each; ``values_of`` returns the count for rows.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.worker.pipeline.gather.items import Ddl, Rows
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
@@ -34,7 +34,7 @@ Marker = tuple[bytes, bytes]
 
 
 class Emitted:
-    """The numbers of one chunk, which all formats share."""
+    """The numbers of one piece, for all formats."""
 
     __slots__ = ("seq", "size")
 
@@ -59,7 +59,7 @@ class DetachedImages:
 
 
 class Records(Protocol):
-    """Writes the records of one chunk."""
+    """Writes the records of one piece."""
 
     def rows(self, version: TableVersion, writer: RecordWriter) -> WriteRows:
         """Return the writer of the rows of a table version."""
@@ -95,7 +95,7 @@ class RecordFormat(Protocol):
     """A format, for one run of a destination."""
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
-        """Return the record writer of a chunk."""
+        """Return the record writer of a piece."""
 
     def detach_images(self, value: bytes) -> DetachedImages:
         """Take the images out of a row's value."""
@@ -104,7 +104,7 @@ class RecordFormat(Protocol):
 class FormatFactory(Protocol):
     """A format independent of a run."""
 
-    def __call__(self, rules: Rules, *, connector: str, epoch: int) -> RecordFormat:
+    def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> RecordFormat:
         """Return the format for a run; ``connector``: the kind of the source server."""
 
     @staticmethod
@@ -112,7 +112,7 @@ class FormatFactory(Protocol):
         """Return the count of records with a value that the rows of an event make."""
 
     @staticmethod
-    def keeps_tombstones(rules: Rules) -> bool:
+    def keeps_tombstones(rules: PublishingRules) -> bool:
         """Return whether a delete has a tombstone too."""
 
 

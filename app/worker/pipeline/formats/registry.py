@@ -8,11 +8,11 @@ from app.worker.pipeline.formats import connect
 from app.worker.pipeline.formats.avro import Avro, AvroFactory, AvroForm
 from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.connect import Connect, ConnectFactory
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import FormatFactory, RecordForm
 from app.worker.pipeline.formats.shaped import ShapedFactory, ShapedForm
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.store.registry import ConfluentRegistry
 from tables.rules.mapping.rules import DEBEZIUM
@@ -37,12 +37,12 @@ def value_counter(name: str) -> Callable[[list[Row], int], int]:
     return format_named(name).values_of
 
 
-def keeps_tombstones(name: str, rules: Rules) -> bool:
+def keeps_tombstones(name: str, rules: PublishingRules) -> bool:
     """Return whether records in a format by name have tombstones after deletes."""
     return format_named(name).keeps_tombstones(rules)
 
 
-def form_named(name: str, rules: Rules) -> RecordForm:
+def form_named(name: str, rules: PublishingRules) -> RecordForm:
     """Return the form of a format other than the envelope by name; raises KeyError if there is none."""
     if name == Avro.name:
         return AvroForm(rules, ConfluentRegistry(rules.registry))
@@ -51,7 +51,7 @@ def form_named(name: str, rules: Rules) -> RecordForm:
     return {shape.name: ShapedForm(shape) for shape in _SHAPES}[name]
 
 
-def incomparable(name: str, rules: Rules, definition: Definition) -> str:
+def incomparable(name: str, rules: PublishingRules, definition: Definition) -> str:
     """Return why records in a format by name cannot be compared with a table's rows; empty if they can."""
     return connect.incomparable(rules.connect, definition) if name == Connect.name else ""
 

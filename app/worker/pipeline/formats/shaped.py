@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,
@@ -21,7 +21,7 @@ from app.worker.pipeline.formats.protocol import (
 )
 from app.worker.pipeline.formats.shape import IMAGES, Envelope, Shape
 from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.compiled.generate import Row
@@ -38,7 +38,7 @@ class ShapedFactory:
 
     shape: Shape
 
-    def __call__(self, rules: Rules, *, connector: str, epoch: int) -> Shaped:
+    def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> Shaped:
         return Shaped(self.shape, rules, connector=connector, epoch=epoch)
 
     @staticmethod
@@ -46,7 +46,7 @@ class ShapedFactory:
         return Debezium.values_of(rows, event_type)
 
     @staticmethod
-    def keeps_tombstones(rules: Rules) -> bool:
+    def keeps_tombstones(rules: PublishingRules) -> bool:
         """See FormatFactory; in any other topic they mean nothing to readers of the shape."""
         return rules.compacted
 
@@ -54,7 +54,7 @@ class ShapedFactory:
 class Shaped:
     """A format for one run; see RecordFormat and Transcoder."""
 
-    def __init__(self, shape: Shape, rules: Rules, *, connector: str, epoch: int) -> None:
+    def __init__(self, shape: Shape, rules: PublishingRules, *, connector: str, epoch: int) -> None:
         self._shape = shape
         self.name = shape.name
         self.keeps_tombstones = ShapedFactory.keeps_tombstones(rules)

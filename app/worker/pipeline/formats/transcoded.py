@@ -61,7 +61,7 @@ class Transcoder(Protocol):
 
 
 class TranscodedRecords:
-    """Writes the records of one chunk; see Records."""
+    """Writes the records of one piece; see Records."""
 
     def __init__(self, format_: Transcoder, envelopes: Records, emitted: Emitted) -> None:
         self._format, self._envelopes, self._emitted = format_, envelopes, emitted

@@ -30,11 +30,11 @@ from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import Replaced
-from connectors.mysql.ddl.comments import column_comment, table_comment
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence
+from connectors.mysql.ddl.resolve.columns import column_comment
+from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence, table_comment
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.counting import RowCounter
 from connectors.mysql.rows.compiled.decoder import SPLIT, CompiledDecoder
@@ -554,7 +554,7 @@ _INSERT, _DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)
 _LEFT_OUT = 0
 
 
-class SelectedRows(NamedTuple):
+class RowRun(NamedTuple):
     """Consecutive rows of an event that are published as one kind of event, or excluded."""
 
     rows: list[Row]
@@ -589,12 +589,12 @@ class RowSelection:
             return None
         return cls(table, rules, definition)
 
-    def runs(self, rows: list[Row], event_type: int) -> Iterator[SelectedRows]:
+    def runs(self, rows: list[Row], event_type: int) -> Iterator[RowRun]:
         """Yield all rows of an event in order, those of one outcome together."""
         judged = [self._judged(row, event_type) for row in rows]
         for kind, run in groupby(judged, key=lambda one: one[0]):
             found = [row for _, row in run]
-            yield SelectedRows([] if kind == _LEFT_OUT else found, kind, len(found))
+            yield RowRun([] if kind == _LEFT_OUT else found, kind, len(found))
 
     def _judged(self, row: Row, event_type: int) -> tuple[int, Row]:
         """Return a row as it is published, with the type of its event."""

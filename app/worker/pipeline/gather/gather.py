@@ -1,19 +1,30 @@
-"""The first step of a decoder: the items of a chunk, decoded and in order, but not yet numbered.
+"""The first step of a decoder: the items of a portion, decoded and in order, but not yet numbered.
 
-Invariant: no other chunk is needed here. Rows of tables that are not captured are only counted, and only if a
-published row after them needs its ordinal.
+A chunk is cut by its bytes in the binlog; records of small rows are a hundred times as large, and a compressed
+transaction or one large event comes whole. So what is gathered of a chunk is cut again where there is enough
+for one Kafka transaction: between transactions or within one, down to single rows.
+
+Invariant: no other portion is needed here. Rows of tables that are not captured are only counted, and only if a
+published row after them needs its ordinal. What follows a cut is numbered as another chunk's items are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Protocol
 
-from app.worker.pipeline.gather.captured_tables import CapturedTables, DroppedTable, ParkedTable
-from app.worker.pipeline.gather.gathered import Gathered
+from app.worker.pipeline.gather.captured_tables import (
+    CapturedTable,
+    CapturedTables,
+    DroppedTable,
+    ParkedTable,
+)
 from app.worker.pipeline.gather.items import (
+    REMOVED,
     AlteredTable,
     Ddl,
     End,
+    Gathered,
     Item,
     ParkedRows,
     Rows,
@@ -21,12 +32,10 @@ from app.worker.pipeline.gather.items import (
     ValuesOf,
     values_of,
 )
-from app.worker.pipeline.gather.row_keys import changed_keys
 from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.worker.pipeline.number.changed_keys import added
-from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import (
     AqueductError,
     MalformedEvent,
@@ -35,6 +44,7 @@ from connectors.errors import (
     TopicUnusable,
     UnsupportedEvent,
 )
+from connectors.kafka.record_batches import PLACE
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
@@ -46,9 +56,11 @@ from connectors.mysql.binlog.statement_kind import (
 )
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
+from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.stream.prepared_xa import PreparedPosition
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
 
 _tuple = tuple.__new__
@@ -58,41 +70,67 @@ _ENVELOPE = 450
 """Approximate bytes of a record without its images; most of the volume of small rows."""
 
 
+class Digests(Protocol):
+    """Makes the object that digests the gathered transactions, up to the next cut."""
+
+    def __call__(self, *, is_cut: bool) -> FingerprintWindow | RecentTransactions | None:
+        """``is_cut``: whether the first transaction began before."""
+
+
 class Gathering:
-    """Gathers the items of one chunk."""
+    """Gathers the items of one portion."""
 
     def __init__(
         self,
         tables: CapturedTables,
-        rules: Rules,
+        rules: PublishingRules,
         values_of: Callable[[str], ValuesOf],
         *,
-        applied: Applied | None = None,
-        prints: FingerprintWindow | RecentTransactions | None = None,
+        limit: int | None = None,
+        resolved: ResolvedStatement | None = None,
         passing: StatementJudge | None = None,
+        digests: Digests | None = None,
+        landmark: Callable[[Transaction], Landmark | None] | None = None,
+        is_cut: bool = False,
         watched: Collection[TableName] = (),
+        published_as: int | None = None,
     ) -> None:
         """``values_of``: returns the record counter of a format by name.
 
-        ``watched``: the tables of which the keys of changed rows are recorded.
+        ``limit``: bytes of records from which the items are cut; None: they never are. ``landmark``: returns
+        the transaction that ended last, as it is in the chunk. ``is_cut``: whether the portion begins within a
+        transaction. ``watched``: the tables of which the keys of changed rows are recorded. ``published_as``:
+        replaces the type of the rows' events.
         """
         self._tables = tables
         self._rules = rules
         self._values_of = values_of
-        self._applied = applied
+        self._limit = limit
+        self._resolved = resolved
         """The effect of the statement at the end of the chunk."""
         self._passing = passing
+        self._digests, self._landmark = digests, landmark
         self._watched = watched
+        self._published_as = published_as
         self._query: str | None = None
         self._passed: list[tuple[TableMap, int, bytes]] = []
         """Rows events of tables that are not captured, not yet counted."""
-        self._dead = 0
+        self.dead = 0
         """Count of undecodable rows."""
-        self._begin(prints)
+        self._done: list[Gathered] = []
+        """What was gathered before the last cut."""
+        self._current: Transaction | None = None
+        """The transaction of the last rows."""
+        self._is_within = False
+        """Whether the last cut is within that transaction."""
+        self._begin(is_cut=is_cut)
 
-    def _begin(self, prints: FingerprintWindow | RecentTransactions | None) -> None:
+    def _begin(self, *, is_cut: bool) -> None:
         """Start with no items and no tables."""
+        prints = None if self._digests is None else self._digests(is_cut=is_cut)
         self.gathered = Gathered(prints=prints)
+        self._size = self._before = 0
+        """Bytes of records since the cut, and those of them before the open transaction."""
         self._uses: dict[TableName, TableUse] = {}
         self._savepoints: dict[str, int] = {}
         """For each savepoint of the open transaction, the count of items before it."""
@@ -102,10 +140,40 @@ class Gathering:
         self._unpublished: ParkedTable | DroppedTable | None = None
         """The table of ``_map``, if it is quarantined or given up."""
 
+    def finished(self, open_: Transaction | None) -> list[Gathered]:
+        """Return what becomes pieces, at least one; ``open_``: the transaction open at the chunk's end."""
+        if self.gathered.error is not None:
+            open_ = None
+        if open_ is not None:
+            self.count_passed()
+        return [*self._done, self._ended(open_)]
+
+    def _ended(self, open_: Transaction | None) -> Gathered:
+        gathered = self.gathered
+        gathered.open = open_
+        if self._landmark is not None and gathered.last is not None:
+            gathered.landmark = self._landmark(gathered.last)
+        return gathered
+
+    def _cut(self, open_: Transaction | None) -> None:
+        """Cut here; ``open_``: the transaction that is cut."""
+        self.count_passed()
+        self._done.append(self._ended(open_))
+        self._is_within = open_ is not None
+        self._begin(is_cut=self._is_within)
+
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """Decode the rows of an event, or note that their table is not captured."""
+        """Decode the rows of an event, or note that their table is not captured; cut before them if there is
+        enough."""
+        if (limit := self._limit) is not None:
+            if transaction is not self._current:
+                if self._size >= limit:
+                    self._cut(None)
+                self._current, self._before, self._is_within = transaction, self._size, False
+            elif self._size - self._before >= limit:
+                self._cut(transaction)
         if (prints := self.gathered.prints) is not None:
             prints.rows(table_map, event_type, body)
         if table_map is not self._map:
@@ -132,28 +200,72 @@ class Gathering:
     def _select(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
         """Add the rows that the table's rules publish; the others have ordinals too."""
         assert self._use is not None
-        selection = self._use.table.selection
+        selection, published_as = self._use.table.selection, self._published_as
         if selection is None:
-            self._keep(transaction, rows, event_type, pos)
+            self._keep(transaction, rows, published_as or event_type, pos)
             return
         for run in selection.runs(rows, event_type):
             if run.rows:
-                self._keep(transaction, run.rows, run.event_type, pos)
+                self._keep(transaction, run.rows, published_as or run.event_type, pos)
             else:
                 self.gathered.ordinal += run.size
 
     def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
-        """Add rows of the table of ``_use``."""
-        use, gathered = self._use, self.gathered
+        """Add rows of the table of ``_use``, with cuts between them if there is enough."""
+        use = self._use
         assert use is not None
+        values, limit = use.values_of(rows, event_type), self._limit
+        if limit is not None:
+            size = weight_of_rows(rows, values)
+            if size >= 2 * limit and len(rows) > 1:
+                self._keep_cut(transaction, rows, event_type, pos, -(-len(rows) * limit // size))
+                return
+            self._size += size
+        gathered = self.gathered
         # A named tuple's own constructor costs more than all else here.
         gathered.items.append(
             _tuple(Rows, (transaction, use, rows, event_type, pos, gathered.ordinal, self._query))
         )
         gathered.ordinal += len(rows)
-        gathered.values += use.values_of(rows, event_type)
+        gathered.values += values
         if self._watched and use.table.name in self._watched:
             added(gathered.changed, use.table.name, changed_keys(use.table, rows))
+
+    def _keep_cut(
+        self, transaction: Transaction, rows: list[Row], event_type: int, pos: int, some: int
+    ) -> None:
+        """Add the rows of one event, ``some`` at a time."""
+        table_map, limit = self._map, self._limit
+        assert table_map is not None
+        assert limit is not None
+        for at in range(0, len(rows), some):
+            if self._size - self._before >= limit:
+                self._cut(transaction)
+                self._enter_table(table_map, transaction, pos)
+            self._keep(transaction, rows[at : at + some], event_type, pos)
+
+    def add_rows(
+        self,
+        transaction: Transaction,
+        table_map: TableMap,
+        rows: list[Row],
+        event_type: int,
+        pos: int,
+    ) -> None:
+        """Add decoded rows, as far as the table's rules publish them."""
+        if table_map is not self._map:
+            self._enter_table(table_map, transaction, pos)
+        self._select(transaction, rows, event_type, pos)
+
+    def add_deletes(
+        self, transaction: Transaction, table_map: TableMap, rows: list[Row], pos: int
+    ) -> None:
+        """Add deletes of rows that subscribers have, if there are any."""
+        if not rows:
+            return
+        if table_map is not self._map:
+            self._enter_table(table_map, transaction, pos)
+        self._keep(transaction, rows, REMOVED, pos)
 
     def _pass_by(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
@@ -176,8 +288,8 @@ class Gathering:
             if part.rows:
                 self._select(transaction, part.rows, kind, pos)
             else:
-                self._dead += 1
-                if self._dead > limit:
+                self.dead += 1
+                if self.dead > limit:
                     raise refused(part, error, limit=limit, row=row)
                 gathered = self.gathered
                 gathered.items.append(part.of(dead, gathered.ordinal))
@@ -213,6 +325,7 @@ class Gathering:
         event = (table_map.database, table_map.table), table_map, event_type, body, pos
         gathered.items.append(ParkedRows(transaction, *event, gathered.ordinal, count, self._query))
         gathered.ordinal += count
+        self._size += len(body)
         if event[0] in self._watched:
             added(gathered.changed, event[0], None)
 
@@ -229,30 +342,30 @@ class Gathering:
         if gathered.prints is not None:
             gathered.prints.statement(query)
         self.count_passed()
-        applied = self._applied
+        resolved = self._resolved
         truncated = self._truncated(query) if kind is Kind.TRUNCATE else None
         name = truncated.table if truncated is not None else None
-        parks = self._tables.quarantined_among(applied.record if applied else None, name)
+        parks = self._tables.quarantined_among(resolved.record if resolved else None, name)
         if truncated is not None:
             emptied: tuple[Route, ...] = (truncated,)
             if truncated.deletes_rows and truncated.table not in parks:
                 self._expect_deletes(truncated)
         else:
-            emptied = dropped_routes(applied, self._tables)
+            emptied = dropped_routes(resolved, self._tables)
         emptied = tuple(one for one in emptied if one.records_truncates and one.table not in parks)
         is_published = (
             self._rules.publishes(statement_type(query.sql))
-            and not (applied and applied.is_noise)
+            and not (resolved and resolved.is_noise)
             and self._tables.publishes_statement(query)
         )
         shown = self._tables.hidden_query(query)
         item = Ddl(
-            transaction, kind, shown, pos, gathered.ordinal, emptied, applied, parks, is_published,
-            query, altered=tuple(self._altered(applied)),
+            transaction, kind, shown, pos, gathered.ordinal, emptied, resolved, parks, is_published,
+            query, altered=tuple(self._altered(resolved)),
         )  # fmt: skip
         gathered.items.append(item)
         gathered.values += item.values
-        for watched in self._changed_by(applied, truncated):
+        for watched in self._changed_by(resolved, truncated):
             added(gathered.changed, watched, None)
 
     def announce(self, transaction: Transaction, name: TableName, table: Table, pos: int) -> None:
@@ -261,22 +374,22 @@ class Gathering:
         Nothing is added where only rows show how it is published, or where DDL is not.
         """
         change = TableChange(name=name, old=table, new=table)
-        applied = Applied(record=None, type="", meaning=(change,))
-        altered = tuple(self._altered(applied))
+        resolved = ResolvedStatement(type="", logical=(change,))
+        altered = tuple(self._altered(resolved))
         if not altered or not self._rules.publishes(_ALTER):
             return
         query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)
         item = Ddl(
-            transaction, Kind.DDL, query, pos, self.gathered.ordinal, (), applied, (), is_published=True,
+            transaction, Kind.DDL, query, pos, self.gathered.ordinal, (), resolved, (), is_published=True,
             altered=altered,
         )  # fmt: skip
         self.gathered.items.append(item)
         self.gathered.values += item.values
 
-    def _altered(self, applied: Applied | None) -> Iterator[AlteredTable]:
+    def _altered(self, resolved: ResolvedStatement | None) -> Iterator[AlteredTable]:
         """Yield the captured tables that a statement altered or renamed."""
         origins: dict[TableName, TableName] = {}
-        for change in applied.changes() if applied is not None else ():
+        for change in resolved.logical_changes() if resolved is not None else ():
             if not isinstance(change, TableChange):
                 continue
             if change.renamed_to is not None:
@@ -286,26 +399,28 @@ class Gathering:
                 if table := self._tables.defined(change.name, change.new):
                     yield AlteredTable(table, origins.get(before, before))
 
-    def _changed_by(self, applied: Applied | None, truncated: Route | None) -> Iterator[TableName]:
+    def _changed_by(
+        self, resolved: ResolvedStatement | None, truncated: Route | None
+    ) -> Iterator[TableName]:
         """Yield the watched tables that a statement may change; all of them where its effect is not known."""
-        known = set(applied.emptied) if applied is not None else set()
-        if applied is not None and applied.record is not None:
-            known.update(applied.record.concerned)
+        known = set(resolved.emptied) if resolved is not None else set()
+        if resolved is not None and resolved.record is not None:
+            known.update(resolved.record.concerned)
         if truncated is not None:
             known.add(truncated.table)
         yield from (name for name in self._watched if not known or name in known)
 
     def _expect_deletes(self, truncated: Route) -> None:
         """Raise RuleImpossible for a table whose rows the reader cannot have deleted before its TRUNCATE."""
-        if self._applied is None or truncated.table not in self._applied.emptied:
+        if self._resolved is None or truncated.table not in self._resolved.emptied:
             why = "truncates is deletes, and the schema history does not know the table; choose record or omit"
             raise RuleImpossible.of(truncated.table, why)
 
     def _truncated(self, query: Query) -> Route | None:
         """Return the route of the table that a TRUNCATE empties; None if it is not captured."""
-        applied = self._applied
+        resolved = self._resolved
         # The history knows the table by the name of its rows.
-        known = applied.emptied[0] if applied is not None and applied.emptied else None
+        known = resolved.emptied[0] if resolved is not None and resolved.emptied else None
         name = known or truncated_table(query.sql, query.database)
         if name is None:
             raise UnsupportedEvent("a TRUNCATE statement whose table cannot be determined")
@@ -352,9 +467,9 @@ class Gathering:
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Drop rows that did not happen; their ordinals stay theirs.
 
-        Raises UnsupportedEvent if some are in an earlier chunk or share, which may be published.
+        Raises UnsupportedEvent if some are in an earlier chunk or before a cut, and so may be published.
         """
-        gathered = self.gathered
+        gathered, earlier = self.gathered, earlier or self._is_within
         is_known = not earlier if savepoint is None else savepoint in self._savepoints
         since = self._savepoints.get(savepoint or "", gathered.whole_items)
         items = gathered.items[since:]
@@ -418,6 +533,23 @@ class Gathering:
         self._passed.clear()
 
 
+def changed_keys(table: CapturedTable, rows: list[Row]) -> list[str] | None:
+    """Return the keys that rows have or had, by which a row that a SELECT returned is recognized.
+
+    Invariant: two rows have one key only if they are one row. None: the records' keys do not ensure that.
+    """
+    if not table.identifies_rows:
+        return None
+    keys = [row[3] if row[2] is None else row[2] for row in rows]
+    keys += [row[3] for row in rows if row[2] is not None and row[3] != row[2]]
+    return [key for key in keys if key is not None]
+
+
+def bare_keys(keys: Iterable[str]) -> set[str]:
+    """Return keys as their records have them, without what chooses the partition."""
+    return {key.partition(PLACE)[0] for key in keys}
+
+
 def weight(item: Item, values: int) -> int:
     """Return the approximate bytes of an item's records; ``values``: its count of records with a value."""
     if isinstance(item, Rows):
@@ -430,17 +562,17 @@ def weight_of_rows(rows: list[Row], values: int) -> int:
     return _ENVELOPE * values + sum([len(row[0] or "") + len(row[1] or "") for row in rows])
 
 
-def dropped_routes(applied: Applied | None, tables: CapturedTables) -> tuple[Route, ...]:
+def dropped_routes(resolved: ResolvedStatement | None, tables: CapturedTables) -> tuple[Route, ...]:
     """Return the routes of these tables; none without a schema history, which alone knows what existed.
 
     Invariant: a table that is renamed, replaced or a tool's shadow is not dropped; the order is that of the
     drops.
     """
-    if applied is None or applied.is_noise or applied.record is None:
+    if resolved is None or resolved.is_noise:
         return ()
     names = [
         one.name
-        for one in applied.record.changes
+        for one in resolved.changes
         if isinstance(one, TableChange) and one.new is None and one.renamed_to is None
     ]
     routes = [tables.route(name) for name in names if not tables.is_given_up(name)]

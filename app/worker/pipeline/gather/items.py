@@ -1,23 +1,30 @@
-"""The items of a chunk, in binlog order: rows, statements, and the ends of transactions.
+"""The gathered items of a piece, in binlog order: rows, statements, and the ends of transactions.
 
-Invariant: nothing here is numbered; a table's version is known only once its chunk is numbered.
+Invariant: nothing here is numbered; a table's version is known only once its portion is numbered. Items up to
+the end of the last whole transaction are kept; an error drops the rest.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
-from app.worker.pipeline.statement_effect import Applied
+from app.worker.pipeline.piece import Decision, GtidInterval, add_run
+from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.landmark import Landmark
+from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 
@@ -38,7 +45,7 @@ class Rows(NamedTuple):
     event_type: int
     pos: int
     ordinal: int
-    """The first row's ordinal among the transaction's source rows in this chunk."""
+    """The first row's ordinal among the transaction's source rows in this piece."""
     query: str | None
 
 
@@ -59,7 +66,7 @@ class AlteredTable:
         self.was = was
         """Its name before the statement."""
         self.number: int | None = None
-        """Its version from the statement on, set when the chunk is numbered; None if no row of it was
+        """Its version from the statement on, set when the portion is numbered; None if no row of it was
         published."""
 
 
@@ -73,7 +80,7 @@ class Ddl(NamedTuple):
     ordinal: int
     emptied: tuple[Route, ...]
     """The routes of the captured tables of which it removes all rows, as subscribers are to see."""
-    applied: Applied | None
+    resolved: ResolvedStatement | None
     """Its effect on tables, if a schema history is kept."""
     parks: tuple[tuple[str, str], ...]
     """The quarantined tables that it affects; it is parked with their rows."""
@@ -124,7 +131,7 @@ Item = Rows | Ddl | ParkedRows | DeadRows | End
 
 
 class TableUse:
-    """A table as used by rows of this chunk, from its first rows on."""
+    """A table as used by rows of this piece, from its first rows on."""
 
     __slots__ = ("pos", "table", "transaction", "values_of", "version")
 
@@ -136,7 +143,7 @@ class TableUse:
         self.pos = pos
         self.values_of = values_of
         self.version: TableVersion
-        """Set when the chunk is numbered."""
+        """Set when the portion is numbered."""
 
 
 def values_of(item: Item) -> int:
@@ -144,3 +151,118 @@ def values_of(item: Item) -> int:
     if isinstance(item, Rows):
         return item.use.values_of(item.rows, item.event_type)
     return item.values if isinstance(item, Ddl) else 0
+
+
+class GtidRuns:
+    """Collects them in the order of the binlog.
+
+    Invariant: a transaction costs one comparison here, as long as numbers are consecutive.
+    """
+
+    __slots__ = ("_first", "_runs", "last", "source")
+
+    def __init__(self) -> None:
+        self._runs: list[GtidInterval] = []
+        self.source: str | None = None
+        """The source part of the last GTID; None if the last transaction has none."""
+        self._first = self.last = 0
+        """The first and last number of the current run; a caller extends it by setting ``last``."""
+
+    def add(self, source: str | None, number: int) -> None:
+        """Add the GTID of a transaction; ``source`` is None if it has none."""
+        if number != self.last + 1 or source != self.source:
+            self._close()
+            self.source, self._first = source, number
+        self.last = number
+
+    def found(self) -> list[GtidInterval]:
+        """Return all runs."""
+        self._close()
+        return self._runs
+
+    def _close(self) -> None:
+        if self.source is not None:
+            add_run(self._runs, (self.source, self._first, self.last))
+        self.source = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Gathered:
+    """Items and counts, from the first transaction to the last."""
+
+    prints: FingerprintWindow | RecentTransactions | None = None
+    """Digests transactions: all of them without GTIDs, else the last ones."""
+    items: list[Item] = field(default_factory=list)
+    uses: list[TableUse] = field(default_factory=list)
+    """The tables in the order of their first rows."""
+    first: Transaction | None = None
+    """The first transaction with any item."""
+    last: Transaction | None = None
+    """The last one that ended."""
+    ordinal: int = 0
+    """Source rows so far of the open transaction, among these items."""
+    values: int = 0
+    """Records with a value, without transaction markers; ``seq`` grows by this."""
+    end_pos: int | None = None
+    """The end position of the last transaction, if one ended."""
+    whole_items: int = 0
+    """Count of items at that position."""
+    whole_values: int = 0
+    gtids: GtidRuns = field(default_factory=GtidRuns)
+    """Of the transactions that ended."""
+    decisions: list[Decision] = field(default_factory=list)
+    """Of XA transactions, in the order of the binlog."""
+    filtered: Counter[int] = field(default_factory=Counter)
+    """Rows events of tables that are not captured, by type."""
+    given_up: Counter[int] = field(default_factory=Counter)
+    """Rows events of tables that were given up, by type."""
+    statements: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Statements that were skipped, by each table that they changed."""
+    changed: dict[TableName, list[str] | None] = field(default_factory=dict)
+    """The keys of changed rows of watched tables; None: any row may have changed."""
+    open: Transaction | None = None
+    """The transaction open at the end."""
+    landmark: Landmark | None = None
+    """The last transaction that ended, as it is in the chunk."""
+    error: AqueductError | None = None
+    """The error right after the last whole transaction, which ends the stream."""
+
+    def end(self, transaction: Transaction, pos: int) -> None:
+        """Record the end of a transaction."""
+        runs, number = self.gtids, transaction.number
+        if number == runs.last + 1 and transaction.source == runs.source:
+            # Inlined, since small transactions are many and a call would cost more.
+            runs.last = number
+        else:
+            runs.add(transaction.source, number)
+        self.last = transaction
+        self.end_pos, self.whole_items, self.whole_values = pos, len(self.items), self.values
+        self.ordinal = 0
+
+    def stop(self, error: AqueductError) -> None:
+        """Keep the whole transactions before an error."""
+        self.error = error
+        del self.items[self.whole_items :]
+        self.values = self.whole_values
+        self.keep_used()
+
+    def trim(self, skip: int) -> None:
+        """Drop the first rows of the first transaction, which an earlier run has published."""
+        kept: list[Item] = []
+        for item in self.items:
+            if item.transaction is self.first and not isinstance(item, End):
+                if isinstance(item, Rows) and item.ordinal < skip < item.ordinal + len(item.rows):
+                    rest = item.rows[skip - item.ordinal :]
+                    item = item._replace(rows=rest, ordinal=skip)
+                elif item.ordinal < skip:
+                    continue
+            kept.append(item)
+        self.whole_items = max(0, self.whole_items - (len(self.items) - len(kept)))
+        self.items = kept
+        self.values = sum(map(values_of, kept))
+        self.keep_used()
+
+    def keep_used(self) -> None:
+        """Remove the tables without rows left."""
+        held = {id(item.use) for item in self.items if isinstance(item, Rows)}
+        self.uses = [use for use in self.uses if id(use) in held]

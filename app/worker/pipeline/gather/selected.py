@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
-from app.worker.pipeline.gather.gather import Gathering
+from app.worker.pipeline.gather.gather import Gathering, bare_keys, changed_keys
 from app.worker.pipeline.gather.items import (
-    REMOVED,
     SELECTED,
     Ddl,
     End,
@@ -23,27 +22,27 @@ from app.worker.pipeline.gather.items import (
     values_of,
 )
 from app.worker.pipeline.gather.removed_rows import RemovedRow, removed_rows
-from app.worker.pipeline.gather.row_keys import bare_keys, changed_keys
 from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED, Everything
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SnapshotUnsupported, TopicUnusable, WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.select.packets import PacketEncoder
 from tables.rules.routes.routes import Route
 
 
-class GatheringSelected(Gathering):
+class SelectGathering:
     """Gathers the rows of one read of one table."""
 
     def __init__(
-        self, tables: CapturedTables, rules: Rules, values_of: Callable[[str], ValuesOf]
+        self, tables: CapturedTables, rules: PublishingRules, values_of: Callable[[str], ValuesOf]
     ) -> None:
-        super().__init__(tables, rules, values_of)
+        self._tables, self._rules = tables, rules
+        self._gathering = Gathering(tables, rules, values_of, published_as=SELECTED)
+        self.gathered = self._gathering.gathered
         self.refused: str | None = None
         """Why none of the rows can be published."""
         self.unreadable: SnapshotUnsupported | None = None
@@ -78,11 +77,9 @@ class GatheringSelected(Gathering):
         rows = table.packets.rows(block)
         if rows is None:
             for body in PacketEncoder(table_map).bodies(block):
-                self.rows(transaction, table_map, PacketEncoder.event_type, body, pos)
+                self._gathering.rows(transaction, table_map, PacketEncoder.event_type, body, pos)
             return
-        if table_map is not self._map:
-            self._enter_table(table_map, transaction, pos)
-        self._select(transaction, rows, PacketEncoder.event_type, pos)
+        self._gathering.add_rows(transaction, table_map, rows, PacketEncoder.event_type, pos)
 
     def remove(
         self, transaction: Transaction, table_map: TableMap, keys: Collection[str], pos: int
@@ -93,12 +90,12 @@ class GatheringSelected(Gathering):
         table = self._tables.of(table_map)
         assert isinstance(table, CapturedTable)
         # The key of a row that cannot be decoded is not known.
-        if self._dead or not table.route.publishes_all or not table.has_row_keys:
+        if self._gathering.dead or not table.route.publishes_all or not table.has_row_keys:
             return
         items = [item for item in self.gathered.items if isinstance(item, Rows)]
         there = bare_keys(key for item in items for key in changed_keys(table, item.rows) or ())
         gone = (RemovedRow(key, None) for key in keys if key not in there)
-        self._remove(transaction, table_map, removed_rows(table, gone), pos)
+        self._gathering.add_deletes(transaction, table_map, removed_rows(table, gone), pos)
 
     def delete(
         self, transaction: Transaction, table_map: TableMap, rows: Iterable[RemovedRow], pos: int
@@ -106,15 +103,7 @@ class GatheringSelected(Gathering):
         """Add deletes of these rows; none of a quarantined table, as the statement that removed them waits."""
         table = self._tables.of(table_map)
         if isinstance(table, CapturedTable):
-            self._remove(transaction, table_map, removed_rows(table, rows), pos)
-
-    def _remove(
-        self, transaction: Transaction, table_map: TableMap, rows: list[Row], pos: int
-    ) -> None:
-        if rows:
-            if table_map is not self._map:
-                self._enter_table(table_map, transaction, pos)
-            super()._keep(transaction, rows, REMOVED, pos)
+            self._gathering.add_deletes(transaction, table_map, removed_rows(table, rows), pos)
 
     def end_of_parts(self, transaction: Transaction, *, is_first: bool) -> None:
         """Mark the end of a transaction with its last part, which may be its only one."""
@@ -151,11 +140,7 @@ class GatheringSelected(Gathering):
         elif self.refused is not None:
             self.refuse(self.refused)
         elif self.gathered.items:
-            self.mark_end(transaction)
-
-    def _keep(self, transaction: Transaction, rows: list[Row], _event_type: int, pos: int) -> None:
-        """Add rows as selected ones."""
-        super()._keep(transaction, rows, SELECTED, pos)
+            self._gathering.mark_end(transaction)
 
     def drop(self, changed: set[str] | Everything) -> int:
         """Drop the rows whose keys changed, and return their count; sets ``refused`` if any row may be one."""

@@ -1,1 +1,1 @@
-"""Number, the second step: sequence numbers and table versions, chunk after chunk in order."""
+"""Number, the second step: sequence numbers and table versions, portion after portion in order."""

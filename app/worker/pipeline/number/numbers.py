@@ -1,7 +1,7 @@
-"""The state passed from one chunk to the next: the last number, and the progress of an open transaction.
+"""The state passed from one portion to the next: the last number, and the progress of an open transaction.
 
-Invariant: it passes from chunk to chunk in binlog order, so that numbers have no gaps whichever process decodes
-a chunk; it is small, and can always be restored from the journal.
+Invariant: it passes from portion to portion in order, so that numbers have no gaps whichever process decodes
+a portion; it is small, and can always be restored from the journal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tables.state.cursor import Cursor, Resume
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """The progress of a transaction that is longer than its chunk."""
+    """The progress of a transaction that is longer than one piece."""
 
     transaction_id: str
     start: Coordinates
@@ -51,14 +51,14 @@ class Progress:
 
 @dataclass(slots=True, kw_only=True)
 class Numbers:
-    """The numbers of the record stream after a chunk."""
+    """The numbers of the record stream after a portion."""
 
     seq: int
     """The last number assigned."""
     safe: Coordinates
     """The position after the last whole transaction."""
     open: Progress | None = None
-    """The transaction open at the end of the previous chunk."""
+    """The transaction open at the end of the previous portion."""
     prints: Sums = field(default_factory=Sums)
     """The partial fingerprint of that transaction, where fingerprints are kept."""
     resume: Resume | None = None

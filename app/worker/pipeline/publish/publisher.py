@@ -17,8 +17,7 @@ import orjson
 
 from app.failpoints import point
 from app.worker.coordination.write_permit import WritePermit
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import Decision
+from app.worker.pipeline.piece import Decision, Piece
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from connectors.errors import (
     AqueductError,

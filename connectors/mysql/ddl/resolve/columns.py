@@ -153,3 +153,11 @@ def numbered(columns: Sequence[Column], name: str) -> int | None:
     """A column's index, or None."""
     wanted = lowered(name)
     return next((n for n, column in enumerate(columns) if lowered(column.name) == wanted), None)
+
+
+def column_comment(column: Column) -> str | None:
+    """A column's comment; None without one."""
+    if "COMMENT" not in column.definition:
+        return None
+    attributes = attributes_in(column.definition)
+    return (attributes.comment if attributes is not None else None) or None

@@ -71,3 +71,8 @@ def _parsed(text: str) -> TableOptions:
         return table_options(Reader(lexed(text, server, session), server, session))
     except (LexicalFault, GrammarFault):
         return NO_OPTIONS
+
+
+def table_comment(table: Table) -> str | None:
+    """A table's comment; None without one."""
+    return option(table, "COMMENT") or None

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from app.worker.destination.takeover.recovery import folded
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import Publisher, TopicPlans
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import AqueductError, Fenced, JournalDamaged, KafkaLost
 from connectors.kafka.record_batches import Sendable
 from connectors.mysql.gtid import GtidSet
@@ -148,7 +148,7 @@ class Worker:
         self.ended: AqueductError | None = None
         self._broker, self._sources = broker, sources
 
-    async def lead(self, *, server: int, cut: Sequence[bool], rules: Rules) -> None:
+    async def lead(self, *, server: int, cut: Sequence[bool], rules: PublishingRules) -> None:
         """A run: take over, recover, claim, publish; ends only by an error."""
         self.epoch, self.is_superseded, self.ended = 0, False, None
         try:
@@ -158,7 +158,7 @@ class Worker:
             if isinstance(error, JournalDamaged):
                 raise
 
-    async def _run(self, *, server: int, cut: Sequence[bool], rules: Rules) -> None:
+    async def _run(self, *, server: int, cut: Sequence[bool], rules: PublishingRules) -> None:
         producer = _Producer(self._broker, self.link)
         await producer.init_transactions()
         state = await folded(DESTINATION, self.checkpoint, self.read)
@@ -181,7 +181,12 @@ class Worker:
                 versions |= {(one.database, one.table): one for one in piece.tables.versions}
 
     def _pieces(
-        self, cursor: Cursor, versions: Any, server: int, cut: Sequence[bool], rules: Rules
+        self,
+        cursor: Cursor,
+        versions: Any,
+        server: int,
+        cut: Sequence[bool],
+        rules: PublishingRules,
     ) -> list[Piece]:
         source = self._sources()[server]
         count = delivered(cursor)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.pipeline.decoders.stall_watch import STALL_SECONDS
+from app.worker.pipeline.decoders.pool import STALL_SECONDS
 from connectors.errors import (
     AqueductError,
     Retry,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.batch.ddl.decision import Rules, decided
+from spark_sink.batch.ddl.decision import DdlRules, decided
 from spark_sink.batch.ddl.statement import parse_statement
 from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Asked, traced
@@ -59,7 +59,7 @@ class Sink:
         events: list[Event] = []
         for one in batch:
             if isinstance(one, str):
-                rules = Rules(
+                rules = DdlRules(
                     on_drop="rename",
                     on_rename="move",
                     is_mapped=lambda _: False,

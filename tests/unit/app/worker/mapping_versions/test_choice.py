@@ -7,7 +7,7 @@ import pytest
 
 from app.worker.mapping_versions.choice import MappingChoice
 from app.worker.mapping_versions.watch import RefusedVersion, UsableVersion
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.status import DestinationStatus
 from connectors.errors import MappingError, RunRestarts
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -19,7 +19,7 @@ from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor, Resume
 from tables.state.journal.state import DestinationState
 
-RULES = Rules(
+RULES = PublishingRules(
     destination="shop",
     routes=Routes(prefix="p", destination="shop"),
     markers=False,

@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 from aiokafka.record import MemoryRecords
 
-from app.worker.pipeline.decoded_share import DecodedShares
+from app.worker.pipeline.decoded import DecodedPortion
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk, Effect, Portion
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.ddl.definition import Server
@@ -31,7 +31,7 @@ from wire.records import SOURCE
 
 MARKERS = "aq.__transactions.shop"
 WHOLE = 1_000_000
-RULES = Rules(
+RULES = PublishingRules(
     destination="shop",
     routes=Routes(prefix="aq", include=r"shop\..*", partitions=1),
     markers=True,
@@ -74,7 +74,7 @@ def first_cursor(source: Source, *, gtids: bool = True) -> Cursor:
     return Cursor(destination="shop", installation="i", epoch=1, seq=0, versions=0, offset=offset)
 
 
-def spec_of(rules: Rules, cursor: Cursor, known: Versions) -> StageSpec:
+def spec_of(rules: PublishingRules, cursor: Cursor, known: Versions) -> StageSpec:
     """The parts of a run's decoders."""
     return StageSpec(
         rules=rules,
@@ -88,7 +88,10 @@ def spec_of(rules: Rules, cursor: Cursor, known: Versions) -> StageSpec:
 
 
 def run(
-    chunks: Iterable[Chunk], cursor: Cursor, known: Versions | None = None, rules: Rules = RULES
+    chunks: Iterable[Chunk],
+    cursor: Cursor,
+    known: Versions | None = None,
+    rules: PublishingRules = RULES,
 ) -> list[Piece]:
     """The pieces of one stage, up to the first that holds an error."""
     return run_stage(chunks, cursor, spec_of(rules, cursor, known or {}))
@@ -135,7 +138,7 @@ def run_by_turns(
     cursor: Cursor,
     known: Versions | None = None,
     *,
-    rules: Rules = RULES,
+    rules: PublishingRules = RULES,
     count: int,
     ahead: int,
 ) -> list[Piece]:
@@ -146,7 +149,7 @@ def run_by_turns(
     values = [0] * count
     log: list[TableVersion] = []
     numbers, pieces = Numbers.of(cursor), list[Piece]()
-    decoded: list[DecodedShares] = []
+    decoded: list[DecodedPortion] = []
     learned: list[list[Effect]] = [[] for _ in stages]
     for turn, chunk in enumerate([*chunks, *[None] * ahead]):
         if chunk is not None:

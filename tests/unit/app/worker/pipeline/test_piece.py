@@ -6,17 +6,17 @@ from collections import Counter
 from dataclasses import fields
 from typing import Any
 
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import (
+from app.worker.pipeline.piece import (
     Counts,
     DeadLetter,
+    Entered,
+    Piece,
     QuarantinedTable,
     SourceTrace,
     TableChanges,
     UnloggedChange,
     add_run,
 )
-from app.worker.pipeline.portions import Entered
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import KEPT, Fingerprint, Recent

@@ -35,7 +35,7 @@ def test_a_value_neither_ends_its_line_nor_controls_a_terminal(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ours, theirs = (
-        logging.getLogger("tables.history.statement_effect"),
+        logging.getLogger("tables.history.resolved_statement"),
         logging.getLogger("faust.tables"),
     )
     ours.warning("%s of %d: %r", "t\nFORGED\x1b", 3, ValueError("\u202e"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.comments import column_comment, table_comment
+from connectors.mysql.ddl.resolve.columns import column_comment
+from connectors.mysql.ddl.resolve.options import table_comment
 from tests.unit.connectors.mysql.ddl.catalogs import Play
 
 

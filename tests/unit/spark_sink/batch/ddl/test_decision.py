@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from spark_sink.batch.ddl.decision import OnDrop, OnRename, Rules, decided
+from spark_sink.batch.ddl.decision import DdlRules, OnDrop, OnRename, decided
 from spark_sink.batch.ddl.statement import parse_statement
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.moves import Event, History, Name, Place
@@ -24,7 +24,7 @@ def event(
     noted: Collection[Name] = (),
     floor: Place | None = None,
 ) -> Event | None:
-    rules = Rules(
+    rules = DdlRules(
         on_drop=on_drop,
         on_rename=on_rename,
         is_mapped=mapped.__contains__,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_sink.batch.ddl.decision import Rules, decided
+from spark_sink.batch.ddl.decision import DdlRules, decided
 from spark_sink.batch.ddl.statement import parse_statement
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.ledger import Source as Of
@@ -26,7 +26,7 @@ class Model:
 
     def follow(self, statements: list[str]) -> None:
         for text in statements:
-            rules = Rules(
+            rules = DdlRules(
                 on_drop="drop",
                 on_rename="move",
                 is_mapped=lambda _: False,

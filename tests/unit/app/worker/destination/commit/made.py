@@ -8,10 +8,10 @@ from typing import Any
 
 from app.worker.destination.plan import Plan
 from app.worker.destination.source_agent import SourceAgent
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import (
+from app.worker.pipeline.piece import (
     Counts,
     DeadLetter,
+    Piece,
     QuarantinedTable,
     SourceTrace,
     TableChanges,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.worker.destination.commit.dead_letter_limit import HOUR, DeadLetters
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import DeadLetter
+from app.worker.pipeline.piece import DeadLetter, Piece
 from app.worker.status import DestinationStatus
 from connectors.errors import DeadLetterLimitReached
 from connectors.mysql.position import Coordinates

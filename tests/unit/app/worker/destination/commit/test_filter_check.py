@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.worker.destination.commit.filter_check import FilterCheck, warnings
-from app.worker.pipeline.piece_parts import TableChanges
+from app.worker.pipeline.piece import TableChanges
 from app.worker.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableName
 from tables.rules.routes.routes import Routes

@@ -8,7 +8,7 @@ import pytest
 
 from app import metrics
 from app.worker.destination.commit.skipped_statements import SkippedStatements
-from app.worker.pipeline.piece_parts import Counts
+from app.worker.pipeline.piece import Counts
 from app.worker.status import DestinationStatus
 from tests.unit.app.worker.destination.commit.made import AFTER, piece
 

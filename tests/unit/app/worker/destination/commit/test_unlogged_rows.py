@@ -10,7 +10,7 @@ import pytest
 
 from app.worker.destination.commit.read_tables import ReadTables
 from app.worker.destination.commit.unlogged_rows import UnloggedRows
-from app.worker.pipeline.piece_parts import TableChanges, UnloggedChange
+from app.worker.pipeline.piece import TableChanges, UnloggedChange
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 

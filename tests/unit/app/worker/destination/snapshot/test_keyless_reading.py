@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
-from typing import cast
 
 import orjson
 import pytest
 
 from app.worker.destination.snapshot import table_reading
 from app.worker.destination.snapshot.table_reading import SelectedSpool
-from app.worker.pipeline.portions import SelectedRows, portions_of
 from tables.state.snapshots.table_snapshot import SnapshotState
 from tests.unit.app.worker.destination.snapshot.test_table_reading import (
     FIRST,
@@ -104,8 +102,8 @@ async def test_no_more_portions_are_made_of_rows_that_are_refused_or_of_a_run_th
     assert chunk is not None
     assert chunk.spool is not None
     rows = SelectedSpool(chunk.spool, chunk, START, number=5, since=1, attempt=2, server_id=9)
-    portions = iter(portions_of(rows.entering(HIGH)))
-    assert cast(SelectedRows, next(portions)).blocks == (b"rows 0",)
+    portions = rows.entering(HIGH)
+    assert next(portions).blocks == (b"rows 0",)
     rows.close()
     assert list(portions) == []
 

@@ -13,7 +13,8 @@ import pytest
 
 from app.worker.destination.snapshot import snapshot as module
 from app.worker.destination.snapshot.snapshot import Snapshot
-from app.worker.pipeline.portions import Entered, KeyWatch
+from app.worker.pipeline.piece import Entered
+from app.worker.pipeline.portions import KeyWatch
 from app.worker.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
@@ -125,7 +126,7 @@ async def run(
 
     def hand_in(entering: Any, *, not_before: Coordinates | None = None) -> None:
         assert not_before is None
-        portion = entering(Coordinates("b.000001", 4))
+        (portion,) = entering(Coordinates("b.000001", 4))
         scene.watches.append(portion)
         piece = SimpleNamespace(entered=[Entered(portion.id)])
         cursor = SimpleNamespace(offset=SimpleNamespace(gtid_set=gtids(9)))

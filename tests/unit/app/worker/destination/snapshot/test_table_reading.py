@@ -18,7 +18,8 @@ from app.worker.destination.snapshot.entries import Entries
 from app.worker.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.worker.destination.snapshot.table_reading import DEPTH, TableReading
 from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
-from app.worker.pipeline.portions import Entered, SelectedRows, portions_of
+from app.worker.pipeline.piece import Entered
+from app.worker.pipeline.portions import SelectedRows
 from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused, SpoolFull
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
@@ -111,7 +112,7 @@ class Stream:
 
     def hand_in(self, entering: Any, *, not_before: Coordinates | None = None) -> None:
         self.least.append(not_before)
-        for portion in portions_of(entering(Coordinates("b.000001", 700))):
+        for portion in entering(Coordinates("b.000001", 700)):
             assert isinstance(portion, SelectedRows)
             self.entered.append(portion)
             self._waiting.append(portion)

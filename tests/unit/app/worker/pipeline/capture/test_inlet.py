@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from app.worker.pipeline.capture.inlet import Entering, Inlet
 from app.worker.pipeline.capture.reader_thread import Reader
-from app.worker.pipeline.portions import NewRules, Portion, PortionSeries
+from app.worker.pipeline.portions import NewRules, Portion
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tests.made import START
@@ -28,7 +28,7 @@ def rest(pos: int) -> Chunk:
 
 def entering(destination: str) -> Entering:
     rules = replace(RULES, destination=destination)
-    return lambda start: NewRules(start=start, rules=rules, known={})
+    return lambda start: [NewRules(start=start, rules=rules, known={})]
 
 
 def put(*chunks: Chunk, handed_in: dict[int, list[str]]) -> list[tuple[str, int]]:
@@ -111,16 +111,15 @@ def test_each_portion_ends_the_wait_for_data() -> None:
     assert poll.poll(0)
 
 
-def test_portions_of_a_series_are_made_while_they_are_put_and_nothing_is_between_them() -> None:
+def test_portions_handed_in_together_are_made_while_they_are_put_and_nothing_is_between_them() -> (
+    None
+):
     done: list[str] = []
 
-    def some(start: Coordinates) -> PortionSeries:
-        def made() -> Iterator[Portion]:
-            for name in ("a", "b"):
-                done.append(f"make {name}")
-                yield cast(Portion, entering(name)(start))
-
-        return PortionSeries(made())
+    def some(start: Coordinates) -> Iterator[Portion]:
+        for name in ("a", "b"):
+            done.append(f"make {name}")
+            yield from entering(name)(start)
 
     def taken(portion: Any) -> bool:
         name = portion.rules.destination if isinstance(portion, NewRules) else "chunk"

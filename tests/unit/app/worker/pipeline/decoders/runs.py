@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from app.worker.pipeline.decoders.factory import start
-from app.worker.pipeline.decoders.pool import Pool
-from app.worker.pipeline.decoders.protocols import Decoders, Limits, StageSpec
+from app.worker.pipeline.decoders.pool import Limits, Pool, start
+from app.worker.pipeline.decoders.protocols import Decoders, StageSpec
 from app.worker.pipeline.portions import Portion
 from connectors.errors import AqueductError, SourceLost
 from tests.harness.wait import until

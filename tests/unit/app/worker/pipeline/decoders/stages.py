@@ -12,9 +12,9 @@ from typing import Any
 
 from app.worker.pipeline.decoder_progress import report_progress
 from app.worker.pipeline.portions import Effect, Portion
-from app.worker.pipeline.statement_effect import Applied
 from connectors.errors import AqueductError, CorruptEvent, UnsupportedEvent
 from connectors.mysql.position import Coordinates
+from tables.history.resolved_statement import ResolvedStatement
 
 
 class Killer:
@@ -68,7 +68,7 @@ class CountingStage:
         """Waits or fails as the portion says."""
         assert isinstance(portion, Ordered)
         order = portion.order
-        self.learned += [each.type for each in learned if isinstance(each, Applied)]
+        self.learned += [each.type for each in learned if isinstance(each, ResolvedStatement)]
         time.sleep(order.get("decode", 0))
         _act(order.get("decode_fault", ""))
         if "mark" in order:
@@ -126,7 +126,7 @@ class Ordered:
     start: Coordinates
     data: bytes
     order: dict[str, Any]
-    effect: Applied | None = None
+    effect: ResolvedStatement | None = None
 
     @property
     def size(self) -> int:
@@ -140,7 +140,7 @@ def ordered(number: int, rows: int = 1, *, size: int = 0, does: str = "", **orde
         start=Coordinates("b.000001", number),
         data=bytes(size),
         order=order | {"rows": rows},
-        effect=Applied(record=None, type=does) if does else None,
+        effect=ResolvedStatement(type=does) if does else None,
     )
 
 

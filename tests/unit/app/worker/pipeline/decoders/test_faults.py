@@ -15,8 +15,7 @@ from typing import Any, cast
 import pytest
 
 from app.worker.pipeline.decoders.fork_client import FORK_SERVER
-from app.worker.pipeline.decoders.pool import Pool
-from app.worker.pipeline.decoders.protocols import Limits
+from app.worker.pipeline.decoders.pool import Limits, Pool
 from connectors.errors import (
     AqueductError,
     CorruptEvent,
@@ -138,7 +137,7 @@ class _Looks:
 
 def test_a_decoder_that_dies_while_put_waits_for_room_is_reported() -> None:
     outlet = Outlet()
-    with decoders(1, outlet, limits=Limits(chunks=1)) as running:
+    with decoders(1, outlet, limits=Limits(portions=1)) as running:
         assert isinstance(running, Pool)
         assert running.put(ordered(0, decode_fault="hang"))
         threading.Timer(0.1, os.kill, (running.pids[0], signal.SIGKILL)).start()

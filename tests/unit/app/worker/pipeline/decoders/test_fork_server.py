@@ -14,8 +14,7 @@ import pytest
 
 from app.worker.pipeline.decoders import fork_client
 from app.worker.pipeline.decoders.fork_client import FORK_SERVER
-from app.worker.pipeline.decoders.pool import Pool
-from app.worker.pipeline.decoders.process import DecoderProcess
+from app.worker.pipeline.decoders.pool import DecoderProcess, Pool
 from connectors.errors import DecoderLost
 from tests.unit.app.worker.pipeline.decoders.runs import (
     Outlet,

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.pipeline.decoders.pool import Pool
-from app.worker.pipeline.decoders.protocols import Limits
+from app.worker.pipeline.decoders.pool import Limits, Pool
 from connectors.errors import SourceLost
 from tests.unit.app.worker.pipeline.decoders.runs import (
     DEADLINE,
@@ -41,9 +40,9 @@ def put_all(pool: Pool, count: int, *, most: list[tuple[int, int, int, int]]) ->
 @pytest.mark.parametrize(
     ("limits", "index", "limit"),
     [
-        (Limits(chunks=3), 0, 3),
+        (Limits(portions=3), 0, 3),
         (Limits(bytes=2 * SIZE), 1, 2 * SIZE + SIZE),
-        (Limits(chunks_each=1), 2, 1),
+        (Limits(portions_each=1), 2, 1),
         (Limits(bytes_each=SIZE), 3, SIZE + SIZE),
     ],
 )
@@ -69,10 +68,10 @@ def test_each_limit_holds(limits: Limits, index: int, limit: int) -> None:
 @pytest.mark.parametrize(
     ("limits", "each"),
     [
-        (Limits(chunks_each=1), 1),
-        (Limits(chunks_each=3), 3),
-        (Limits(chunks_each=9, bytes_each=SIZE), 1),
-        (Limits(chunks_each=9, bytes_each=SIZE + 1000), 2),
+        (Limits(portions_each=1), 1),
+        (Limits(portions_each=3), 3),
+        (Limits(portions_each=9, bytes_each=SIZE), 1),
+        (Limits(portions_each=9, bytes_each=SIZE + 1000), 2),
     ],
 )
 def test_a_busy_decoder_is_given_no_more_than_it_may_have(limits: Limits, each: int) -> None:
@@ -96,7 +95,7 @@ def test_a_busy_decoder_is_given_no_more_than_it_may_have(limits: Limits, each: 
 def test_pieces_that_nobody_takes_hold_the_reader_back() -> None:
     outlet = Outlet()
     outlet.open.clear()
-    with decoders(2, outlet, limits=Limits(chunks=5)) as pool:
+    with decoders(2, outlet, limits=Limits(portions=5)) as pool:
         assert isinstance(pool, Pool)
         most: list[tuple[int, int, int, int]] = []
         thread = threading.Thread(target=put_all, args=(pool, 20), kwargs={"most": most})
@@ -134,7 +133,7 @@ def test_closing_ends_who_waits_and_leaves_no_process() -> None:
     outlet = Outlet()
     outlet.open.clear()
     answers: list[bool] = []
-    with decoders(2, outlet, limits=Limits(chunks=3)) as pool:
+    with decoders(2, outlet, limits=Limits(portions=3)) as pool:
         assert isinstance(pool, Pool)
 
         def put_on() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.worker.pipeline.decoders.protocols import Limits
+from app.worker.pipeline.decoders.pool import Limits
 from connectors.errors import SourceLost, UnsupportedEvent
 from tests.unit.app.worker.pipeline.decoders.runs import Outlet, decoders, run
 from tests.unit.app.worker.pipeline.decoders.stages import ordered
@@ -33,7 +33,7 @@ def test_nothing_more_of_a_chunk_is_delivered_where_nobody_wants_it(count: int) 
 
 def test_a_slow_chunk_goes_to_one_and_the_others_work_on() -> None:
     slow, fast = ordered(0, decode=0.5), [ordered(n, decode=0.01) for n in range(1, 12)]
-    outlet = run(2, [slow, *fast], limits=Limits(chunks_each=1))
+    outlet = run(2, [slow, *fast], limits=Limits(portions_each=1))
     assert [piece.first for piece in outlet.pieces] == list(range(1, 13))
     assert len({piece.pid for piece in outlet.pieces}) == 2
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from app.worker.pipeline.decoders.pool import Pending
-from app.worker.pipeline.decoders.protocols import Limits
+from app.worker.pipeline.decoders.pool import Limits, Pending
 from connectors.errors import SourceLost, UnsupportedEvent
 
 
@@ -47,7 +46,7 @@ def test_an_error_of_a_portion_comes_before_the_end() -> None:
 
 
 def test_there_is_room_below_each_limit() -> None:
-    for limits in (Limits(chunks=2), Limits(bytes=20)):
+    for limits in (Limits(portions=2), Limits(bytes=20)):
         pending = Pending(limits)
         rooms = []
         for _ in range(2):

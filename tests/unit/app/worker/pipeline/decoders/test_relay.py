@@ -6,9 +6,8 @@ import pickle
 from typing import Any, cast
 
 from app.worker.pipeline.decoders.messages import Numbered, PickledState
-from app.worker.pipeline.decoders.pool import Relay, Worker
-from app.worker.pipeline.decoders.protocols import Limits
-from app.worker.pipeline.statement_effect import Applied
+from app.worker.pipeline.decoders.pool import Limits, Relay, Worker
+from tables.history.resolved_statement import ResolvedStatement
 
 STATE = pickle.dumps(7, protocol=5)
 
@@ -46,7 +45,7 @@ def test_news_reach_all_others_with_their_next_turn_and_once() -> None:
 def test_each_decoder_learns_the_effects_of_all_earlier_portions_once() -> None:
     first, second = two = workers(2)
     relay = Relay(two, 7)
-    one, other = (Applied(record=None, type=kind) for kind in ("one", "other"))
+    one, other = (ResolvedStatement(type=kind) for kind in ("one", "other"))
     assert relay.give(0, first, one) == ()
     assert relay.give(1, first, other) == (one,)
     assert relay.give(2, second, None) == (one, other)
@@ -56,7 +55,7 @@ def test_each_decoder_learns_the_effects_of_all_earlier_portions_once() -> None:
 
 def test_a_decoder_takes_portions_below_its_limits_and_only_once_it_is_ready() -> None:
     (worker,) = workers(1)
-    limits = Limits(chunks_each=2, bytes_each=20)
+    limits = Limits(portions_each=2, bytes_each=20)
     assert not worker.takes(limits)
     worker.ready = True
     assert worker.takes(limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.worker.pipeline.decoders.stall_watch import StallWatch, cpu_seconds
+from app.worker.pipeline.decoders.pool import StallWatch, cpu_seconds
 
 
 class Machine:

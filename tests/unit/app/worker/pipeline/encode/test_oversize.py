@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from app.worker.pipeline.encode.oversize import OversizeRecords
-from app.worker.pipeline.formats.debezium.format import Debezium
+from app.worker.pipeline.formats.debezium import Debezium
 from app.worker.pipeline.piece import Piece
 from connectors.errors import ClaimStoreLost
 from connectors.store.claims import FolderStore, MemoryStore

@@ -80,7 +80,7 @@ def spec(source: Source, known: dict[TableName, Schema]) -> StageSpec:
 
 
 _TRUNCATION = 600
-"""Bytes of the record that a TRUNCATE makes, at most; a share is not cut for it."""
+"""Bytes of the record that a TRUNCATE makes, at most; nothing is cut for it."""
 _VERSION = 800
 """Bytes of a record that announces a version of the table."""
 
@@ -113,7 +113,7 @@ def released(
     cursor, found = first_cursor(source), list[Record]()
     while waiting and entry.outcome is not Outcome.REFUSED:
         outcome = release.decode(waiting[:each], cursor)
-        # A share ends with the event that fills it, and announces its table's version.
+        # A piece ends with the event that fills it, and announces its table's version.
         emptied = sum(event.query is not None for event in waiting[: outcome.events])
         assert outcome.piece.size < 2.5 * max_bytes + _VERSION + _TRUNCATION * emptied
         found += records_of([outcome.piece])

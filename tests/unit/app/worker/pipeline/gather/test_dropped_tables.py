@@ -8,8 +8,8 @@ import pytest
 
 from app.worker.pipeline.gather.captured_tables import CapturedTables
 from app.worker.pipeline.gather.gather import dropped_routes
-from app.worker.pipeline.statement_effect import Applied
 from connectors.mysql.ddl.definition import Change, Server, Table, TableChange
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.history import CHARSETS
@@ -19,21 +19,13 @@ SERVER = Server(version=(9, 7, 4))
 OLD: Any = object.__new__(Table)
 
 
-class Record:
-    """A step of the history, with its changes alone."""
-
-    def __init__(self, *changes: Change) -> None:
-        self.changes = changes
-
-
 def dropped(
     rules: str, *changes: Change, mapping: str = BOTH, **more: Any
 ) -> list[tuple[str, str]]:
     routes = Routes(prefix="aq", mapping=from_yaml(mapping % rules) if mapping else None)
     tables = CapturedTables(routes, CHARSETS, server=SERVER)
-    record: Any = Record(*changes)
-    applied = Applied(record=record, type="DROP TABLE", **more)
-    return [one.table for one in dropped_routes(applied, tables)]
+    resolved = ResolvedStatement(type="DROP TABLE", changes=changes, **more)
+    return [one.table for one in dropped_routes(resolved, tables)]
 
 
 def gone(database: str, table: str, **more: Any) -> TableChange:

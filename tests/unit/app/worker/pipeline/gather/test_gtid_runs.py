@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.worker.pipeline.gather.gathered import GtidRuns
+from app.worker.pipeline.gather.items import GtidRuns
 
 
 def test_numbers_that_follow_one_another_are_one_run() -> None:

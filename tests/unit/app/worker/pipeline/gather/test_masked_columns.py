@@ -8,9 +8,9 @@ from unittest import mock
 
 import pytest
 
-from app.worker.pipeline.formats.debezium.tags import RowTags
+from app.worker.pipeline.formats.debezium import RowTags
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
-from app.worker.pipeline.gather.row_keys import changed_keys
+from app.worker.pipeline.gather.gather import changed_keys
 from connectors.errors import MalformedEvent, RuleImpossible
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Database

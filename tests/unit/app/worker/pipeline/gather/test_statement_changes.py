@@ -9,8 +9,7 @@ import pytest
 from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import CapturedTables, GivenUp
 from app.worker.pipeline.gather.gather import Gathering
-from app.worker.pipeline.gather.gathered import Gathered
-from app.worker.pipeline.gather.items import Ddl, Rows
+from app.worker.pipeline.gather.items import Ddl, Gathered, Rows
 from app.worker.pipeline.gather.statement_changes import StatementJudge
 from connectors.errors import AqueductError, RowUnreadable, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query

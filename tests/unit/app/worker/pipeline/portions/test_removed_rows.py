@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from app.worker.pipeline.gather.captured_tables import PacketRows
 from app.worker.pipeline.gather.removed_rows import RemovedRow
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions import Entered, Portion, RemovedRows, SelectedRows
+from app.worker.pipeline.piece import Entered, Piece
+from app.worker.pipeline.portions import Portion, RemovedRows, SelectedRows
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.select.packets import PacketEncoder

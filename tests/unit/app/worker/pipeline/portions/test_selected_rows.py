@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.portions import Entered, KeyWatch, NewRules, Portion, SelectedRows
+from app.worker.pipeline.piece import Entered, Piece
+from app.worker.pipeline.portions import KeyWatch, NewRules, Portion, SelectedRows
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.stream.chunk import Chunk

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import SourceTrace
+from app.worker.pipeline.piece import Piece, SourceTrace
 from app.worker.pipeline.publish import handoff as module
 from app.worker.pipeline.publish.handoff import Handoff
 from connectors.errors import SourceLost, UnsupportedEvent

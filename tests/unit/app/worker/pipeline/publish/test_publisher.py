@@ -12,8 +12,7 @@ import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, for_code
 
 from app.worker.destination.takeover.takeover import usable
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import GtidInterval, SourceTrace
+from app.worker.pipeline.piece import GtidInterval, Piece, SourceTrace
 from app.worker.pipeline.publish.publisher import Publisher, TopicPlans, _after
 from connectors.errors import (
     AqueductError,

@@ -15,7 +15,7 @@ from app.worker.pipeline.formats.connect import (
 )
 from app.worker.pipeline.formats.protocol import Emitted
 from app.worker.pipeline.formats.transcoded import TranscodedRecords, TranscodingWriter
-from app.worker.pipeline.rules import Rules
+from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.types.registry import Modes
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.formats.envelopes import envelope_of, version_of
@@ -32,8 +32,8 @@ KEY_SCHEMA = (
 )
 
 
-def rules(**form: Any) -> Rules:
-    return Rules(
+def rules(**form: Any) -> PublishingRules:
+    return PublishingRules(
         destination="shop", routes=Routes(prefix="aq"), markers=False, compression=None, max_bytes=1,
         max_batch_bytes=1, connect=ConnectForm(**form),
     )  # fmt: skip

@@ -1,4 +1,7 @@
-"""The effect of a statement at the end of a history, in which some tables may be unknown.
+"""A resolved statement: its effect at the end of a history, in which some tables may be unknown.
+
+A statement is parsed and resolved once, at its position; the result is stored, sent to the decoders, and
+published.
 
 Invariant: what a statement makes of an unknown table is unknown too, until the table is dropped or
 recreated.
@@ -7,8 +10,8 @@ recreated.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from connectors.errors import DdlUnresolved
 from connectors.mysql.ddl.catalog import Catalog
@@ -21,30 +24,59 @@ from connectors.mysql.ddl.definition import (
     TableName,
     ViewChange,
 )
-from connectors.mysql.ddl.parsed_statement import ParsedStatement
+from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, renamed_columns
+from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
+from tables.history.record import SchemaRecord
 from tables.history.view import SchemaView
 
 log = logging.getLogger(__name__)
 
 _NAMELESS = Column(name="\0", type="int", nullable=True)
+_TRUNCATE = "TRUNCATE TABLE"
 UNKNOWN = Table(columns=(_NAMELESS,), charset="utf8mb4", collation="utf8mb4_general_ci")
 """Represents in a catalog a table whose definition is not known: no column can have such a name, so
 no statement names it, and every table made from this one still contains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """The effect of a statement."""
+class ResolvedStatement:
+    """A statement and its effect on tables and databases."""
 
+    type: str
+    """The statement type, such as ``ALTER TABLE``."""
     changes: tuple[Change, ...] = ()
+    """In the order in which they happened."""
     reason: str | None = None
+    """Why it could not be resolved; None if it could."""
     unresolved: tuple[TableName, ...] = ()
-    unchanged: tuple[TableName, ...] = ()
-    """Tables that it empties."""
+    """The tables whose definition is unknown after it."""
+    emptied: tuple[TableName, ...] = ()
+    """The tables that it truncates."""
     views: tuple[ViewChange, ...] = ()
+    renames: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
+    """For each altered table, old column names to new ones."""
+    unlogged: tuple[tuple[TableName, str], ...] = ()
+    """The tables of which it changes rows that no event names, and by what."""
+    record: SchemaRecord | None = None
+    """Its record in the history; None if it changes nothing there."""
+    logical: tuple[Logical, ...] = ()
+    """Its changes without the steps of online schema change tools, where these were looked for."""
+    is_noise: bool = False
+    """Whether it only serves such a tool."""
 
-    def with_tables(self, converted: Callable[[Table], Table]) -> Effect:
-        """Return the effect with other definitions of its tables."""
+    def logical_changes(self) -> Iterator[Change]:
+        """Yield its changes as a user's statements would have made them."""
+        for one in self.logical:
+            if isinstance(one, OnlineAlter):
+                yield one.change
+            elif isinstance(one, TableMovedAway):
+                yield TableChange(name=one.name, old=one.old, new=None, renamed_to=one.to)
+            elif not isinstance(one, Noise):
+                yield one
+
+    def with_tables(self, converted: Callable[[Table], Table]) -> ResolvedStatement:
+        """Return it with other definitions of its tables."""
 
         def of(table: Table | None) -> Table | None:
             return None if table is None else converted(table)
@@ -55,8 +87,10 @@ class Effect:
         )
         return replace(self, changes=tuple(changes))
 
-    def __bool__(self) -> bool:
-        return bool(self.changes or self.unchanged or self.views) or self.reason is not None
+    @property
+    def has_effect(self) -> bool:
+        """Whether the history changes, or the rows of a table."""
+        return bool(self.changes or self.emptied or self.views) or self.reason is not None
 
 
 def fill(catalog: Catalog, view: SchemaView) -> None:
@@ -71,25 +105,46 @@ def fill(catalog: Catalog, view: SchemaView) -> None:
         catalog.put_view(view_name)
 
 
-def effect_of(statement: ParsedStatement, catalog: Catalog, *, may_quote: bool = True) -> Effect:
-    """Apply a statement to a catalog; return its effect.
+def resolved(
+    statement: ParsedStatement, catalog: Catalog, *, may_quote: bool = True
+) -> ResolvedStatement:
+    """Resolve a statement by a catalog, and apply it there.
 
     ``may_quote``: whether the log and the reason may have the text of an unexpected exception.
     """
     views = catalog.views
     try:
-        changes = catalog.apply_parsed(statement)
-        effect = _trusted(changes) if changes else Effect(unchanged=_emptied(statement, catalog))
+        made = _trusted(statement.type, catalog.apply_parsed(statement))
     except DdlUnresolved as error:
-        effect = Effect(reason=error.detail or str(error), unresolved=error.tables)
+        reason, names = error.detail or str(error), error.tables
+        made = ResolvedStatement(type=statement.type, reason=reason, unresolved=names)
     except Exception as error:
         # A fault of ours, too, concerns only the tables of its statement; nothing was changed.
         reason = repr(error) if may_quote else type(error).__name__
         log.error("a statement cannot be taken: %s", statement.text, exc_info=may_quote)
-        effect = Effect(reason=reason, unresolved=tuple(sorted(statement.tables)))
-    for name in effect.unresolved:
+        names = tuple(sorted(statement.tables))
+        made = ResolvedStatement(type=statement.type, reason=reason, unresolved=names)
+    for name in made.unresolved:
         catalog.put(name, UNKNOWN)
-    return effect if catalog.views == views else replace(effect, views=_moved(views, catalog.views))
+    return replace(
+        made,
+        emptied=() if made.changes or made.reason is not None else _emptied(statement, catalog),
+        views=_moved(views, catalog.views),
+        renames=renamed_columns(statement),
+        unlogged=unlogged_rows(statement, made.changes),
+    )
+
+
+def without_change(
+    statement: ParsedStatement, record: SchemaRecord | None = None
+) -> ResolvedStatement:
+    """Return a statement that changes no definition, or none that the history does not have already."""
+    return ResolvedStatement(
+        type=statement.type,
+        emptied=tuple(sorted(statement.tables)) if statement.type == _TRUNCATE else (),
+        unlogged=unlogged_rows(statement),
+        record=record,
+    )
 
 
 def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewChange, ...]:
@@ -100,13 +155,13 @@ def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewCh
 
 def _emptied(statement: ParsedStatement, catalog: Catalog) -> tuple[TableName, ...]:
     """The tables that a statement empties, except temporary ones."""
-    if statement.type != "TRUNCATE TABLE":
+    if statement.type != _TRUNCATE:
         return ()
     thread = statement.session.thread
     return tuple(sorted(name for name in statement.tables if not catalog.hides(name, thread)))
 
 
-def _trusted(changes: tuple[Change, ...]) -> Effect:
+def _trusted(type_: str, changes: tuple[Change, ...]) -> ResolvedStatement:
     """The changes of known tables; the others only by name."""
     known: list[Change] = []
     unresolved: dict[TableName, None] = {}
@@ -120,7 +175,9 @@ def _trusted(changes: tuple[Change, ...]) -> Effect:
             unresolved.pop(change.name, None)
             known.append(_without_placeholder(change))
     reason = "it changes a definition that is not known" if unresolved else None
-    return Effect(changes=tuple(known), reason=reason, unresolved=tuple(unresolved))
+    return ResolvedStatement(
+        type=type_, changes=tuple(known), reason=reason, unresolved=tuple(unresolved)
+    )
 
 
 def _is_doubtful(change: TableChange) -> bool:

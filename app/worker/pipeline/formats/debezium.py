@@ -1,31 +1,33 @@
-"""The records of a change: keys, values and headers as specified in ``docs/wire.md``.
+"""Debezium's envelope in JSON: the keys, values and headers that ``docs/wire.md`` specifies.
 
 Invariant: the same change always makes the same key, ChangeId and images; only ``ts_ms``, ``epoch`` and ``seq``
-belong to the run that published it. Constant text of a table, an event or a chunk is rendered once, since a row
-takes a few microseconds, most of them for its text.
+belong to the run that published it. Constant text of a table version, an event or a piece is rendered once,
+since a row takes a few microseconds, most of them for its text.
 
-Transaction markers: the BEGIN and END records of the transactions topic.
+A tag without a column is on each record of its table. A tag with one is on updates that changed the column, and
+on all other records, since an insert, a delete and a TRUNCATE bring or take the column's value. Where the image
+before lacks the column, an update that set it counts as a change.
 
-The effect of a statement and its impact on subscribers, as fields of a DDL record. Invariant:
-without a schema history no effect is reported, rather than one that may be wrong. The steps of an
-online schema change tool are reported as the change that they amount to.
+A DDL record has the effect of its statement and the impact on subscribers. Without a schema history no effect
+is reported, rather than one that may be wrong. The steps of an online schema change tool are reported as the
+change that they amount to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import orjson
 
 from app.version import __version__
-from app.worker.pipeline.formats.debezium.table_text import TableText, mapped_fields, tag_headers
-from app.worker.pipeline.formats.debezium.tags import RowTags
-from app.worker.pipeline.formats.protocol import Emitted, Marker, WriteRows
+from app.worker.pipeline.formats.protocol import DetachedImages, Emitted, Marker, Records, WriteRows
 from app.worker.pipeline.gather.items import REMOVED, SELECTED, Ddl, Replacement, Rows
-from app.worker.pipeline.rules import Rules
-from app.worker.pipeline.statement_effect import Applied
+from app.worker.pipeline.gather.masked_columns import MaskedRow
+from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import Headers, RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
@@ -34,8 +36,11 @@ from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, 
 from connectors.mysql.ddl.online.cut_over import OnlineAlter
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.decoder import UPDATES
 from connectors.mysql.schema.row_key import row_key
 from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
+from tables.history.resolved_statement import ResolvedStatement
+from tables.rules.mapping.rules import Tag
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from wire.changes import DDL_ORDINAL, END_ORDINAL, change_id
@@ -44,17 +49,200 @@ from wire.records import (
     HEADER_NEW_KEY,
     HEADER_OLD_KEY,
     HEADER_REPLACEMENT,
+    HEADER_TAGS,
     REPLACEMENT_BEGINS,
     WIRE_VERSION,
 )
 
+_UPDATES = frozenset(map(int, UPDATES))
+"""Event types whose rows have two images, as plain numbers."""
+_JSON = json.JSONDecoder()
+_BEFORE, _AFTER = '{"before":', ',"after":'
+"""The text before each image in every row's value."""
+
+
+class Debezium:
+    """Debezium's envelope in JSON."""
+
+    def __init__(self, rules: PublishingRules, *, connector: str, epoch: int) -> None:
+        self._rules, self._connector, self._epoch = rules, connector, epoch
+        self._texts: dict[tuple[str, str], TableText] = {}
+
+    @staticmethod
+    def values_of(rows: list[Row], event_type: int) -> int:
+        """Return the record count: one for each row, two for a row whose key changed."""
+        if event_type not in _UPDATES:
+            return len(rows)
+        return len(rows) + sum([row[2] != row[3] for row in rows])
+
+    @staticmethod
+    def keeps_tombstones(_rules: PublishingRules) -> bool:
+        return True
+
+    def records(self, emitted: Emitted, now_ms: int) -> Records:
+        return Envelope(
+            self._rules,
+            connector=self._connector,
+            epoch=self._epoch,
+            emitted=emitted,
+            now_ms=now_ms,
+            text=self._text,
+        )
+
+    def detach_images(self, value: bytes) -> DetachedImages:
+        (before, after), rest = _images_and_rest(value)
+
+        def value_without_images(name: str, content: object) -> bytes:
+            return orjson.dumps({"before": None, "after": None, name: content, **rest})
+
+        named = {"before": before, "after": after}
+        return DetachedImages(
+            images=b'{"before":%b,"after":%b}' % (before, after),
+            sizes={name: len(image) for name, image in named.items() if image != b"null"},
+            committed_ms=rest["source"]["ts_ms"],
+            value=value_without_images,
+        )
+
+    def _text(self, version: TableVersion) -> TableText:
+        """Return the constant parts of a version's envelopes."""
+        name = (version.database, version.table)
+        text = self._texts.get(name)
+        if text is None or text.version is not version:
+            route = self._rules.routes.of(name)
+            text = TableText(version, route, connector=self._connector, epoch=self._epoch)
+            self._texts[name] = text
+        return text
+
+
+def _images_and_rest(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]:
+    """Return the images byte for byte, and the rest of a value."""
+    text = value.decode()
+    _, middle = _JSON.raw_decode(text, len(_BEFORE))
+    _, end = _JSON.raw_decode(text, middle + len(_AFTER))
+    images = text[len(_BEFORE) : middle].encode(), text[middle + len(_AFTER) : end].encode()
+    return images, orjson.loads(b"{" + text[end + 1 :].encode())
+
+
+class TableText:
+    """The constant text, for records with the same tags."""
+
+    __slots__ = (
+        "_by_tags",
+        "_names",
+        "_route",
+        "head",
+        "headers",
+        "middle",
+        "tags",
+        "tail",
+        "version",
+    )
+
+    def __init__(
+        self, version: TableVersion, route: Route | None, *, connector: str, epoch: int
+    ) -> None:
+        """``route``: that of the version's table; None if it is not captured any more."""
+        self.version, self._route = version, route
+        connector_fields = {
+            "version": __version__,
+            "connector": connector,
+            "name": version.destination,
+        }
+        self.head = f',"source":{{{members(connector_fields)},"server_id":'
+        self._names = {"db": version.database, "table": version.table}
+        numbers = {"epoch": epoch, "schema": version.version, "wire": WIRE_VERSION}
+        self.tail = f",{members(numbers)}}},"
+        stated = route.mapped.tags if route is not None and route.mapped is not None else ()
+        self.tags = RowTags(stated, [one.name for one in version.definition.columns])
+        self._by_tags: dict[tuple[str, ...], TableText] = {}
+        self._set_tags(self.tags.all)
+
+    def with_tags(self, tags: tuple[str, ...]) -> TableText:
+        """Return the text of the records with these tags."""
+        found = self._by_tags.get(tags)
+        if found is None:
+            found = self._by_tags[tags] = object.__new__(TableText)
+            found.version, found._route, found._names = self.version, self._route, self._names
+            found.head, found.tail, found.tags = self.head, self.tail, self.tags
+            found._set_tags(tags)
+        return found
+
+    def _set_tags(self, tags: tuple[str, ...]) -> None:
+        self.middle = f",{members({**self._names, **mapped_fields(self._route, tags)})},"
+        self.headers: Headers = tag_headers(tags)
+
+
+def mapped_fields(route: Route | None, tags: tuple[str, ...]) -> dict[str, Any]:
+    """Return the members of ``source`` that a mapping adds; none if it does not name the table."""
+    if route is None or route.mapped is None:
+        return {}
+    names = dict(zip(("logical_db", "logical_table"), route.logical, strict=True))
+    return {**names, "tags": tags} if tags else {**names}
+
+
+def tag_headers(tags: tuple[str, ...]) -> Headers:
+    """Return the header of tags, if there are any."""
+    return [(HEADER_TAGS, ",".join(tags).encode())] if tags else []
+
+
+def members(fields: dict[str, Any]) -> str:
+    """Return the members of a JSON object, without its braces."""
+    return orjson.dumps(fields).decode()[1:-1]
+
+
+_MISSING = object()
+
+
+class RowTags:
+    """The tags of one table version's rows."""
+
+    def __init__(self, tags: Iterable[Tag], columns: Iterable[str]) -> None:
+        """``columns``: the names as in images, which tags may have in another case."""
+        names = {one.lower(): one for one in columns}
+        stated = [(one.name, one.column.lower()) for one in tags]
+        self._tags = tuple((name, names.get(column, column)) for name, column in stated)
+        self._raw = tuple(stated)
+        """With the columns as in the binlog, in lower case."""
+        self.all = tuple(dict.fromkeys(name for name, _ in self._tags))
+        """Those of records that are no updates."""
+        self.watches = any(column for _, column in self._tags)
+        """Whether updates differ in their tags."""
+
+    def runs(self, rows: list[Row]) -> Iterator[tuple[tuple[str, ...], list[Row]]]:
+        """Yield the rows in order, neighbours with equal tags together."""
+        for tags, run in groupby(rows, self._of):
+            yield tags, list(run)
+
+    def _of(self, row: Row) -> tuple[str, ...]:
+        before, after, old_key, new_key, _ = row
+        if before is None or after is None or old_key != new_key:
+            return self.all
+        was, is_, tags = orjson.loads(before), orjson.loads(after), self._tags
+        if isinstance(row, MaskedRow):
+            # A masked value may be the same after it changed, and a renamed column has another name.
+            was, is_ = map(_in_lower_case, row.raw)
+            tags = self._raw
+        found = (name for name, column in tags if not column or _changed(was, is_, column))
+        return tuple(dict.fromkeys(found))
+
+
+def _in_lower_case(image: str | None) -> dict[str, Any]:
+    return {name.lower(): value for name, value in orjson.loads(image or "{}").items()}
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any], column: str) -> bool:
+    if column not in after:
+        return False
+    found: bool = before.get(column, _MISSING) != after[column]
+    return found
+
 
 class Envelope:
-    """Writes the records of one chunk; see Records."""
+    """Writes the records of one piece; see Records."""
 
     def __init__(
         self,
-        rules: Rules,
+        rules: PublishingRules,
         *,
         connector: str,
         epoch: int,
@@ -182,7 +370,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **effect_fields(item.applied, self._rules, item.versions),
+            **effect_fields(item.resolved, self._rules, item.versions),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, change_id(transaction.id, DDL_ORDINAL).encode())]
@@ -313,39 +501,39 @@ def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Mar
 
 
 def effect_fields(
-    applied: Applied | None, rules: Rules, versions: Mapping[TableName, int]
+    resolved: ResolvedStatement | None, rules: PublishingRules, versions: Mapping[TableName, int]
 ) -> dict[str, Any]:
     """Return fields of a DDL record; none without a history, or if the statement affects nothing in it.
 
     ``versions``: those of the published tables that it altered or renamed, from it on.
     """
-    if applied is None or (applied.record is not None and applied.record.is_of_views):
+    if resolved is None or (resolved.record is not None and resolved.record.is_of_views):
         return {}
-    record, changes = applied.record, list(applied.changes())
+    changes = list(resolved.logical_changes())
     fields: dict[str, Any] = {
-        "statement_type": applied.type,
-        "outcome": record.outcome if record else "resolved",
-        "reason": record.reason if record else None,
-        "unresolved": [_name(name) for name in record.unresolved] if record else [],
+        "statement_type": resolved.type,
+        "outcome": "resolved" if resolved.reason is None else "unresolved",
+        "reason": resolved.reason,
+        "unresolved": [_name(name) for name in resolved.unresolved],
         "tables": [
             _table(change, versions) for change in changes if isinstance(change, TableChange)
         ],
         "databases": [
             _database(change) for change in changes if isinstance(change, DatabaseChange)
         ],
-        "effects": list(_effects(applied, rules.routes.of)),
+        "effects": list(_effects(resolved, rules.routes.of)),
     }
-    online = [one for one in applied.meaning if isinstance(one, OnlineAlter)]
+    online = [one for one in resolved.logical if isinstance(one, OnlineAlter)]
     if online:
         fields["online"] = [{**_named(one.name), "tool": one.tool} for one in online]
     return fields
 
 
-def _effects(applied: Applied, route_of: RouteOf) -> Iterator[dict[str, Any]]:
-    yield from ddl_effects(applied.meaning, route_of, renames=applied.renames)
-    for name in applied.emptied:
+def _effects(resolved: ResolvedStatement, route_of: RouteOf) -> Iterator[dict[str, Any]]:
+    yield from ddl_effects(resolved.logical, route_of, renames=resolved.renames)
+    for name in resolved.emptied:
         yield from (one.to_json() for one in truncated(name, route_of))
-    for name, what in applied.unlogged:
+    for name, what in resolved.unlogged:
         yield from (one.to_json() for one in rows_changed(name, what, route_of))
 
 

@@ -1,6 +1,10 @@
-"""A decoded portion, or a share of it, which is then numbered and encoded.
+"""The decoded items of a portion, which are then numbered and encoded.
 
-Invariant: numbering runs in the order of the portions, and its cost grows with tables, not with rows.
+They become one piece, or several where there are too many for one Kafka transaction. Those of a portion whose
+owner waits for it report the outcome in their piece.
+
+Invariant: numbering runs in the order of the portions, and its cost grows with tables, not with rows. Rows of a
+SELECT are compared with the keys that changed until here before any of them is numbered.
 """
 
 from __future__ import annotations
@@ -8,30 +12,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
-from app.worker.pipeline.encode.encode import Encoder
-from app.worker.pipeline.encode.transaction_markers import EarlierProgress
+from app.worker.pipeline.encode.encode import Encoder, Encoding
 from app.worker.pipeline.gather.gather import weight
-from app.worker.pipeline.gather.gathered import Gathered
-from app.worker.pipeline.gather.items import Ddl, Item, Rows, values_of
-from app.worker.pipeline.number.changed_keys import Changed, ChangedKeys, KeyNews
+from app.worker.pipeline.gather.items import REMOVED, Ddl, Gathered, Item, Rows, values_of
+from app.worker.pipeline.gather.selected import SelectGathering
+from app.worker.pipeline.number.changed_keys import (
+    Changed,
+    ChangedKeys,
+    GenerationBegun,
+    KeyNews,
+    Refused,
+    Watched,
+)
 from app.worker.pipeline.number.numbers import Numbers, Progress
 from app.worker.pipeline.number.table_versions import Name, VersionBook
-from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.piece_parts import (
-    Counts,
-    QuarantinedTable,
-    SourceTrace,
-    TableChanges,
-    UnloggedChange,
-)
+from app.worker.pipeline.piece import Counts, Entered, Piece, SourceTrace, TableChanges
+from app.worker.pipeline.portions import KeyWatch, RemovedRows, SelectedRows
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.decoder import WRITES
-from tables.history.record import SchemaRecord
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import FileHead, Resume
 
@@ -39,66 +42,63 @@ News = TableVersion | KeyNews
 """What a portion announces to the decoders of later ones."""
 
 
-class DecodedShares:
-    """The shares of a portion, numbered and encoded one after the other."""
+class DecodedPortion:
+    """The decoded items of a portion, those of one piece after the other."""
 
-    def __init__(self, shares: Sequence[DecodedShare]) -> None:
-        self._shares = shares
+    def __init__(self, pieces: Sequence[DecodedItems | OwnedItems]) -> None:
+        self._pieces = pieces
 
     def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
         """Return the numbers after this portion, and what it announces (second step)."""
         announced: list[News] = []
-        for share in self._shares:
-            numbers, own = share.number(numbers, news)
+        for items in self._pieces:
+            numbers, own = items.number(numbers, news)
             announced += own
             news = []
         return numbers, announced
 
     def encode(self) -> list[Piece]:
         """Return the pieces in their order, at least one (third step)."""
-        return [share.encode() for share in self._shares]
+        return [items.encode() for items in self._pieces]
 
 
-class DecodedShare:
-    """One share; it becomes a piece."""
+class DecodedItems:
+    """The decoded items of one piece."""
 
     def __init__(
         self,
-        encoder: Encoder,
-        book: VersionBook,
-        keys: ChangedKeys,
         gathered: Gathered,
         start: Coordinates,
         *,
-        open_: Transaction | None = None,
+        encoder: Encoder,
+        book: VersionBook,
+        keys: ChangedKeys,
+        tables: TableChanges | None = None,
         events: Counter[tuple[int, str]] | None = None,
-        landmark: Landmark | None = None,
         head: FileHead | None = None,
-        history: list[SchemaRecord] | None = None,
-        lost: list[QuarantinedTable] | None = None,
-        unlogged: list[UnloggedChange] | None = None,
+        earlier: Progress | None = None,
+        cut: Transaction | None = None,
     ) -> None:
-        """``start``: the start of its portion. ``head``: that of the file that begins with it, if one does.
+        """``start``: the start of the portion. ``head``: that of the file that begins with it, if one does.
 
-        ``history``: the effect of its last statement. ``lost``: tables that can no longer be read.
-        ``unlogged``: those of which it changed rows without row events.
+        ``tables``: what the last statement changed. ``events``: counts by type and outcome. Of a transaction
+        that is not the source's, ``earlier`` is its progress before these items, and ``cut`` the transaction
+        itself if others follow.
         """
-        self._encoder, self._book, self._keys = encoder, book, keys
         self._gathered, self._start = gathered, start
-        self._open = None if gathered.error else open_
+        self._encoder, self._book, self._keys = encoder, book, keys
+        self._tables = tables or TableChanges()
+        """With the versions that these items announce."""
         self._events = events or Counter()
-        self._landmark, self._head = landmark, head
-        self._history, self._lost = history or [], lost or []
-        self._unlogged = unlogged or []
+        self._head = head
         self._seq = self._seq_after = self._version_count = 0
         self._safe = start
-        self._earlier = EarlierProgress(counts=Counter())
+        self._earlier, self._cut = earlier, cut
         self._resume: Resume | None = None
         self._is_whole = True
-        self._announced: list[TableVersion] = []
         self._emptied: dict[Name, TableVersion] = {}
 
-    def _learn(self, news: list[News]) -> None:
+    def learn(self, news: list[News]) -> None:
         """Learn what earlier portions announced."""
         for one in news:
             if isinstance(one, TableVersion):
@@ -106,26 +106,15 @@ class DecodedShare:
             else:
                 self._keys.learn(one)
 
-    def _key_news(self) -> list[KeyNews]:
-        """Return what this share announces of the keys of watched tables."""
-        changed = self._gathered.changed
-        return [Changed(changed)] if changed else []
-
     def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
-        """Return the numbers after this share, and what it announces (second step)."""
-        self._learn(news)
+        """Return the numbers after these items, and what they announce."""
+        self.learn(news)
         gathered = self._gathered
         if isinstance(gathered.prints, FingerprintWindow):
             numbers.prints = gathered.prints.follow(numbers.prints)
-        progress = self._first_progress(numbers)
+        progress = None if self._earlier is not None else self._first_progress(numbers)
         if progress is not None:
-            self._earlier = EarlierProgress(
-                ordinal=progress.ordinal,
-                order=progress.order,
-                part=progress.part,
-                is_published=progress.is_published,
-                counts=progress.counts.copy(),
-            )
+            self._earlier = replace(progress, counts=progress.counts.copy())
             if progress.skip > progress.ordinal:
                 gathered.trim(progress.skip - progress.ordinal)
         self._name_versions()
@@ -142,16 +131,21 @@ class DecodedShare:
         if numbers.resume is not None:
             # An earlier run published a part of this transaction; this run published nothing of it yet.
             self._resume = numbers.resume
-        of_keys = self._key_news()
-        for one in of_keys:
-            self._keys.learn(one)
-        return numbers, [*self._announced, *of_keys]
+        announced: list[News] = [*self._tables.versions]
+        if gathered.changed:
+            changed = Changed(gathered.changed)
+            self._keys.learn(changed)
+            announced.append(changed)
+        return numbers, announced
 
     def encode(self) -> Piece:
-        """Return the piece (third step)."""
+        """Return the piece."""
         gathered, last = self._gathered, self._gathered.last
-        cut = self._cut()
-        encoding = self._encoder.encoding(self._seq, gathered.first, self._earlier, cut)
+        # A part of the open transaction ends here if another run can resume within it.
+        cut = self._cut or (gathered.open if self._resume is not None else None)
+        encoding = Encoding(
+            self._encoder, seq=self._seq, first=gathered.first, earlier=self._earlier, cut=cut
+        )
         signals = self._signals()
         encoding.write(gathered.items, self._emptied)
         if cut is not None:
@@ -162,12 +156,7 @@ class DecodedShare:
             partitions=encoding.partitions,
             records=sum(batch.records for batch in batches),
             size=encoding.size,
-            tables=TableChanges(
-                versions=self._announced,
-                history=self._history,
-                quarantined=self._lost,
-                unlogged=self._unlogged,
-            ),
+            tables=self._tables,
             dead_letters=encoding.dead_letters,
             trace=self._trace(),
             counts=Counts(
@@ -187,17 +176,13 @@ class DecodedShare:
             error=gathered.error,
         )
 
-    def _cut(self) -> Transaction | None:
-        """Return the transaction of which a part ends with this share, and others follow."""
-        return self._open if self._resume is not None else None
-
     def _trace(self) -> SourceTrace:
         gathered, prints = self._gathered, self._gathered.prints
         return SourceTrace(
             gtids=gathered.gtids.found(),
             decisions=gathered.decisions,
             fingerprints=prints.done if isinstance(prints, FingerprintWindow) else [],
-            landmark=self._landmark,
+            landmark=gathered.landmark,
             head=self._head,
             recent=prints.found() if isinstance(prints, RecentTransactions) else [],
         )
@@ -224,15 +209,15 @@ class DecodedShare:
             self._head = None
 
     def _first_progress(self, numbers: Numbers) -> Progress | None:
-        """Return the progress of the first transaction, if it began before this share or in an earlier run."""
+        """Return the progress of the first transaction, if it began before these items or in an earlier run."""
         first = self._gathered.first
         if numbers.open is None and numbers.resume is not None and first is not None:
             return numbers.take_up(first.id, first.start)
         return numbers.open
 
     def _advanced(self, progress: Progress | None) -> Progress | None:
-        """Return the progress of the transaction open at the end of the share; cut it if too large."""
-        gathered, open_ = self._gathered, self._open
+        """Return the progress of the transaction open at the end; cut it if too large."""
+        gathered, open_ = self._gathered, self._gathered.open
         if gathered.error is not None:
             self._is_whole = progress is None or gathered.end_pos is not None
             return progress
@@ -275,7 +260,7 @@ class DecodedShare:
             )
             use.version = version
             if is_new:
-                self._announced.append(version)
+                self._tables.versions.append(version)
         for item in self._gathered.items:
             if not isinstance(item, Ddl):
                 continue
@@ -301,4 +286,106 @@ class DecodedShare:
                 )
                 one.number = version.version
                 if is_new:
-                    self._announced.append(version)
+                    self._tables.versions.append(version)
+
+
+class DecodedWatch:
+    """A KeyWatch, which has no items: its owner learns that the stream is published up to here."""
+
+    def __init__(self, portion: KeyWatch, items: DecodedItems, keys: ChangedKeys) -> None:
+        self._portion, self._items, self._keys = portion, items, keys
+
+    def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
+        """Announce the tables whose keys are recorded from here on."""
+        numbers, announced = self._items.number(numbers, news)
+        watched = Watched(self._portion.tables)
+        self._keys.learn(watched)
+        return numbers, [*announced, watched]
+
+    def encode(self) -> Piece:
+        """Return the piece, with the journal's records of states that begin here."""
+        piece = self._items.encode()
+        piece.notes += self._portion.notes
+        piece.entered.append(Entered(self._portion.id))
+        return piece
+
+
+class DecodedDeletes:
+    """The deletes of rows that are all gone at once: a part of a transaction of their own."""
+
+    def __init__(self, portion: RemovedRows, items: DecodedItems) -> None:
+        self._portion, self._items = portion, items
+
+    def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
+        """Return the numbers after these deletes, and what they announce."""
+        return self._items.number(numbers, news)
+
+    def encode(self) -> Piece:
+        """Return the piece, which reports that the stream is published up to here."""
+        piece = self._items.encode()
+        if piece.error is None:
+            piece.entered.append(Entered(self._portion.id))
+        return piece
+
+
+class DecodedRead:
+    """The rows of one read, as far as the stream has published no newer images of them."""
+
+    def __init__(
+        self,
+        portion: SelectedRows,
+        selected: SelectGathering,
+        items: DecodedItems,
+        keys: ChangedKeys,
+    ) -> None:
+        self._portion, self._selected, self._items, self._keys = portion, selected, items, keys
+        self._dropped = self._rows = self._removed = 0
+
+    def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
+        """Drop the rows that changed, and number the others."""
+        self._items.learn(news)
+        portion, selected = self._portion, self._selected
+        if self._keys.is_refused(portion.table, portion.attempt):
+            selected.refuse("an earlier read of it was refused")
+        if selected.gathered.error is None and portion.is_read:
+            changed = self._keys.since(portion.table, portion.since)
+            if portion.empties and changed:
+                # Also of one whose changes have the key that its server promotes: what was published of them is
+                # gone with all rows before these.
+                selected.refuse("rows of it changed, and all of them are to be replaced")
+            else:
+                self._dropped = selected.drop(changed)
+        found = [item for item in selected.gathered.items if isinstance(item, Rows)]
+        self._rows = sum(len(item.rows) for item in found if item.event_type != REMOVED)
+        self._removed = sum(len(item.rows) for item in found if item.event_type == REMOVED)
+        numbers, announced = self._items.number(numbers, [])
+        own: list[KeyNews] = [GenerationBegun(portion.table, portion.begins, portion.kept)]
+        if selected.refused is not None:
+            own.append(Refused(portion.table, portion.attempt))
+        for one in own:
+            self._keys.learn(one)
+        return numbers, [*announced, *own]
+
+    def encode(self) -> Piece:
+        """Return the piece; the journal's record is in it unless the rows were refused."""
+        piece = self._items.encode()
+        if piece.error is None:
+            refused = self._selected.refused
+            piece.entered.append(
+                Entered(
+                    self._portion.id,
+                    self._rows,
+                    self._dropped,
+                    refused=refused,
+                    removed=self._removed,
+                    unreadable=refused if self._selected.unreadable is not None else None,
+                    is_last=self._portion.is_last,
+                )
+            )
+            if refused is None:
+                piece.notes.append(self._portion.note)
+        return piece
+
+
+OwnedItems = DecodedWatch | DecodedDeletes | DecodedRead
+"""The items of a portion whose owner waits for it."""

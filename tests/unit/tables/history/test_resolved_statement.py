@@ -9,7 +9,7 @@ import pytest
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.ddl.parsed_statement import parse_statement
-from tables.history.statement_effect import effect_of
+from tables.history.resolved_statement import resolved
 
 SERVER = Server(version=(8, 4, 0))
 
@@ -24,8 +24,8 @@ def test_an_unexpected_exception_is_quoted_only_where_its_text_may_be_shown(
     monkeypatch.setattr(Catalog, "apply_parsed", fails)
     caplog.set_level(logging.DEBUG)
     statement = parse_statement("ALTER TABLE t DROP c", SERVER, Session(database="d"))
-    effect = effect_of(statement, Catalog(SERVER), may_quote=may_quote)
-    assert effect.unresolved == (("d", "t"),)
-    assert effect.reason == ("RuntimeError('canary')" if may_quote else "RuntimeError")
+    found = resolved(statement, Catalog(SERVER), may_quote=may_quote)
+    assert found.unresolved == (("d", "t"),)
+    assert found.reason == ("RuntimeError('canary')" if may_quote else "RuntimeError")
     assert ("canary" in caplog.text) is may_quote
     assert "ALTER TABLE t DROP c" in caplog.text
