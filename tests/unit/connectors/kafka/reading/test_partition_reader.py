@@ -103,7 +103,7 @@ async def test_an_open_transaction_is_named_before_the_end_is_given_up(
     monkeypatch.setattr(partition_reader, "SILENCE", 60.0)
     monkeypatch.setattr(partition_reader, "HELD", 0.1)
     with pytest.raises(TransactionOpen) as caught:
-        await partition_reader.read_to_end({}, "aq.__journal", 3)
+        await asyncio.wait_for(partition_reader.read_to_end({}, "aq.__journal", 3), 30)
     where = "--topic aq.__journal --partition 3"
     said = str(caught.value)
     assert f"python -m app journal abort DEST {where} --transactional-id 'nightly import'" in said
@@ -126,8 +126,9 @@ async def test_an_open_transaction_is_named_to_a_reader_of_many_partitions(
     served(monkeypatch, Consumer(0), opened(0))
     monkeypatch.setattr(partition_reader, "SILENCE", 60.0)
     monkeypatch.setattr(partition_reader, "HELD", 0.1)
+    read = partition_reader.read_all({}, [("aq.a", 0), ("aq.b", 0)], lambda *_: None)
     with pytest.raises(TransactionOpen, match="--transactional-id 'nightly import'"):
-        await partition_reader.read_all({}, [("aq.a", 0), ("aq.b", 0)], lambda *_: None)
+        await asyncio.wait_for(read, 30)
 
 
 async def test_the_time_that_a_caller_takes_for_a_piece_is_not_silence(
