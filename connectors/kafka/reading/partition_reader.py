@@ -407,11 +407,10 @@ async def to_ends(
             _POLL_SECONDS, most=_MOST_RECORDS, only=() if stops else unread
         )
         for one, records in batches.items():
-            found = [
-                StoredRecord.of(each) for each in records if not stops or each.offset < ends[one]
-            ]
-            if found:
-                yield one, found
+            if stops and records[-1].offset >= ends[one]:
+                records = [each for each in records if each.offset < ends[one]]
+            if records:
+                yield one, [StoredRecord.of(each) for each in records]
 
 
 async def read_to_ends(

@@ -177,7 +177,7 @@ async def test_each_of_many_partitions_is_fetched_up_to_its_own_end_and_no_furth
             return found
 
     consumer, read = Many(), dict[str, list[int]]()
-    served(monkeypatch, consumer)  # type: ignore[arg-type]
+    served(monkeypatch, consumer)
     await partition_reader.read_all(
         {},
         [("a", 0), ("b", 0)],
