@@ -1,8 +1,10 @@
-"""ChangeIds, and the ids of transactions that the source did not commit: of existing rows and emptied tables.
+"""ChangeIds, and the ids of transactions that the source did not commit: of existing rows, emptied tables and
+announced versions.
 
 A ChangeId is ``<transaction>#<ordinal>``, with ``/0`` and ``/1`` for the delete and the create of a key change.
 Rows that existed already are of a transaction ``snapshot:…``, the deletes of all rows of a table of one
-``truncate:…``. Changes of a destination are ordered by ``(epoch, seq)``, never by their ids or times.
+``truncate:…``, and a version of a table's columns that no statement made of one ``versions:…``. Changes of a
+destination are ordered by ``(epoch, seq)``, never by their ids or times.
 
 Invariant: the name of a change never changes: it is the same after any replay.
 """
@@ -18,6 +20,8 @@ TRUNCATE = "truncate:"
 """That of the deletes of all rows of a table, where no record of a TRUNCATE is published."""
 REPLACED = f"{TRUNCATE}{SNAPSHOT}"
 """That of the deletes of the rows that a reading of existing rows replaces."""
+ANNOUNCED = "versions:"
+"""That of a record that announces a version of a table's columns, where no statement made it."""
 DDL_ORDINAL = "ddl"
 """In place of the ordinal: the record of a statement."""
 END_ORDINAL = "end"

@@ -181,10 +181,16 @@ class SourceAgent:
         spec = self._spec(led)
         postponed: dict[TableName, str] = {}
         if history is not None:
-            releasing = QuarantineRelease(publisher, history, spec, options=plan.kafka_options)
+            releasing = QuarantineRelease(
+                publisher,
+                history,
+                spec,
+                options=plan.kafka_options,
+                server_id=int(led.facts.variables.get("server_id", "0")),
+            )
             await releasing.release(quarantine)
             self.status.rows += releasing.rows
-            spec, postponed = releasing.spec, releasing.postponed
+            postponed = releasing.postponed
         expiry = Expiry(plan.journal)
         schemas = Schemas(
             history,
@@ -196,7 +202,11 @@ class SourceAgent:
             postponed=postponed,
         )
         schemas.run_started(publisher.cursor)
-        spec = replace(spec, known=schemas.known())
+        known = schemas.known()
+        if history is not None:
+            await releasing.announce(known)
+            spec = releasing.spec
+        spec = replace(spec, known=known)
         skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
         snapshot = snapshot_of(plan, led, spec, self.status, self.signals)
         emptied = snapshot.emptied

@@ -22,7 +22,9 @@ from app.worker.pipeline.gather.selected import GatheringSelected
 from app.worker.pipeline.gather.statement_changes import StatementJudge
 from app.worker.pipeline.gather.transaction_split import Share, Sharing
 from app.worker.pipeline.number.changed_keys import ChangedKeys
+from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.number.table_versions import Name, VersionBook
+from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.piece_parts import QuarantinedTable, UnloggedChange
 from app.worker.pipeline.portions import (
     CapturedChunk,
@@ -40,7 +42,7 @@ from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.event_names import HARMLESS
 from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.definition import Server, Table
 from connectors.mysql.landmark import landmark_in
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.position import Coordinates
@@ -48,7 +50,7 @@ from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader
 from tables.history.record import SchemaRecord
 from tables.rules.table_version import TableVersion
-from tables.state.cursor import FileHead
+from tables.state.cursor import Cursor, FileHead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +208,17 @@ class ChunkStage:
         """Return the share of events from outside a chunk; it neither begins nor ends a source transaction."""
         gathered.first = None
         return DecodedShare(self.encoder, self.book, self._keys, gathered, start)
+
+    def piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
+        """Return the piece of what was gathered before a run reads its source, numbered after its cursor."""
+        decoded = self.inserted(gathered, cursor.offset.coordinates)
+        decoded.number(Numbers.of(cursor), [])
+        return decoded.encode()
+
+    def is_other(self, name: Name, table: Table) -> bool:
+        """Whether a table of which rows were published has had other columns for subscribers so far."""
+        found = self.tables.defined(name, table)
+        return found is not None and self.book.is_other(found.route, found.definition)
 
     def _selected(self, portion: SelectedRows) -> SelectedShare:
         start = portion.start

@@ -12,26 +12,26 @@ from dataclasses import dataclass, replace
 
 from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.gather import Gathering, weight
-from app.worker.pipeline.gather.gathered import Gathered
 from app.worker.pipeline.gather.inserted_events import Inserting
 from app.worker.pipeline.gather.items import Ddl, values_of
 from app.worker.pipeline.gather.parked_event import ParkedEvent
 from app.worker.pipeline.hidden_statement import hidden_table
-from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.stage import ChunkStage, StageSpec
 from connectors.errors import AqueductError, DdlUnresolved, RuleImpossible
+from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.execution import execution_of
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Database, Table
+from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.table_map_completion import adopted
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Entry, Outcome, Resolution
+from wire.changes import ANNOUNCED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,16 @@ class Release:
             if size >= self._stage.rules.max_bytes:
                 break
         entry = self.entry(outcome, reason)
-        return Released(piece=self._piece(gathering.gathered, cursor), entry=entry, events=done)
+        return Released(
+            piece=self._stage.piece(gathering.gathered, cursor), entry=entry, events=done
+        )
+
+    def last(self, cursor: Cursor, at: Transaction) -> Piece:
+        """Return the piece after all quarantined events: it announces the table's columns, unless a row did."""
+        gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
+        if self.table is not None and self._stage.is_other(self._resolution.name, self.table):
+            gathering.announce(at, self._resolution.name, self.table, at.pos)
+        return self._stage.piece(gathering.gathered, cursor)
 
     def definition(self, database: Database) -> Table | None:
         """Return the table's definition after all quarantined events; from the binlog, its last one."""
@@ -120,14 +129,14 @@ class Release:
 
     def _gather(self, event: ParkedEvent, gathering: Gathering) -> None:
         if event.query is not None:
-            self._state(event, gathering.gathered)
+            self._state(event, gathering)
             return
         table_map = self._last = self._inserting.event(event.rows, gathering)
         if not table_map.hides_not_null:
             self._nullable = {one.name or "": one.nullable for one in table_map.columns}
         self._is_reached = True
 
-    def _state(self, event: ParkedEvent, gathered: Gathered) -> None:
+    def _state(self, event: ParkedEvent, gathering: Gathering) -> None:
         """Apply a statement between the rows: it is already on the DDL topic, and takes its effect here."""
         query = event.query
         assert query is not None
@@ -141,11 +150,16 @@ class Release:
             item = Ddl(
                 event.transaction, Kind.TRUNCATE, query, *at, emptied, None, (), is_published=False
             )
-            gathered.items.append(item)
-            gathered.values += item.values
+            gathering.gathered.items.append(item)
+            gathering.gathered.values += item.values
         elif self._is_reached and not self._by_binlog:
-            self.table = self._after(event)
+            before, self.table = self.table, self._after(event)
             self._stage.tables.put(event.name, self.table)
+            has_rows = self._stage.book.latest(*event.name) or gathering.gathered.uses
+            if has_rows and self.table is not None and self.table != before:
+                # Also if a later statement alters it back: the rows have changed since.
+                announced = announcing(event.transaction, event.name, event.transaction.id)
+                gathering.announce(announced, event.name, self.table, event.pos)
 
     def _after(self, event: ParkedEvent) -> Table | None:
         """Return the definition after a statement; None if the table is gone."""
@@ -175,8 +189,13 @@ class Release:
         routes = self._stage.rules.routes
         return None if table is None else hidden_table(event.name, table, routes)
 
-    def _piece(self, gathered: Gathered, cursor: Cursor) -> Piece:
-        """Return the gathered batch, numbered after the last one, at the cursor's position."""
-        decoded = self._stage.inserted(gathered, cursor.offset.coordinates)
-        decoded.number(Numbers.of(cursor), [])
-        return decoded.encode()
+
+def announcing(at: Transaction, name: TableName, why: str) -> Transaction:
+    """Return the transaction of a record that announces a table's columns, at the position of another one.
+
+    ``why``: distinguishes it from other announcements of the table.
+    """
+    own = f"{ANNOUNCED}{why}:{'.'.join(name)}"
+    found = Transaction(at.file, at.pos, None, 0, own, at.committed_ms, at.server_id)
+    found.gtid = at.gtid
+    return found

@@ -1,4 +1,5 @@
-"""Release of quarantined tables at the beginning of a run, before anything newer is read.
+"""What a run publishes before it reads anything newer: quarantined tables that are released, and the columns
+of tables that the mapping in force publishes otherwise.
 
 A resolution by the binlog takes its definition from a waiting row. If none waits, because the row that
 caused the quarantine is still to be read or the table was given up, the resolution stays pending; a
@@ -13,20 +14,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
 from app.failpoints import point
+from app.worker.pipeline.formats.registry import value_counter
+from app.worker.pipeline.gather.captured_tables import Schema
+from app.worker.pipeline.gather.gather import Gathering
 from app.worker.pipeline.gather.parked_event import ParkedEvent, key_of, parked_of
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher
 from app.worker.pipeline.stage import StageSpec
-from app.worker.schemas.parked_replay import Release
+from app.worker.schemas.parked_replay import Release, announcing
 from connectors.errors import HistoryTooShort, KafkaLost, PositionUnknown, WitnessesDiffer
 from connectors.kafka.reading.partition_reader import read_in_pieces
-from connectors.mysql.ddl.definition import Database, TableName
+from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.ddl.definition import Database, Table, TableName
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
@@ -49,12 +55,13 @@ class QuarantineRelease:
         spec: StageSpec,
         *,
         options: Mapping[str, Any],
+        server_id: int,
     ) -> None:
         self._publisher = publisher
         self._history = history
         self.spec = spec
         """With the table versions announced meanwhile; later reading continues after them."""
-        self._options = options
+        self._options, self._server_id = options, server_id
         self.rows = 0
         """The number of published changes."""
         self.postponed: dict[TableName, str] = {}
@@ -113,6 +120,40 @@ class QuarantineRelease:
         )
         return await self._publish(self._nothing(), again)
 
+    async def announce(self, known: Mapping[TableName, Schema]) -> None:
+        """Publish the versions of tables whose columns the mapping publishes otherwise from now on.
+
+        No row need follow: what a mask covers is to go from subscribers' tables at once.
+        ``known``: the captured tables by their history.
+        """
+        versions, routes = self.spec.versions, self.spec.rules.routes
+        mapped = [
+            (name, table)
+            for name, table in known.items()
+            if isinstance(table, Table)
+            and (latest := versions.get(name)) is not None
+            and (route := routes.of(name)) is not None
+            and latest.stated not in (None, route.stated)
+        ]
+        stage = replace(self.spec, known=known).make() if mapped else None
+        for name, table in mapped:
+            assert stage is not None
+            if not stage.is_other(name, table):
+                continue
+            gathering = Gathering(stage.tables, stage.rules, value_counter)
+            at = self._announcing(name)
+            gathering.announce(at, name, table, at.pos)
+            piece = stage.piece(gathering.gathered, self._publisher.cursor)
+            await self._publisher.publish(piece)
+            self._learn(piece)
+
+    def _announcing(self, name: TableName) -> Transaction:
+        """Return the transaction of a record that announces a table's columns as this run begins."""
+        cursor, now = self._publisher.cursor, time.time_ns() // 1_000_000
+        start = cursor.offset.coordinates
+        at = Transaction(start.file, start.pos, None, 0, "", now, self._server_id)
+        return announcing(at, name, f"{cursor.destination}:{cursor.epoch}")
+
     async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
         release = Release(self.spec, resolution, entry)
         async for events in self._waiting(resolution, release.offset):
@@ -134,7 +175,7 @@ class QuarantineRelease:
                 point("release.published")
                 if entry.outcome is Outcome.REFUSED:
                     return entry
-        piece = self._nothing()
+        piece = release.last(self._publisher.cursor, self._announcing(resolution.name))
         piece.tables.history += self._resolved(resolution, release, entry)
         return await self._publish(piece, release.entry(Outcome.RELEASED))
 
@@ -219,7 +260,10 @@ class QuarantineRelease:
             raise await self._publisher.of_tables(
                 error, piece.topics, lambda _: [entry.name], is_waiting=True
             ) from error
+        self._learn(piece)
+        return entry
+
+    def _learn(self, piece: Piece) -> None:
         versions = {(one.database, one.table): one for one in piece.tables.versions}
         self.spec = replace(self.spec, versions={**self.spec.versions, **versions})
         self.rows += piece.counts.rows.total()
-        return entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from decimal import Decimal
@@ -11,11 +12,14 @@ from typing import Any
 import pytest
 
 from devstack import Stack
+from tests.harness.forked import run_command
 from tests.harness.sql import connected, run
+from tests.harness.topics import values
 from tests.harness.worker import running, settings
 from tests.integration.spark_sink.test_ddl import held
 from tests.integration.spark_sink.test_new_columns import dumped, text
 from tests.integration.worker.source import end_of
+from wire.topics import ddl_topic
 
 pytestmark = [
     pytest.mark.stack,
@@ -93,6 +97,73 @@ def test_the_warehouse_has_the_source_s_values_though_no_row_follows(
     assert {name: numbers(rows) for name, rows in ours.items()} == {
         name: numbers(rows) for name, rows in theirs.items()
     }
+
+
+def test_a_mask_that_comes_later_and_what_waited_in_quarantine_need_no_row_either(
+    stack: Stack, tmp_path: Path
+) -> None:
+    mysql = stack.second_mysql(f"later-{tmp_path.name}", {"server_id": 9, "sql_mode": ""})
+    mysql.start()
+    try:
+        run(
+            mysql,
+            "CREATE DATABASE shop",
+            "USE shop",
+            "CREATE TABLE cards (id int PRIMARY KEY, card varchar(20), n int)",
+            "INSERT INTO cards VALUES (1, '4012', 1), (2, '5105', 2)",
+            "CREATE TABLE waited (id int PRIMARY KEY, v decimal(10,2))",
+            "INSERT INTO waited VALUES (1, 10.75), (2, -0.5)",
+        )
+        wanted = settings(stack, mysql, tmp_path, decoders=0)
+        (tmp_path / "keys").write_text(f"k1: {base64.b64encode(bytes(32)).decode()}\n")
+        with running(wanted, tmp_path) as worker:
+            worker.wait(lambda status: status["rows"] == 4)
+            held(wanted["prefix"], stack, tmp_path)
+            run(
+                mysql,
+                "USE shop",
+                "SET sql_log_bin = 0",
+                "ALTER TABLE waited ADD x int",
+                "SET sql_log_bin = 1",
+                "INSERT INTO waited VALUES (3, 7.25, 7)",
+                # By mistake, and back, before anybody has looked.
+                "ALTER TABLE waited MODIFY v int",
+                "ALTER TABLE waited MODIFY v decimal(10,2)",
+            )
+            worker.wait(lambda status: bool(status["set_aside"]))
+            given = ("schema", "resolve", "shop", "shop.waited", "--server")
+            assert run_command(tmp_path / "aqueduct.yaml", *given).returncode == 0
+            worker.wait(lambda status: status["rows"] == 5 and not status["set_aside"])
+            assert worker.stop() == 0
+        held(wanted["prefix"], stack, tmp_path)
+        assert numbers(dumped(tmp_path / "dump")["waited"]) == numbers(
+            Counter(
+                text({"id": id_, "v": v, "x": x})
+                for id_, v, x in ((1, 11, None), (2, -1, None), (3, 7, 7))
+            )
+        )
+        (tmp_path / "mapping.yaml").write_text(
+            "tables: {shop.cards: {column_actions: {card: {redact: hidden}}}}"
+        )
+        wanted["mapping"] = {
+            "file": str(tmp_path / "mapping.yaml"), "key_file": str(tmp_path / "keys")
+        }  # fmt: skip
+        for _ in range(2):
+            with running(wanted, tmp_path) as worker:
+                worker.wait(lambda status: status["state"] == "RUNNING")
+                assert worker.stop() == 0
+        held(wanted["prefix"], stack, tmp_path)
+    finally:
+        mysql.kill()
+    assert dumped(tmp_path / "dump")["cards"] == Counter(
+        text({"id": n, "card": None, "n": n}) for n in (1, 2)
+    )
+    said = [
+        (one["tables"][0]["table"], one["tables"][0]["version"])
+        for one in values(stack, ddl_topic(wanted["prefix"], "shop"))
+        if not one["ddl"]
+    ]
+    assert said == [("waited", 3), ("waited", 4), ("cards", 2)]
 
 
 def numbers(rows: Counter[str]) -> Counter[str]:

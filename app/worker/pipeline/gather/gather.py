@@ -45,7 +45,7 @@ from connectors.mysql.binlog.statement_kind import (
     truncated_table,
 )
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.ddl.definition import TableChange, TableName
+from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.stream.prepared_xa import PreparedPosition
@@ -53,6 +53,7 @@ from tables.rules.routes.routes import Route
 
 _tuple = tuple.__new__
 
+_ALTER = "ALTER TABLE"
 _ENVELOPE = 450
 """Approximate bytes of a record without its images; most of the volume of small rows."""
 
@@ -253,6 +254,24 @@ class Gathering:
         gathered.values += item.values
         for watched in self._changed_by(applied, truncated):
             added(gathered.changed, watched, None)
+
+    def announce(self, transaction: Transaction, name: TableName, table: Table, pos: int) -> None:
+        """Add that a published table has these columns from here on, though no statement made it so here.
+
+        Nothing is added where only rows show how it is published, or where DDL is not.
+        """
+        change = TableChange(name=name, old=table, new=table)
+        applied = Applied(record=None, type="", meaning=(change,))
+        altered = tuple(self._altered(applied))
+        if not altered or not self._rules.publishes(_ALTER):
+            return
+        query = Query(thread=0, database=name[0], sql="", sql_mode=0, error_code=0)
+        item = Ddl(
+            transaction, Kind.DDL, query, pos, self.gathered.ordinal, (), applied, (), is_published=True,
+            altered=altered,
+        )  # fmt: skip
+        self.gathered.items.append(item)
+        self.gathered.values += item.values
 
     def _altered(self, applied: Applied | None) -> Iterator[AlteredTable]:
         """Yield the captured tables that a statement altered or renamed."""

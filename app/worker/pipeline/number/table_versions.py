@@ -71,6 +71,13 @@ class VersionBook:
         """Return the latest version of a table, if any of its rows was ever published."""
         return self._latest.get((database, table))
 
+    def is_other(self, route: Route, definition: Definition) -> bool:
+        """Whether a table of which rows were published has had other columns for subscribers so far."""
+        latest = self._latest.get(route.table)
+        if latest is None:
+            return False
+        return not latest.definition.is_same(masked_since(definition, latest, route.stated))
+
     def partitions(self, topic: str) -> int | None:
         """Return the partition count of a topic's keys, if recorded."""
         return self._spread.get(topic)

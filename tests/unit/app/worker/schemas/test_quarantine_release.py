@@ -1,19 +1,29 @@
-"""What a release writes into the schema history, also into one that began after the quarantine."""
+"""What a release writes into the schema history, also into one that began after the quarantine, and what a new
+version of the mapping announces."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from app.worker.pipeline.piece import Piece
 from app.worker.schemas.parked_replay import Release
 from app.worker.schemas.quarantine_release import QuarantineRelease
 from connectors.mysql.ddl.definition import Table
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
+from tables.rules.mapping.forms import from_yaml
 from tables.state.quarantine import Entry, Resolution
+from tests.unit.app.worker.pipeline.actions import RowsOf
+from tests.unit.app.worker.pipeline.gather.parked import KNOWN, LOG, announced, pieces, spec
+from tests.unit.app.worker.pipeline.gather.parked import ORDERS as PARKED
+from tests.unit.app.worker.pipeline.history import Source
+from tests.unit.app.worker.pipeline.runs import NOWHERE, RULES, first_cursor, records_of
 from tests.unit.tables.made import (
     ORDERS,
     OTHER,
@@ -35,7 +45,7 @@ def resolved(
 ) -> list[SchemaRecord]:
     """The records of a release whose events begin at a position and end with a definition."""
     publisher: Any = SimpleNamespace(cursor=SimpleNamespace(offset=offset(900)))
-    releasing = QuarantineRelease(publisher, history, cast(Any, None), options={})
+    releasing = QuarantineRelease(publisher, history, cast(Any, None), options={}, server_id=7)
     resolution = Resolution(
         destination="shop",
         name=ORDERS,
@@ -68,3 +78,30 @@ def test_a_history_that_began_later_has_the_result_alone(since: HistoryPosition)
     assert (again.changes, again.unchanged) == ((), (ORDERS,))
     assert again.given is not None
     assert again.given.by == "anna"
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_a_column_that_is_masked_from_now_on_is_announced_once_and_no_other_table(
+    is_masked: bool,
+) -> None:
+    source = Source([[RowsOf(one, "c", ((1, 1),))] for one in (PARKED, LOG)], gtids=True)
+    first = pieces(source, NOWHERE, KNOWN)
+    versions = {(one.database, one.table): one for p in first for one in p.tables.versions}
+    assert versions.keys() == {PARKED, LOG}
+    rules = "{column_actions: {note: {redact: '***'}}}" if is_masked else "{truncates: omit}"
+    mapping = from_yaml(f"tables: {{shop.orders: {rules}}}")
+    routes = replace(RULES.routes, mapping=mapping)
+    of_run = spec(source, {})
+    of_run = replace(of_run, versions=versions, rules=replace(of_run.rules, routes=routes))
+    published = list[Piece]()
+
+    async def publish(piece: Piece) -> None:
+        published.append(piece)
+
+    publisher: Any = SimpleNamespace(cursor=first_cursor(source), publish=publish)
+    releasing = QuarantineRelease(publisher, SchemaHistory(), of_run, options={}, server_id=7)
+    for _ in range(2):
+        asyncio.run(releasing.announce(KNOWN))
+    assert announced(records_of(published)) == ([(PARKED, 2)] if is_masked else [])
+    assert releasing.spec.versions[PARKED].version == (2 if is_masked else 1)
+    assert releasing.spec.versions[LOG] == versions[LOG]

@@ -142,6 +142,16 @@ def described(records: Iterable[Record], topic: str) -> list[tuple[Any, ...]]:
     return found
 
 
+def announced(records: Iterable[Record]) -> list[tuple[TableName, int]]:
+    """The tables and versions that records announce which no statement made."""
+    return [
+        ((one["database"], one["table"]), one["version"])
+        for record in records
+        if record.topic == "aq.__ddl.shop" and not record.value["ddl"]
+        for one in record.value["tables"]
+    ]
+
+
 def numbers(records: Iterable[Record]) -> list[int]:
     """The numbers of all records that have one, in their order."""
     found = [

@@ -7,23 +7,28 @@ from dataclasses import replace
 import pytest
 
 from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
+from app.worker.schemas.parked_replay import Release, announcing
+from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Column
-from tables.state.quarantine import Outcome
+from tables.state.quarantine import Entry, Outcome, Resolution
 from tests.unit.app.worker.pipeline.actions import TOPICS, Ddl, RowsOf, Truncate
 from tests.unit.app.worker.pipeline.gather.parked import (
     KNOWN,
     LOG,
     ORDERS,
     OTHER,
+    announced,
+    beginning,
     described,
     numbers,
     pieces,
     released,
+    spec,
     table,
     waiting_in,
 )
 from tests.unit.app.worker.pipeline.history import Source
-from tests.unit.app.worker.pipeline.runs import NOWHERE, RULES, records_of
+from tests.unit.app.worker.pipeline.runs import NOWHERE, RULES, first_cursor, records_of
 
 
 def test_what_waited_comes_back_in_transactions_of_the_size_that_is_set() -> None:
@@ -69,6 +74,41 @@ def test_what_a_rule_quarantined_is_released_with_the_statements_before_its_firs
     # An operator's definition is that of the first row.
     _, entry = released(source, waiting, table(ORDERS), each=10)
     assert entry.outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize("each", [1, 10])
+def test_what_statements_made_of_a_quarantined_table_is_announced_though_no_row_follows(
+    each: int,
+) -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    there, back = (f"ALTER TABLE orders {change}" for change in ("ADD c0 INT", "DROP c0"))
+    source = Source([[rows], [Ddl(there)], [Ddl(back)]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    )
+    found, _ = released(source, waiting, table(ORDERS), each=each)
+    assert announced(found) == [(ORDERS, 2), (ORDERS, 3)]
+    ids = [dict(one.headers)["change_id"] for one in found]
+    assert len(set(ids)) == len(ids)
+    assert numbers(found) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("column", ["", "c0"])
+def test_the_given_definition_is_announced_at_the_end_of_a_release_unless_it_is_known(
+    column: str,
+) -> None:
+    source = Source([[RowsOf(ORDERS, "c", ((1, 1),))]], gtids=True)
+    (version,) = [one for piece in pieces(source, NOWHERE, KNOWN) for one in piece.tables.versions]
+    given = table(ORDERS, 3 if column else 2)
+    entry = Entry(destination="shop", name=ORDERS, since=beginning(source), why="a test")
+    resolution = Resolution(
+        destination="shop", name=ORDERS, id="r1", table=given, by="anna", ts_ms=1
+    )
+    of_run = replace(spec(source, {}), versions={ORDERS: version})
+    at = announcing(Transaction("b.000001", 4, None, 0, "", 1, 7), ORDERS, "shop:1")
+    piece = Release(of_run, resolution, entry).last(first_cursor(source), at)
+    assert announced(records_of([piece])) == ([(ORDERS, 2)] if column else [])
+    assert [one.version for one in piece.tables.versions] == ([2] if column else [])
 
 
 def test_a_definition_that_fits_some_events_is_kept_for_the_next_version_of_the_mapping() -> None:
