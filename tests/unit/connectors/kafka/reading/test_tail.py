@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from connectors.backoff import Backoff
 from connectors.errors import AqueductError, KafkaDenied, KafkaLost, RecordsGone
 from connectors.kafka.reading import tail as module
 from connectors.kafka.reading.partition_reader import Partition
@@ -62,7 +63,7 @@ async def following(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         return 0
 
     monkeypatch.setattr(module, "Follower", kafka)
-    monkeypatch.setattr(module.Backoff, "pause", pause)
+    monkeypatch.setattr(Backoff, "pause", pause)
     tail = Tail({}, "t", range(2), lambda *_: None)
     running = asyncio.create_task(tail.run())
     async with asyncio.timeout(10):
