@@ -1,4 +1,4 @@
-"""A topic that is followed for as long as a process lives, over what becomes of its brokers."""
+"""A topic that is followed for as long as a process lives, also after its brokers were away."""
 
 from __future__ import annotations
 
