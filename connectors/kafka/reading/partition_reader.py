@@ -191,7 +191,7 @@ class Follower:
             committed = await self._consumer(_COMMITTED, (topic for topic, _ in starts))
             begun = {TopicPartition(*one): offset for one, offset in starts.items()}
             positions = {
-                tp: await self._position(tp) for tp in self._followed - begun.keys()
+                tp: await self.position(tp) for tp in self._followed - begun.keys()
             } | begun
             self._away = {tp: at for tp, at in positions.items() if tp in self.leaderless}
             read = {tp: at for tp, at in positions.items() if tp not in self._away}
@@ -226,11 +226,10 @@ class Follower:
 
     async def position(self, partition: Partition) -> int:
         """The offset after the last record that was returned, and what follows that has no record."""
-        return await self._position(TopicPartition(*partition))
-
-    async def _position(self, tp: TopicPartition) -> int:
-        at = self._away.get(tp)
-        return int(await self._consumers[_COMMITTED].position(tp)) if at is None else at
+        tp = TopicPartition(*partition)
+        if tp in self._away:
+            return self._away[tp]
+        return int(await self._consumers[_COMMITTED].position(tp))
 
     async def beginnings(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The first offset that each still has."""
