@@ -964,6 +964,8 @@ class RecordsGone(AqueductError):
         "Nothing was skipped. Restore the topic from a copy; or accept the loss: accept: [records_gone] in the "
         "merge's settings, then restart the worker."
     )
+    lost: Mapping[tuple[str, int], int] = MappingProxyType({})
+    """The offset that each partition has no more, by topic and number."""
 
 
 class MergeUnfinished(AqueductError):

@@ -378,7 +378,7 @@ async def _add_published(state: DestinationState, plan: Plan) -> list[Note]:
         if known is None or known.version < version.version:
             state.versions[version.database, version.table] = version
             lacking.append((version_key(version), encoded(version.to_json())))
-    numbers = [source_of(one.record) for one in await published.newest(state)]
+    numbers = [source_of(one) for one in (await published.newest(state)).values()]
     state.cursor = replace(
         state.cursor,
         epoch=max([state.cursor.epoch, *(one["epoch"] for one in numbers)]),

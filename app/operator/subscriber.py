@@ -52,7 +52,7 @@ from connectors.kafka.group_positions import (
     refuse_active,
     store_offsets,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord, read_all, topics
+from connectors.kafka.reading.partition_reader import StoredRecord, read_all
 from connectors.kafka.topics.topics import Topics
 from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 
@@ -87,7 +87,7 @@ async def partitions_of(
     settings: Settings, group: str, topic: str | None, only: int | None
 ) -> list[tuple[str, int]]:
     """Return the partitions of a topic, or of all topics in which a group has a position."""
-    existing = await topics(kafka_client(settings).options())
+    existing = await Topics(kafka_client(settings).options()).counts()
     known = sorted({topic for topic, _ in await offsets_of(settings, group)})
     wanted = known if topic is None else [topic]
     found = [
@@ -119,7 +119,7 @@ def _of_tables(settings: Settings, offsets: Offsets, foreign: Collection[str]) -
 async def _foreign_topics(settings: Settings) -> set[str]:
     """The topics below the prefix of another installation that no table version of this one names."""
     options = kafka_client(settings).options()
-    existing = await topics(options)
+    existing = await Topics(options).counts()
     below = [
         f"{other}." for other in installations(existing) if other.startswith(f"{settings.prefix}.")
     ]

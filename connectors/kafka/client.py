@@ -94,6 +94,13 @@ async def admin_client(options: Mapping[str, Any]) -> AsyncIterator[AIOKafkaAdmi
         await client.close()
 
 
+async def cluster_id(options: Mapping[str, Any]) -> str | None:
+    """Return the cluster's id, if it has one."""
+    async with admin_client(options) as client:
+        described = await client.describe_cluster()
+    return described.get("cluster_id") or None
+
+
 # Check of whether the cluster answers, over short connections of our own: idle clients do not
 # notice.
 #

@@ -93,8 +93,8 @@ def _published_unasked() -> None:
 def read_uncommitted() -> None:
     """The journal is read with isolation level read_uncommitted."""
     real = reading.open_consumer
-    reading.open_consumer = lambda options, _isolation, *topics, **more: real(
-        options, "read_uncommitted", *topics, **more
+    reading.open_consumer = lambda options, _isolation, **more: real(
+        options, "read_uncommitted", **more
     )
 
 

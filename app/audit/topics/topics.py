@@ -15,14 +15,9 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from connectors.errors import ClaimGone
-from connectors.kafka.reading.partition_reader import (
-    StoredRecord,
-    Take,
-    beginnings,
-    cluster,
-    read_all,
-    topics,
-)
+from connectors.kafka.client import cluster_id
+from connectors.kafka.reading.partition_reader import StoredRecord, Take, beginnings, read_all
+from connectors.kafka.topics.topics import Topics
 from connectors.store.claims import ClaimStore, name_of
 from tables.history.present_columns import Described, Versions
 from tables.state.mapping_in_force import MAPPING, MappingsInForce
@@ -61,10 +56,10 @@ class KafkaTopics:
     loop: asyncio.AbstractEventLoop
 
     def cluster(self) -> str | None:
-        return self._done(cluster(self.options))
+        return self._done(cluster_id(self.options))
 
     def topics(self) -> Mapping[str, int]:
-        return self._done(topics(self.options))
+        return self._done(Topics(self.options).counts())
 
     def beginnings(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         return self._done(beginnings(self.options, partitions))

@@ -25,8 +25,12 @@ from app.operator.validation.folded_topic import FoldedTopic
 from app.operator.validation.published_position import PublishedPosition
 from app.worker.destination.background import in_its_own_thread
 from connectors.errors import SnapshotUnsupported, TableUnreadable
-from connectors.kafka.reading.follower import Follower, Partition, read_to_ends
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.partition_reader import (
+    Follower,
+    Partition,
+    StoredRecord,
+    read_to_ends,
+)
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
 from connectors.mysql.select.read_views import Seen

@@ -9,8 +9,13 @@ from __future__ import annotations
 import time
 
 from app.operator.validation.errors import PublishingStalled, SourceMoved
-from connectors.kafka.reading.follower import Follower, Partition, read_some, read_to_ends
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.partition_reader import (
+    Follower,
+    Partition,
+    StoredRecord,
+    read_some,
+    read_to_ends,
+)
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.read_views import Seen, seen_at
 from tables.history.codec.fold import BASELINE, RESOLVED

@@ -33,8 +33,16 @@ from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode.oversize import claim_store
 from app.worker.pipeline.formats.registry import form_named, incomparable
 from connectors.errors import SnapshotUnsupported, TableUnreadable
-from connectors.kafka.reading.follower import Follower, Partition, Take, read_some, read_to_ends
-from connectors.kafka.reading.partition_reader import StoredRecord, newest, read_first
+from connectors.kafka.reading.partition_reader import (
+    Follower,
+    Partition,
+    StoredRecord,
+    TakeFollowed,
+    newest,
+    read_first,
+    read_some,
+    read_to_ends,
+)
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.select.chunk_reader import MOST_ROWS, ChunkReader
@@ -179,13 +187,13 @@ class TopicPass:
         return Shares(prefix=rules.prefix, destination=rules.destination).home(topic)
 
     def _merge_wait(
-        self, share: str, folded: FoldedTopic, partitions: Sequence[Partition], take: Take
+        self, share: str, folded: FoldedTopic, partitions: Sequence[Partition], take: TakeFollowed
     ) -> MergeWait:
         async def goals() -> Goals:
             found = await newest(
                 self._journal.options, [share], since_ms=None, wanted=lambda one: bool(one.value)
             )
-            last = {one.partition: origin_of(one.record.value, one.record.headers) for one in found}
+            last = {part: origin_of(one.value, one.headers) for (_, part), one in found.items()}
             return {part: (one.epoch, one.seq) for part, one in last.items()}
 
         return MergeWait(folded, self._follower, partitions, newest=goals, take=take)
@@ -205,7 +213,7 @@ class TopicPass:
         result: TableResult,
         folded: FoldedTopic,
         partitions: Sequence[Partition],
-        take: Take,
+        take: TakeFollowed,
         wait: MergeWait | None,
     ) -> None:
         name, facts = result.name, self._source.facts
@@ -449,7 +457,7 @@ class MergeWait:
         partitions: Sequence[Partition],
         *,
         newest: Callable[[], Awaitable[Goals]],
-        take: Take,
+        take: TakeFollowed,
         stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
         """``partitions``: those of the merged topic; ``newest``: reads the goals of now."""

@@ -32,8 +32,13 @@ from app.worker.pipeline.portions import RemovedRows
 from app.worker.pipeline.stage import StageSpec
 from app.worker.status import DestinationStatus
 from connectors.errors import MalformedEvent, RuleImpossible, SnapshotUnsupported
-from connectors.kafka.reading.follower import Follower, Partition, read_to_ends
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.reading.partition_reader import (
+    Follower,
+    Partition,
+    StoredRecord,
+    read_each,
+    read_to_ends,
+)
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.position import Coordinates

@@ -26,8 +26,7 @@ from app.worker.work.takeover import UnitTakeover
 from app.worker.work.unit import Installation
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer, send_all
-from connectors.kafka.reading.follower import Follower, Partition
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading.partition_reader import Follower, Partition, StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import (

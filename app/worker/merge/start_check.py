@@ -14,8 +14,7 @@ import orjson
 
 from app.worker.merge.plan import MergePlan
 from connectors.errors import JournalOutdated, RecordForeign
-from connectors.kafka.reading.follower import Partition
-from connectors.kafka.reading.partition_reader import StoredRecord, newest, read_first
+from connectors.kafka.reading.partition_reader import Partition, StoredRecord, newest, read_first
 from wire.records import HEADER_SEQ, Origin, origin_in
 from wire.topics import journal_topic, merged_topic, shard_topic, shard_topics
 
@@ -47,9 +46,10 @@ async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None
         if topic.startswith(shard_topics(plan.prefix, one))
     }
     options = plan.kafka_options
-    for found in await newest(options, topics, since_ms=None, wanted=_has_value):
-        last = _origin(plan, (found.topic, found.partition), found.record)
-        share = shard_topic(plan.prefix, last.destination, found.topic), found.partition
+    found = await newest(options, topics, since_ms=None, wanted=_has_value)
+    for (topic, number), merged in found.items():
+        last = _origin(plan, (topic, number), merged)
+        share = shard_topic(plan.prefix, last.destination, topic), number
         if share not in starts:
             continue
         record = await read_first(
@@ -60,7 +60,7 @@ async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None
         following = _origin(plan, share, record)
         if following[1:] <= last[1:]:
             raise JournalOutdated(
-                f"its cursor is at seq {following.seq} of {last.destination}, and {found.topic} has {last.seq}",
+                f"its cursor is at seq {following.seq} of {last.destination}, and {topic} has {last.seq}",
                 merge=plan.name, topic=journal_topic(plan.prefix), offset=record.offset, remedy=_REMEDY,
             )  # fmt: skip
 

@@ -1,13 +1,15 @@
-"""Readers of committed records with an end: one partition from an offset, all of many, or the newest of many.
+"""The reader of partitions: committed records from given offsets on, up to ends or as they come.
 
-Invariant: the end is that of the beginning of the read, open transactions included, so that a commit made
-before that moment is never missed: another's open transaction hides later records until it ends, and is an
-error once it has done so for a while. Nothing is written, and no group is joined.
+Invariant: committed records only, those of a partition in order, each once; no group is joined and no offset is
+stored. An end includes open transactions, so that a commit made before the question for it is never missed:
+another's open transaction hides later records until it ends, and is an error once it has done so for a while.
+A partition without a leader holds up no other one, if the caller wants that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -17,17 +19,17 @@ from collections.abc import (
     Iterable,
     Mapping,
 )
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.partitioner import murmur2
 
-from connectors.errors import KafkaLost, TopicUnfit
-from connectors.kafka.client import admin_client
+from connectors.errors import KafkaLost, RecordsGone, TopicUnfit
 from connectors.kafka.error_mapping import explained
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.reading.open_transactions import refuse_open
@@ -39,10 +41,11 @@ from wire.records import (
 
 SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which an end is given up."""
-_STOP_SECONDS = 5.0
 HELD = TRANSACTION_TIMEOUT
 """Seconds without progress after which the brokers are asked for open transactions."""
-_POLL_MS = 200
+_ANSWER_SECONDS = 15.0
+_STOP_SECONDS = 5.0
+_POLL_SECONDS = 0.2
 _MOST_RECORDS = 2000
 _FETCH_BYTES = 1024 * 1024
 _FETCH_BYTES_OF_ONE = 4 * 1024 * 1024
@@ -50,6 +53,11 @@ _MOST_PARTITIONS = 8
 """Partitions that do not move for which the brokers are asked at once."""
 _FEW, _MORE = 32, 8
 """The number of offsets at a partition's end that are read at first, and its factor for each next time."""
+_COMMITTED, _ALL = "read_committed", "read_uncommitted"
+_NO_LEADER = -1
+
+Partition = tuple[str, int]
+"""Topic and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,297 +77,273 @@ class StoredRecord:
 
 Take = Callable[[str, int, StoredRecord], object]
 """Topic, partition and record."""
+TakeFollowed = Callable[[Partition, StoredRecord], object]
 Wanted = Callable[[StoredRecord], bool]
 Away = Callable[[list[str]], Awaitable[Collection[str]]]
 """Returns the topics among these that are not to be read."""
 
 
-async def read_to_end(
-    options: Mapping[str, Any], topic: str, partition: int, *, start: int = 0
-) -> list[StoredRecord]:
-    """Return the committed records from ``start`` to the partition's present end, in order.
+@dataclass(slots=True)
+class Follower:
+    """The committed records of many partitions, among them those of topics that appear later. Made by
+    ``opened``."""
 
-    Raises TransactionOpen if a transaction stays open, KafkaLost if the end is not reached
-    otherwise.
-    """
-    found: list[StoredRecord] = []
-    await read_each(options, topic, partition, start=start, take=found.append)
-    return found
+    options: Mapping[str, Any]
+    connect: Callable[[str], Awaitable[AIOKafkaConsumer]]
+    """Returns a consumer of an isolation level."""
+    answer_seconds: float = _ANSWER_SECONDS
+    omits_leaderless: bool = False
+    leaderless: frozenset[Partition] = frozenset()
+    """The partitions without a leader, when topics were last looked for: none of them can be asked for. Empty
+    unless these are omitted."""
+    _consumers: dict[str, AIOKafkaConsumer] = field(default_factory=dict)
+    """By isolation level. What is followed is read by one of them; the other is asked for ends, as no fetch is
+    in its way."""
+    _known: set[tuple[str, str]] = field(default_factory=set)
+    """The topics that each of them has looked for."""
+    _followed: set[TopicPartition] = field(default_factory=set)
+    _away: dict[TopicPartition, int] = field(default_factory=dict)
+    """The followed ones without a leader, each with its position."""
+    _waiting: dict[Partition, tuple[int, float]] = field(default_factory=dict)
+    """The partitions that have more than was returned: the position of each, and the time since which it has
+    not moved."""
 
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls,
+        options: Mapping[str, Any],
+        *,
+        wait_seconds: float = 0.05,
+        answer_seconds: float = _ANSWER_SECONDS,
+        fetch_bytes: int = _FETCH_BYTES,
+        omits_leaderless: bool = False,
+    ) -> AsyncIterator[Follower]:
+        """A follower, which connects once it is asked for something. All of its methods raise KafkaLost,
+        KafkaDenied or RecordsGone.
 
-async def read_each(
-    options: Mapping[str, Any],
-    topic: str,
-    partition: int,
-    *,
-    start: int = 0,
-    take: Callable[[StoredRecord], object],
-    waits_for_open: bool = True,
-) -> int:
-    """Pass on each of these records as it arrives, so that they need not all fit into memory;
-    return their count.
+        ``wait_seconds``: how long a broker holds a fetch for which it has nothing. A partition that is added
+        meanwhile waits for it; an idle follower asks again each time, which costs both sides a millisecond.
 
-    Unless ``waits_for_open``, only what can be read now: nothing after a transaction that is still open.
-    """
-    count, tp = 0, TopicPartition(topic, partition)
-    async for records in _records(options, tp, start=start, waits_for_open=waits_for_open):
-        for record in records:
-            take(record)
-        count += len(records)
-    return count
+        ``answer_seconds``: how long brokers have to say where partitions begin and end.
 
+        ``omits_leaderless``: whether what is followed and has no leader is not read until a later look for
+        topics finds that it has one; such looks must then be made at intervals.
+        """
+        how = {"wait_ms": int(1000 * wait_seconds), "fetch_bytes": fetch_bytes}
+        async with AsyncExitStack() as stack:
 
-async def read_first(
-    options: Mapping[str, Any],
-    topic: str,
-    partition: int,
-    *,
-    start: int = 0,
-    wanted: Wanted,
-    waits_for_open: bool = True,
-) -> StoredRecord | None:
-    """Return the first wanted record from an offset on; later ones are not read. See ``read_each``."""
-    tp = TopicPartition(topic, partition)
-    found = _records(options, tp, start=start, waits_for_open=waits_for_open)
-    async with aclosing(found) as batches:
-        async for records in batches:
-            for record in records:
-                if wanted(record):
-                    return record
-    return None
+            async def connect(isolation: str) -> AIOKafkaConsumer:
+                return await stack.enter_async_context(open_consumer(options, isolation, **how))
 
+            yield cls(options, connect, answer_seconds, omits_leaderless)
 
-def read_in_pieces(
-    options: Mapping[str, Any], topic: str, partition: int, *, start: int
-) -> AsyncGenerator[list[StoredRecord]]:
-    """Yield the same in pieces, for a caller that processes each before the next is read."""
-    return _records(options, TopicPartition(topic, partition), start=start)
+    async def _consumer(self, isolation: str, topics: Iterable[str] = ()) -> AIOKafkaConsumer:
+        """The consumer of an isolation level, which knows these topics."""
+        consumer = self._consumers.get(isolation)
+        if consumer is None:
+            consumer = self._consumers[isolation] = await self.connect(isolation)
+        new = {(isolation, topic) for topic in topics} - self._known
+        # Else the first request for a topic fails, and aiokafka repeats it a tenth of a second later.
+        for _, topic in new:
+            consumer._client.add_topic(topic)
+        for _, topic in new:
+            await consumer._client._wait_on_metadata(topic)
+        self._known |= new
+        return consumer
 
+    async def metadata(self) -> Any:
+        """All topics of the cluster and their partitions, as aiokafka has them."""
+        async with self._explained():
+            consumer = await self._consumer(_ALL)
+            return await consumer._client.fetch_all_metadata()
 
-async def read_all(
-    options: Mapping[str, Any], partitions: Iterable[tuple[str, int]], take: Take
-) -> None:
-    """Pass on all records of many partitions, those of each in order. See ``read_to_end``."""
-    wanted = [TopicPartition(*each) for each in partitions]
-    if not wanted:
-        return
-    async with _explained(options, partitions=len(wanted)):
-        ends = await _ends(options, wanted)
-        async with open_consumer(options, "read_committed") as consumer:
-            async with asyncio.timeout(SILENCE):
-                starts = await consumer.beginning_offsets(wanted)
-            async for tp, records in _to_ends(options, consumer, starts, ends):
-                for record in records:
-                    take(tp.topic, tp.partition, record)
-
-
-async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
-    """Return the offset after a partition's last record; 0 if none was ever written."""
-    tp = TopicPartition(topic, partition)
-    async with _explained(options, topic=topic, partition=partition):
-        return int((await _ends(options, [tp], topics=[topic]))[tp])
-
-
-async def beginnings(
-    options: Mapping[str, Any], partitions: Iterable[tuple[str, int]]
-) -> dict[tuple[str, int], int]:
-    """Return the first offset that each partition still has."""
-    wanted = [TopicPartition(*each) for each in partitions]
-    if not wanted:
-        return {}
-    async with _explained(options), open_consumer(options, "read_uncommitted") as consumer:
-        found = await consumer.beginning_offsets(wanted)
-    return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Newest:
-    """The newest wanted record of a partition."""
-
-    topic: str
-    partition: int
-    record: StoredRecord
-
-
-async def newest(
-    options: Mapping[str, Any],
-    topics: Iterable[str],
-    *,
-    since_ms: int | None,
-    wanted: Wanted,
-    away: Away | None = None,
-) -> list[Newest]:
-    """Return the newest of each partition of these topics that has a record since then; of all
-    without a time. A missing topic has none. See ``read_to_end``.
-
-    A partition is read further back until it shows a wanted record, or its first record since then.
-    ``away`` is asked only if there are topics of which a copy is not in sync, with these: a partition without a
-    leader cannot be read, and the end of a transaction may be missing where too few copies are in sync.
-    """
-    names, found = sorted(set(topics)), dict[TopicPartition, StoredRecord]()
-    async with (
-        _explained(options, topics=len(names)),
-        open_consumer(options, "read_committed") as consumer,
-    ):
-        async with asyncio.timeout(SILENCE):
-            spans = await _spans(options, consumer, names, since_ms, away)
-        step = _FEW
-        while spans:
-            starts = {tp: max(low, end - step) for tp, (low, end) in spans.items()}
-            ends = {tp: end for tp, (_, end) in spans.items()}
-            async for tp, records in _to_ends(options, consumer, starts, ends):
-                for record in records:
-                    if wanted(record):
-                        found[tp] = record
-            spans = {
-                tp: (low, starts[tp])
-                for tp, (low, _) in spans.items()
-                if tp not in found and starts[tp] > low
-            }
-            step *= _MORE
-    return [Newest(tp.topic, tp.partition, record) for tp, record in sorted(found.items())]
-
-
-async def _spans(
-    options: Mapping[str, Any],
-    consumer: AIOKafkaConsumer,
-    topics: list[str],
-    since_ms: int | None,
-    away: Away | None,
-) -> dict[TopicPartition, tuple[int, int]]:
-    """The offsets of each partition between which its newest record is; those with none are omitted."""
-    cluster = await consumer._client.fetch_all_metadata()
-    if away is not None:
-        short = [
-            name
-            for name in topics
-            if any(
-                len(one.isr) < len(one.replicas) or one.leader < 0
-                for one in cluster._partitions.get(name, {}).values()
+    async def partitions(self, prefixes: Iterable[str]) -> dict[str, int]:
+        """The topics whose names begin so, each with its number of partitions."""
+        wanted, cluster = tuple(prefixes), await self.metadata()
+        found = {name: cluster.partitions_for_topic(name) or () for name in cluster.topics()}
+        if self.omits_leaderless:
+            self.leaderless = frozenset(
+                (name, number)
+                for name, numbers in found.items()
+                for number in numbers
+                if cluster.leader_for_partition(TopicPartition(name, number)) == _NO_LEADER
             )
-        ]
-        left_out = await away(short) if short else ()
-        topics = [name for name in topics if name not in left_out]
-    partitions = [
-        TopicPartition(topic, one)
-        for topic in topics
-        for one in cluster.partitions_for_topic(topic) or ()
-    ]
-    if not partitions:
-        return {}
-    lows = dict(await consumer.beginning_offsets(partitions))
-    if since_ms is not None:
-        times = await consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
-        lows = {tp: at.offset for tp, at in times.items() if at is not None}
-    ends = await _ends(options, list(lows)) if lows else {}
-    return {tp: (low, ends[tp]) for tp, low in lows.items() if low < ends[tp]}
+            if self._away.keys() != {tp for tp in self._followed if tp in self.leaderless}:
+                # aiokafka would ask for the leader of one that is assigned without a pause.
+                await self._assign({})
+        return {name: len(numbers) for name, numbers in found.items() if name.startswith(wanted)}
 
+    async def follow(self, starts: Mapping[Partition, int], *, alone: bool = False) -> None:
+        """Follow these partitions too, each from its offset on; or ``alone``, instead of all others."""
+        if alone:
+            self._followed = set()
+        await self._assign(starts)
 
-async def _records(
-    options: Mapping[str, Any], tp: TopicPartition, *, start: int, waits_for_open: bool = True
-) -> AsyncGenerator[list[StoredRecord]]:
-    """Yield a partition's records as they arrive, until the end that it had at first."""
-    isolation = "read_uncommitted" if waits_for_open else "read_committed"
-    async with _explained(options, topic=tp.topic, partition=tp.partition):
-        end = (await _ends(options, [tp], isolation, topics=[tp.topic]))[tp]
-        async with open_consumer(
-            options, "read_committed", tp.topic, fetch_bytes=_FETCH_BYTES_OF_ONE
-        ) as consumer:
-            async with asyncio.timeout(SILENCE):
-                beginning = (await consumer.beginning_offsets([tp]))[tp]
-            if start > end:
-                raise TopicUnfit(
-                    f"it ends at offset {end}, but a checkpoint was written at {start}: "
-                    "it was truncated or recreated",
-                    topic=tp.topic,
+    async def leave(self, partitions: Iterable[Partition]) -> None:
+        """Follow these no more."""
+        self._followed -= {TopicPartition(*one) for one in partitions}
+        await self._assign({})
+
+    async def _assign(self, starts: Mapping[Partition, int]) -> None:
+        """Read what is followed and has a leader, and these partitions too."""
+        async with self._explained():
+            committed = await self._consumer(_COMMITTED, (topic for topic, _ in starts))
+            begun = {TopicPartition(*one): offset for one, offset in starts.items()}
+            positions = {
+                tp: await self.position(tp) for tp in self._followed - begun.keys()
+            } | begun
+            self._away = {tp: at for tp, at in positions.items() if tp in self.leaderless}
+            read = {tp: at for tp, at in positions.items() if tp not in self._away}
+            paused = self._paused() & (read.keys() - begun.keys())
+            committed.assign(list(read))
+            for tp, offset in read.items():
+                committed.seek(tp, offset)
+            if paused:
+                committed.pause(*paused)
+            self._followed = set(positions)
+
+    async def read(
+        self, seconds: float, *, most: int | None = None, only: Iterable[Partition] = ()
+    ) -> dict[Partition, list[Any]]:
+        """Records as they come, after at most so many seconds; each as aiokafka has it.
+
+        Without ``most``, all that were fetched meanwhile, however many those are. ``only``: from these
+        partitions; from all if there is none.
+        """
+        chosen = [TopicPartition(*one) for one in only]
+        if not {*(chosen or self._followed)} - self._away.keys():
+            # aiokafka would wait for its first partition, however long that takes.
+            await asyncio.sleep(seconds)
+            return {}
+        chosen = [tp for tp in chosen if tp not in self._away]
+        async with self._explained():
+            committed = await self._consumer(_COMMITTED)
+            batches = await committed.getmany(
+                *chosen, timeout_ms=int(1000 * seconds), max_records=most
+            )
+            return {(tp.topic, tp.partition): records for tp, records in batches.items()}
+
+    async def position(self, partition: Partition) -> int:
+        """The offset after the last record that was returned, and what follows that has no record."""
+        tp = TopicPartition(*partition)
+        if tp in self._away:
+            return self._away[tp]
+        return int(await self._consumers[_COMMITTED].position(tp))
+
+    async def beginnings(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The first offset that each still has."""
+        isolation = _ALL if _ALL in self._consumers else _COMMITTED
+        return await self._offsets(
+            isolation, partitions, lambda one, tps: one.beginning_offsets(tps)
+        )
+
+    async def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset after the last record of each, open transactions included."""
+        return await self._offsets(_ALL, partitions, lambda one, tps: one.end_offsets(tps))
+
+    async def readable(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset up to which each can be read now: before its first open transaction."""
+        return await self._offsets(_COMMITTED, partitions, lambda one, tps: one.end_offsets(tps))
+
+    async def since(self, partitions: Collection[Partition], time_ms: int) -> dict[Partition, int]:
+        """The offset of the first record of each that is of a time or later and can be read now; those without
+        one are omitted."""
+
+        async def ask(
+            one: AIOKafkaConsumer, tps: list[TopicPartition]
+        ) -> dict[TopicPartition, int]:
+            found = await one.offsets_for_times(dict.fromkeys(tps, time_ms))
+            return {tp: at.offset for tp, at in found.items() if at is not None}
+
+        return await self._offsets(_COMMITTED, partitions, ask)
+
+    async def _offsets(
+        self,
+        isolation: str,
+        partitions: Collection[Partition],
+        ask: Callable[
+            [AIOKafkaConsumer, list[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]
+        ],
+    ) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        async with self._explained():
+            await self._consumer(isolation)
+            try:
+                async with asyncio.timeout(self.answer_seconds):
+                    consumer = await self._consumer(isolation, (topic for topic, _ in partitions))
+                    answer = await ask(consumer, [TopicPartition(*one) for one in partitions])
+            except TimeoutError:
+                named = ", ".join(f"{name} [{number}]" for name, number in sorted(partitions)[:3])
+                raise KafkaLost(
+                    f"no answer within {self.answer_seconds:.0f} s for offsets of {len(partitions)} "
+                    f"partitions: {named}"
+                ) from None
+        return {(tp.topic, tp.partition): int(offset) for tp, offset in answer.items()}
+
+    async def unread(self) -> dict[Partition, int]:
+        """The number of offsets of each partition that were not returned yet, open transactions included; to be
+        asked at intervals. Those without a leader are omitted.
+
+        Raises TransactionOpen if a transaction that stays open has kept one from being read for a while.
+        """
+        asked = self._followed - self._away.keys()
+        ends = await self.ends([(tp.topic, tp.partition) for tp in asked])
+        positions = {one: await self.position(one) for one in ends}
+        now, paused, before = time.monotonic(), self._paused(), self._waiting
+        self._waiting = {
+            one: same if (same := before.get(one, (at, now)))[0] == at else (at, now)
+            for one, at in positions.items()
+            if at < ends[one] and TopicPartition(*one) not in paused
+        }
+        still = {one: at for one, (at, since) in self._waiting.items() if now - since > HELD}
+        for one, at in await self.refuse_held(still):
+            self._waiting[one] = at, now
+        return {one: max(0, end - positions[one]) for one, end in ends.items()}
+
+    async def refuse_held(self, positions: Mapping[Partition, int]) -> list[tuple[Partition, int]]:
+        """Raise TransactionOpen if a transaction is open that began at one of these positions or before; return
+        those of which brokers were asked."""
+        asked = list(islice(positions.items(), _MOST_PARTITIONS))
+        for one, at in asked:
+            await refuse_open(self.options, *one, position=at)
+        return asked
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Fetch no more of these, and all others again."""
+        now = self._paused()
+        wanted = {TopicPartition(*one) for one in partitions} & (self._followed - self._away.keys())
+        if wanted != now:
+            self._consumers[_COMMITTED].pause(*(wanted - now))
+            self._consumers[_COMMITTED].resume(*(now - wanted))
+
+    def _paused(self) -> set[TopicPartition]:
+        return set(self._consumers[_COMMITTED].paused()) if self._followed else set()
+
+    @asynccontextmanager
+    async def _explained(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except OffsetOutOfRangeError as error:
+            out = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+            lost = {(tp.topic, tp.partition): at for tp, at in out.items()}
+            gone = RecordsGone(
+                ", ".join(
+                    f"{topic} [{one}] has no offset {at}" for (topic, one), at in lost.items()
                 )
-            starts = {tp: max(start, beginning)}
-            async with aclosing(_to_ends(options, consumer, starts, {tp: end})) as found:
-                async for _, records in found:
-                    yield records
-
-
-async def _to_ends(
-    options: Mapping[str, Any],
-    consumer: AIOKafkaConsumer,
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-) -> AsyncGenerator[tuple[TopicPartition, list[StoredRecord]]]:
-    """Yield the records of partitions from their starts to their ends as they arrive, each one's in order.
-
-    Raises TransactionOpen for one that keeps a partition from moving, KafkaLost where none moves otherwise.
-    The caller's own time is not counted.
-    """
-    loop = asyncio.get_running_loop()
-    consumer.assign(list(starts))
-    for tp, start in starts.items():
-        consumer.seek(tp, start)
-    unread, reached = set(starts), dict.fromkeys(starts, -1)
-    moved = asked = loop.time()
-    while True:
-        async with asyncio.timeout(SILENCE):
-            for tp in list(unread):
-                position = await consumer.position(tp)
-                if position > reached[tp]:
-                    # Markers whose transactions were compacted away give no record, and are many.
-                    reached[tp], moved = position, loop.time()
-                    asked = moved
-                if position >= ends[tp]:
-                    unread.discard(tp)
-                    if unread:
-                        consumer.pause(tp)
-        if not unread:
-            return
-        is_over = loop.time() - moved > SILENCE
-        if is_over or loop.time() - asked > HELD:
-            # A transaction may stay open longer than the wait here; the reason is shown meanwhile.
-            for tp in sorted(unread)[:_MOST_PARTITIONS]:
-                await refuse_open(options, *tp, position=reached[tp])
-            asked = loop.time()
-        if is_over:
-            raise TimeoutError
-        async with asyncio.timeout(SILENCE):
-            batches = await consumer.getmany(
-                *unread, timeout_ms=_POLL_MS, max_records=_MOST_RECORDS
             )
-        for tp, records in batches.items():
-            if found := [StoredRecord.of(one) for one in records if one.offset < ends[tp]]:
-                yield tp, found
-        if batches:
-            moved = asked = loop.time()
-
-
-async def _ends(
-    options: Mapping[str, Any],
-    partitions: list[TopicPartition],
-    isolation: str = "read_uncommitted",
-    *,
-    topics: Iterable[str] = (),
-) -> dict[TopicPartition, int]:
-    """Return the high watermarks; for committed records the last stable offsets."""
-    async with open_consumer(options, isolation, *topics) as consumer, asyncio.timeout(SILENCE):
-        return dict(await consumer.end_offsets(partitions))
-
-
-@asynccontextmanager
-async def _explained(options: Mapping[str, Any], **where: object) -> AsyncIterator[None]:
-    try:
-        yield
-    except TimeoutError as error:
-        raise KafkaLost("an end was not reached", remedy="", **where) from error
-    except KafkaError as error:
-        raise await explained(error, options) from error
+            gone.lost = lost
+            raise gone from error
+        except (KafkaError, TimeoutError) as error:
+            raise await explained(error, self.options) from error
 
 
 @asynccontextmanager
 async def open_consumer(
-    options: Mapping[str, Any],
-    isolation: str,
-    *topics: str,
-    fetch_bytes: int = _FETCH_BYTES,
-    wait_ms: int = _POLL_MS,
+    options: Mapping[str, Any], isolation: str, *, fetch_bytes: int, wait_ms: int
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer without a group that knows these topics; stopped at the block's end.
+    """A consumer without a group; stopped at the block's end.
 
     ``wait_ms``: how long a broker holds a fetch for which it has nothing.
     """
@@ -374,9 +358,6 @@ async def open_consumer(
     try:
         async with asyncio.timeout(SILENCE):
             await consumer.start()
-            # Else the first request for a topic fails, and aiokafka repeats it a tenth of a second later.
-            for topic in topics:
-                await consumer._client._wait_on_metadata(topic)
         yield consumer
     finally:
         # What was read is read, whatever becomes of the connections.
@@ -385,18 +366,256 @@ async def open_consumer(
                 await consumer.stop()
 
 
-async def cluster(options: Mapping[str, Any]) -> str | None:
-    """Return the cluster's id, if it has one."""
-    async with admin_client(options) as client:
-        described = await client.describe_cluster()
-    return described.get("cluster_id") or None
+# Followed partitions read up to ends.
 
 
-async def topics(options: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of partitions of each existing topic."""
-    async with admin_client(options) as client:
-        described = await client.describe_topics()
-    return {topic["topic"]: len(topic["partitions"]) for topic in described}
+async def to_ends(
+    follower: Follower, ends: Mapping[Partition, int], *, stops: bool = False
+) -> AsyncGenerator[tuple[Partition, list[StoredRecord]]]:
+    """Yield the records of followed partitions as they arrive, in bounded numbers, until all are read up to
+    these ends.
+
+    ``stops``: the follower has no other partitions, and none is read past its end. Otherwise records after an
+    end are yielded too, if they come with the last ones before it.
+
+    Raises TransactionOpen for one that keeps a partition from moving, KafkaLost where none moves otherwise, and
+    the errors of the follower. The caller's own time is not counted.
+    """
+    unread, reached = dict(ends), dict[Partition, int]()
+    moved = asked = time.monotonic()
+    while True:
+        positions, now = {one: await follower.position(one) for one in unread}, time.monotonic()
+        if positions != reached:
+            # Markers whose transactions were compacted away give no record, and are many.
+            moved = asked = now
+        unread = {one: end for one, end in unread.items() if positions[one] < end}
+        reached = {one: positions[one] for one in unread}
+        if not unread:
+            return
+        if stops and len(unread) < len(positions):
+            follower.pause(ends.keys() - unread.keys())
+        is_over = now - moved > SILENCE
+        if is_over or now - asked > HELD:
+            # A transaction may stay open longer than the wait here; the reason is shown meanwhile.
+            await follower.refuse_held(reached)
+            asked = time.monotonic()
+        if is_over:
+            topic, partition = next(iter(unread))
+            raise KafkaLost("an end was not reached", topic=topic, partition=partition)
+        batches = await follower.read(
+            _POLL_SECONDS, most=_MOST_RECORDS, only=() if stops else unread
+        )
+        for one, records in batches.items():
+            if stops and records[-1].offset >= ends[one]:
+                records = [each for each in records if each.offset < ends[one]]
+            if records:
+                yield one, [StoredRecord.of(each) for each in records]
+
+
+async def read_to_ends(
+    follower: Follower, partitions: Iterable[Partition], take: TakeFollowed
+) -> None:
+    """Pass on all records up to the ends that these followed partitions have now. See ``to_ends``."""
+    async for one, records in to_ends(follower, await follower.ends(list(partitions))):
+        for record in records:
+            take(one, record)
+
+
+async def read_some(
+    follower: Follower, partitions: Iterable[Partition], take: TakeFollowed
+) -> None:
+    """Pass on the records of these followed partitions that come within a moment."""
+    batches = await follower.read(_POLL_SECONDS, most=_MOST_RECORDS, only=partitions)
+    for one, records in batches.items():
+        for each in records:
+            take(one, StoredRecord.of(each))
+
+
+# Partitions read once, up to the ends that they had at the beginning of the read.
+
+
+@asynccontextmanager
+async def _reading(
+    options: Mapping[str, Any], *, fetch_bytes: int = _FETCH_BYTES
+) -> AsyncIterator[Follower]:
+    try:
+        async with Follower.opened(
+            options, wait_seconds=_POLL_SECONDS, answer_seconds=SILENCE, fetch_bytes=fetch_bytes
+        ) as follower:
+            yield follower
+    except RecordsGone as error:
+        # The next read begins after them.
+        raise KafkaLost(error.detail) from error
+
+
+async def read_in_pieces(
+    options: Mapping[str, Any],
+    topic: str,
+    partition: int,
+    *,
+    start: int = 0,
+    waits_for_open: bool = True,
+) -> AsyncGenerator[list[StoredRecord]]:
+    """Yield the committed records from ``start`` to the partition's present end, in order, as they arrive.
+
+    Unless ``waits_for_open``, only what can be read now: nothing after a transaction that is still open.
+
+    Raises TransactionOpen if a transaction stays open, KafkaLost if the end is not reached otherwise.
+    """
+    one = topic, partition
+    async with _reading(options, fetch_bytes=_FETCH_BYTES_OF_ONE) as follower:
+        ask = follower.ends if waits_for_open else follower.readable
+        end = (await ask([one]))[one]
+        beginning = (await follower.beginnings([one]))[one]
+        if start > end:
+            raise TopicUnfit(
+                f"it ends at offset {end}, but a checkpoint was written at {start}: "
+                "it was truncated or recreated",
+                topic=topic,
+            )
+        await follower.follow({one: max(start, beginning)})
+        async for _, records in to_ends(follower, {one: end}, stops=True):
+            yield records
+
+
+async def read_each(
+    options: Mapping[str, Any],
+    topic: str,
+    partition: int,
+    *,
+    start: int = 0,
+    take: Callable[[StoredRecord], object],
+    waits_for_open: bool = True,
+) -> int:
+    """Pass on each of these records as it arrives, so that they need not all fit into memory; return their
+    count. See ``read_in_pieces``."""
+    count = 0
+    async for records in read_in_pieces(
+        options, topic, partition, start=start, waits_for_open=waits_for_open
+    ):
+        for record in records:
+            take(record)
+        count += len(records)
+    return count
+
+
+async def read_to_end(
+    options: Mapping[str, Any], topic: str, partition: int, *, start: int = 0
+) -> list[StoredRecord]:
+    """Return these records. See ``read_in_pieces``."""
+    pieces = read_in_pieces(options, topic, partition, start=start)
+    return [record async for records in pieces for record in records]
+
+
+async def read_first(
+    options: Mapping[str, Any],
+    topic: str,
+    partition: int,
+    *,
+    start: int = 0,
+    wanted: Wanted,
+    waits_for_open: bool = True,
+) -> StoredRecord | None:
+    """Return the first wanted one of these records; later ones are not read. See ``read_in_pieces``."""
+    found = read_in_pieces(options, topic, partition, start=start, waits_for_open=waits_for_open)
+    async with aclosing(found) as pieces:
+        async for records in pieces:
+            for record in records:
+                if wanted(record):
+                    return record
+    return None
+
+
+async def read_all(options: Mapping[str, Any], partitions: Iterable[Partition], take: Take) -> None:
+    """Pass on all records of many partitions, those of each in order. See ``read_in_pieces``."""
+    wanted = list(partitions)
+    if not wanted:
+        return
+    async with _reading(options) as follower:
+        ends = await follower.ends(wanted)
+        await follower.follow(await follower.beginnings(wanted))
+        async for one, records in to_ends(follower, ends, stops=True):
+            for record in records:
+                take(*one, record)
+
+
+async def end_of(options: Mapping[str, Any], topic: str, partition: int) -> int:
+    """Return the offset after a partition's last record; 0 if none was ever written."""
+    async with _reading(options) as follower:
+        return (await follower.ends([(topic, partition)]))[topic, partition]
+
+
+async def beginnings(
+    options: Mapping[str, Any], partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Return the first offset that each partition still has."""
+    async with _reading(options) as follower:
+        return await follower.beginnings(list(partitions))
+
+
+async def newest(
+    options: Mapping[str, Any],
+    topics: Iterable[str],
+    *,
+    since_ms: int | None,
+    wanted: Wanted,
+    away: Away | None = None,
+) -> dict[Partition, StoredRecord]:
+    """Return the newest wanted record of each partition of these topics that has one since then; of all without
+    a time. A missing topic has none. See ``read_in_pieces``.
+
+    A partition is read further back until it shows a wanted record, or its first record since then.
+    ``away`` is asked only if there are topics of which a copy is not in sync, with these: a partition without a
+    leader cannot be read, and the end of a transaction may be missing where too few copies are in sync.
+    """
+    found: dict[Partition, StoredRecord] = {}
+    async with _reading(options) as follower:
+        spans, step = await _spans(follower, sorted(set(topics)), since_ms, away), _FEW
+        while spans:
+            starts = {one: max(low, end - step) for one, (low, end) in spans.items()}
+            ends = {one: end for one, (_, end) in spans.items()}
+            await follower.follow(starts, alone=True)
+            async for one, records in to_ends(follower, ends, stops=True):
+                for record in records:
+                    if wanted(record):
+                        found[one] = record
+            spans = {
+                one: (low, starts[one])
+                for one, (low, _) in spans.items()
+                if one not in found and starts[one] > low
+            }
+            step *= _MORE
+    return dict(sorted(found.items()))
+
+
+async def _spans(
+    follower: Follower, topics: list[str], since_ms: int | None, away: Away | None
+) -> dict[Partition, tuple[int, int]]:
+    """The offsets of each partition between which its newest record is; those with none are omitted."""
+    cluster = await follower.metadata()
+    if away is not None:
+        short = [
+            name
+            for name in topics
+            if any(
+                len(one.isr) < len(one.replicas) or one.leader < 0
+                for one in cluster._partitions.get(name, {}).values()
+            )
+        ]
+        left_out = await away(short) if short else ()
+        topics = [name for name in topics if name not in left_out]
+    partitions = [
+        (name, number) for name in topics for number in cluster.partitions_for_topic(name) or ()
+    ]
+    if since_ms is None:
+        lows = await follower.beginnings(partitions)
+    else:
+        lows = await follower.since(partitions, since_ms)
+    ends = await follower.ends(lows)
+    return {one: (low, ends[one]) for one, low in lows.items() if low < ends[one]}
+
+
+# Records.
 
 
 def partition_of(key: bytes, partitions: int) -> int:

@@ -15,24 +15,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError
-
 from connectors.backoff import Backoff
-from connectors.errors import AqueductError, KafkaLost
-from connectors.kafka.error_mapping import explained
-from connectors.kafka.reading.partition_reader import StoredRecord, open_consumer
+from connectors.errors import AqueductError, KafkaLost, RecordsGone
+from connectors.kafka.error_mapping import translated
+from connectors.kafka.reading.partition_reader import Follower, Partition, StoredRecord
 
 log = logging.getLogger(__name__)
 
 Take = Callable[[int, StoredRecord], object]
 """Partition and record; an error that it raises ends the process's tail, so it should raise none."""
 
-_POLL_MS = 1000
+_WAIT_SECONDS = 0.2
+"""How long a broker holds a fetch for which it has nothing."""
+_POLL_SECONDS = 1.0
 _LONGEST_PAUSE = 10.0
 _CHECK_SECONDS = 10.0
 """After so long without a record the broker is asked whether there is none."""
-_ANSWER_SECONDS = 15.0
 
 
 @dataclass(slots=True)
@@ -46,15 +44,15 @@ class Tail:
     start: Mapping[int, int] = field(default_factory=dict)
     error: AqueductError | None = None
     """The error that prevents reading now."""
-    _next: dict[TopicPartition, int] = field(default_factory=dict)
+    _next: dict[Partition, int] = field(default_factory=dict)
     """The next offset to read."""
     _placed: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
-    _late: dict[TopicPartition, int] = field(default_factory=dict)
+    _late: dict[Partition, int] = field(default_factory=dict)
     """Partitions whose end was past the read position at the last check, and that position."""
 
     def __post_init__(self) -> None:
-        self._next = {TopicPartition(self.topic, part): at for part, at in self.start.items()}
+        self._next = {(self.topic, part): at for part, at in self.start.items()}
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -62,13 +60,13 @@ class Tail:
         while True:
             began = time.monotonic()
             try:
-                async with open_consumer(self.options, "read_committed", self.topic) as consumer:
-                    await self._seek(consumer)
-                    await self._follow(consumer)
-            except OffsetOutOfRangeError as error:
+                async with Follower.opened(self.options, wait_seconds=_WAIT_SECONDS) as follower:
+                    await self._begin(follower)
+                    await self._follow(follower)
+            except RecordsGone as error:
                 self._cut(error)
-            except (KafkaError, KafkaLost, OSError, TimeoutError) as error:
-                await self._report(error)
+            except (AqueductError, OSError) as error:
+                self._report(translated(error))
             if time.monotonic() - began > _LONGEST_PAUSE:
                 backoff.reset()
             await asyncio.sleep(backoff.pause())
@@ -94,62 +92,57 @@ class Tail:
             "error": None if error is None else f"{error.name}: {error}",
         }
 
-    async def _seek(self, consumer: AIOKafkaConsumer) -> None:
-        """Seek to the next offset; for a new partition, to the end of committed records."""
-        every = [TopicPartition(self.topic, part) for part in self.partitions]
-        consumer.assign(every)
-        unknown = [tp for tp in every if tp not in self._next]
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            # Records of a transaction open at that end are read later, once committed.
-            self._next |= await consumer.end_offsets(unknown) if unknown else {}
-        for tp in every:
-            consumer.seek(tp, self._next[tp])
+    async def _begin(self, follower: Follower) -> None:
+        """Follow from the next offset on; a new partition from the end of committed records."""
+        every = [(self.topic, part) for part in self.partitions]
+        # Records of a transaction open at that end are read later, once committed.
+        self._next |= await follower.readable([one for one in every if one not in self._next])
+        await follower.follow({one: self._next[one] for one in every})
         if self.error is not None:
             log.info("%s is followed again", self.topic)
         self.error = None
         self._failed.clear()
         self._placed.set()
 
-    async def _follow(self, consumer: AIOKafkaConsumer) -> None:
+    async def _follow(self, follower: Follower) -> None:
         self._late = {}
         checked = time.monotonic()
         while True:
-            batches = await consumer.getmany(timeout_ms=_POLL_MS)
-            for tp, records in batches.items():
-                for one in records:
-                    self._next[tp] = one.offset + 1
-                    self.take(tp.partition, StoredRecord.of(one))
+            batches = await follower.read(_POLL_SECONDS)
+            for one, records in batches.items():
+                for record in records:
+                    self._next[one] = record.offset + 1
+                    self.take(one[1], StoredRecord.of(record))
             if not batches and time.monotonic() - checked > _CHECK_SECONDS:
-                await self._check(consumer)
+                await self._check(follower)
                 checked = time.monotonic()
 
-    async def _check(self, consumer: AIOKafkaConsumer) -> None:
+    async def _check(self, follower: Follower) -> None:
         """Raise KafkaLost if records do not arrive; aiokafka only logs that."""
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            ends = await consumer.end_offsets(list(self._next))
-        positions = {tp: await consumer.position(tp) for tp in ends}
-        late = {tp: at for tp, at in positions.items() if at < ends[tp]}
+        ends = await follower.readable(self._next)
+        positions = {one: await follower.position(one) for one in ends}
+        late = {one: at for one, at in positions.items() if at < ends[one]}
         # Markers of transactions give no record, but move the position.
         if late.items() & self._late.items():
             raise KafkaLost("it has records that do not come", topic=self.topic)
         self._late = late
 
-    async def _report(self, error: BaseException) -> None:
-        known, self.error = self.error, await explained(error, self.options)
-        self.error.context.setdefault("topic", self.topic)
+    def _report(self, error: AqueductError) -> None:
+        known, self.error = self.error, error
+        error.context.setdefault("topic", self.topic)
         self._failed.set()
-        if known is None or known.name != self.error.name:
+        if known is None or known.name != error.name:
             log.error(
                 "%s is not followed now, commands are not received: %s: %s",
-                self.topic, self.error.name, self.error,
+                self.topic, error.name, error,
             )  # fmt: skip
 
-    def _cut(self, error: OffsetOutOfRangeError) -> None:
+    def _cut(self, error: RecordsGone) -> None:
         """Restart at the end if the topic was truncated or created again; every run reads it on its own."""
-        out = dict(error.args[0]) if error.args and isinstance(error.args[0], dict) else self._next
+        lost = error.lost or self._next
         log.error(
             "%s was truncated or recreated: it has no offset %s; it is followed from its end",
-            self.topic, ", ".join(f"{tp.partition}:{at}" for tp, at in out.items()),
+            self.topic, ", ".join(f"{number}:{at}" for (_, number), at in lost.items()),
         )  # fmt: skip
-        for tp in list(out):
-            self._next.pop(tp, None)
+        for one in list(lost):
+            self._next.pop(one, None)

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost
 from connectors.kafka.producer import TransactionalProducer, append
-from connectors.kafka.reading import partition_reader, tail
+from connectors.kafka.reading import partition_reader
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
 from connectors.kafka.topics.topics import TopicPlan, Topics
@@ -91,8 +90,8 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
     real = partition_reader.open_consumer
 
     @contextlib.asynccontextmanager
-    async def breaks(*arguments: Any) -> AsyncIterator[Any]:
-        async with real(*arguments) as consumer:
+    async def breaks(*arguments: Any, **how: Any) -> AsyncIterator[Any]:
+        async with real(*arguments, **how) as consumer:
             read = consumer.getmany
 
             async def getmany(**more: Any) -> Any:
@@ -104,7 +103,7 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
             consumer.getmany = getmany
             yield consumer
 
-    monkeypatch.setattr(tail, "open_consumer", breaks)
+    monkeypatch.setattr(partition_reader, "open_consumer", breaks)
     heard = Received(options, topic)
     task = asyncio.create_task(heard.tail.run())
     await heard.tail.placed()
@@ -128,26 +127,3 @@ async def test_a_missing_broker_is_named_to_those_who_wait_for_a_connection(topi
     assert str(heard.tail.to_json()["error"]).startswith("KafkaLost: ")
     task.cancel()
     await asyncio.wait([task])
-
-
-async def test_records_that_do_not_come_are_noticed_and_markers_alone_are_none() -> None:
-    class Consumer:
-        end, at = 5, 3
-
-        async def end_offsets(self, every: list[TopicPartition]) -> dict[TopicPartition, int]:
-            return dict.fromkeys(every, self.end)
-
-        async def position(self, _: TopicPartition) -> int:
-            return self.at
-
-    consumer: Any = Consumer()
-    one = Tail({}, "t", range(1), lambda *_: None, start={0: 3})
-    await one._check(consumer)
-    consumer.at = 4
-    await one._check(consumer)
-    consumer.at = 5
-    await one._check(consumer)
-    consumer.end = 6
-    await one._check(consumer)
-    with pytest.raises(KafkaLost, match="do not come"):
-        await one._check(consumer)

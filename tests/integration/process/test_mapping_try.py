@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from connectors.kafka.reading.follower import Follower
-from connectors.kafka.reading.partition_reader import read_to_end, topics
+from connectors.kafka.reading.partition_reader import Follower, read_to_end
+from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
@@ -293,7 +293,7 @@ def published(stack: Stack, prefix: str) -> dict[str, list[Found]]:
 
     async def read() -> dict[str, list[Found]]:
         found = {}
-        for name, count in (await topics(options)).items():
+        for name, count in (await Topics(options).counts()).items():
             own = name.removeprefix(f"{prefix}.")
             if own == name or (own.startswith("__") and not own.startswith(SHOWN)):
                 continue
@@ -317,7 +317,7 @@ def ends(stack: Stack, prefix: str) -> dict[tuple[str, int], int | None]:
 
     async def read() -> dict[tuple[str, int], int | None]:
         async with Follower.opened(options) as follower:
-            counts = await topics(options)
+            counts = await Topics(options).counts()
             partitions = [(name, n) for name in counts for n in range(counts[name])]
             own = [one for one in partitions if one[0].startswith(f"{prefix}.")]
             return {**dict.fromkeys(partitions), **await follower.ends(own)}

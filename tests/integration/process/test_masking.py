@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end, topics
+from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
@@ -177,7 +178,7 @@ def reports(folder: Path, commands: Iterable[tuple[str, ...]]) -> dict[str, str]
 
 def everything(stack: Stack, prefix: str) -> dict[str, bytes]:
     """Keys, values and headers of all topics of the installation, the journal and Faust's among them."""
-    partitions = asyncio.run(topics({"bootstrap_servers": stack.kafka}))
+    partitions = asyncio.run(Topics({"bootstrap_servers": stack.kafka}).counts())
     return {
         name: published(stack, name, count)
         for name, count in partitions.items()

@@ -18,7 +18,7 @@ from app.worker.destination.background import beside
 from connectors.errors import JournalOutdated, MergeUnfinished
 from connectors.kafka.reading.partition_reader import (
     Away,
-    Newest,
+    Partition,
     StoredRecord,
     newest,
     read_each,
@@ -51,41 +51,37 @@ class Published:
         async with beside(self._versions(state.cursor)) as versions:
             rows = await self.newest(state, away=Topics(self.options).unwritable)
             news = await versions
-        for one in rows:
-            source = source_of(one.record)
+        for one, record in rows.items():
+            source = source_of(record)
             if _number(source) > (state.cursor.epoch, state.cursor.seq) or (
                 source["seq"] > state.cursor.seq
             ):
-                raise self._outdated(
-                    one, f"epoch {source['epoch']} seq {source['seq']}", state.cursor
-                )
-        for one in news:
-            version = TableVersion.from_json(orjson.loads(one.record.value))
+                what = f"epoch {source['epoch']} seq {source['seq']}"
+                raise self._outdated(one, record, what, cursor=state.cursor)
+        for one, record in news.items():
+            version = TableVersion.from_json(orjson.loads(record.value))
             if not _is_known(version, state):
-                raise self._outdated(
-                    one,
-                    f"version {version.version} of {version.database}.{version.table}",
-                    state.cursor,
-                )
+                what = f"version {version.version} of {version.database}.{version.table}"
+                raise self._outdated(one, record, what, cursor=state.cursor)
 
     async def check_merged(self, state: DestinationState, partitions: int) -> None:
         """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records;
         ``partitions``: those of the journal, of which one has the cursors of that merge."""
         beginning = shard_topics(self.prefix, self.destination)
         topics = {one.topic for one in state.published if one.topic.startswith(beginning)}
-        last = await newest(self.options, topics, since_ms=None, wanted=bool) if topics else []
+        last = await newest(self.options, topics, since_ms=None, wanted=bool) if topics else {}
         if not last:
             return
         merged = await self._merge_cursors(topics, partitions)
-        for one in last:
-            if one.record.offset >= (merged.offset(one.topic, one.partition) or 0):
+        for (topic, partition), record in last.items():
+            if record.offset >= (merged.offset(topic, partition) or 0):
                 raise MergeUnfinished(
-                    f"{one.topic} has records that "
-                    f"{merged_topic(self.prefix, self.destination, one.topic)} lacks",
+                    f"{topic} has records that "
+                    f"{merged_topic(self.prefix, self.destination, topic)} lacks",
                     destination=self.destination,
-                    topic=one.topic,
-                    partition=one.partition,
-                    offset=one.record.offset,
+                    topic=topic,
+                    partition=partition,
+                    offset=record.offset,
                 )
 
     async def _merge_cursors(self, topics: Collection[str], partitions: int) -> MergeCursors:
@@ -109,10 +105,12 @@ class Published:
     def _has_row(self, record: StoredRecord) -> bool:
         return source_of(record).get("name") == self.destination
 
-    async def newest(self, state: DestinationState, *, away: Away | None = None) -> list[Newest]:
+    async def newest(
+        self, state: DestinationState, *, away: Away | None = None
+    ) -> dict[Partition, StoredRecord]:
         """The destination's newest row or DDL in each partition that may have one since the cursor.
 
-        ``away``: see ``newest_records.newest``.
+        ``away``: see ``partition_reader.newest``.
         """
         assert state.cursor is not None
         topics = {version.topic for version in state.versions.values()}
@@ -124,7 +122,7 @@ class Published:
             away=away,
         )
 
-    async def _versions(self, cursor: Cursor) -> list[Newest]:
+    async def _versions(self, cursor: Cursor) -> dict[Partition, StoredRecord]:
         return await newest(
             self.options, [schemas_topic(self.prefix)], since_ms=_since(cursor), wanted=self._is_own
         )
@@ -145,14 +143,16 @@ class Published:
             orjson.loads(record.key)["destination"] == self.destination
         )
 
-    def _outdated(self, one: Newest, what: str, cursor: Cursor) -> JournalOutdated:
+    def _outdated(
+        self, one: Partition, record: StoredRecord, what: str, *, cursor: Cursor
+    ) -> JournalOutdated:
         return JournalOutdated(
-            f"the cursor is at epoch {cursor.epoch} seq {cursor.seq}, and {one.topic} has {what}",
+            f"the cursor is at epoch {cursor.epoch} seq {cursor.seq}, and {one[0]} has {what}",
             destination=self.destination,
-            topic=one.topic,
-            partition=one.partition,
-            offset=one.record.offset,
-            change_id=dict(one.record.headers).get(HEADER_CHANGE_ID, b"").decode() or None,
+            topic=one[0],
+            partition=one[1],
+            offset=record.offset,
+            change_id=dict(record.headers).get(HEADER_CHANGE_ID, b"").decode() or None,
         )
 
 

@@ -49,8 +49,7 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.follower import Follower
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.partition_reader import Follower, StoredRecord
 from connectors.kafka.topics.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates

@@ -102,11 +102,11 @@ async def test_an_audit_blocks_in_a_thread_of_its_own_while_the_loop_reads_kafka
 ) -> None:
     here = threading.current_thread()
 
-    async def topics(_options: object) -> dict[str, int]:
+    async def counts(_self: object) -> dict[str, int]:
         assert threading.current_thread() is here
         return {"t": 2}
 
-    monkeypatch.setattr("app.audit.topics.topics.topics", topics)
+    monkeypatch.setattr("app.audit.topics.topics.Topics.counts", counts)
 
     def work(kafka: KafkaTopics) -> tuple[dict[str, int], threading.Thread]:
         return dict(kafka.topics()), threading.current_thread()

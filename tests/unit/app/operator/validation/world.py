@@ -12,8 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.operator.validation.folded_topic import SelectedRow
-from connectors.kafka.reading.follower import Partition
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading.partition_reader import Partition, StoredRecord
 from connectors.mysql.position import Coordinates
 from tests.unit.app.operator.validation.records import record, selected, tombstone
 

@@ -11,7 +11,7 @@ import pytest
 from app.worker.merge import start_check as module
 from app.worker.merge.start_check import check_starts, origin_of
 from connectors.errors import JournalOutdated, RecordForeign
-from connectors.kafka.reading.partition_reader import Newest, StoredRecord
+from connectors.kafka.reading.partition_reader import Partition, StoredRecord
 from tests.unit.app.worker.merge.test_shares import PLAN
 from wire.records import Origin
 
@@ -29,9 +29,11 @@ class Kafka:
     def __init__(self, merged: StoredRecord | None, share: list[StoredRecord]) -> None:
         self.merged, self.share = merged, share
 
-    async def newest(self, _options: Any, topics: set[str], **_: Any) -> list[Newest]:
+    async def newest(
+        self, _options: Any, topics: set[str], **_: Any
+    ) -> dict[Partition, StoredRecord]:
         assert topics == {"aq.trade"}
-        return [] if self.merged is None else [Newest("aq.trade", 1, self.merged)]
+        return {} if self.merged is None else {("aq.trade", 1): self.merged}
 
     async def read_first(
         self, _options: Any, topic: str, part: int, *, start: int, **_: Any

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost, TransactionOpen
-from connectors.kafka.reading import follower as module
-from connectors.kafka.reading import partition_reader
-from connectors.kafka.reading.follower import Follower, Partition, read_to_ends
+from connectors.kafka.reading import partition_reader as module
+from connectors.kafka.reading.partition_reader import Follower, Partition, read_to_ends
 
 A, B, C = ("a", 0), ("b", 0), ("c", 1)
+
+
+class Client:
+    """The connections of a consumer, which looks for topics that it is to know."""
+
+    def __init__(self) -> None:
+        self.leaders: dict[Partition, int] = {}
+        self.added: list[str] = []
+        self.known: list[str] = []
+
+    def add_topic(self, topic: str) -> None:
+        self.added.append(topic)
+
+    async def _wait_on_metadata(self, topic: str) -> None:
+        assert topic in self.added
+        self.known.append(topic)
+
+    async def fetch_all_metadata(self) -> Cluster:
+        return Cluster(self.leaders)
 
 
 class FakeConsumer:
@@ -27,12 +44,16 @@ class FakeConsumer:
         self.ends: dict[TopicPartition, int] = {}
         self.held: set[TopicPartition] = set()
         self.asked: list[tuple[tuple[TopicPartition, ...], int | None]] = []
+        self._client = Client()
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        self.positions = dict.fromkeys(partitions, 0)
+        self.positions, self.held = dict.fromkeys(partitions, 0), set()
 
     def pause(self, *partitions: TopicPartition) -> None:
         self.held |= {*partitions}
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.held -= {*partitions}
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         self.positions[tp] = offset
@@ -77,12 +98,6 @@ class Scene:
         self.committed, self.all = FakeConsumer(), FakeConsumer()
         self.follower = self.made(omits_leaderless=True)
         self.asked: list[tuple[str, int, int]] = []
-        self.leaders: dict[Partition, int] = {}
-
-        async def fetched() -> Cluster:
-            return Cluster(self.leaders)
-
-        self.all._client = SimpleNamespace(fetch_all_metadata=fetched)  # type: ignore[attr-defined]
         self.open: set[Partition] = set()
 
         async def refuse(_: object, topic: str, partition: int, *, position: int) -> None:
@@ -93,9 +108,11 @@ class Scene:
         monkeypatch.setattr(module, "refuse_open", refuse)
         monkeypatch.setattr(module, "HELD", 0.0)
 
-    def made(self, *, omits_leaderless: bool) -> Follower:
-        consumers = cast(AIOKafkaConsumer, self.committed), cast(AIOKafkaConsumer, self.all)
-        return Follower({}, *consumers, omits_leaderless=omits_leaderless)
+    def made(self, *, omits_leaderless: bool, answer_seconds: float = 60.0) -> Follower:
+        async def connect(isolation: str) -> AIOKafkaConsumer:
+            return {"read_committed": self.committed, "read_uncommitted": self.all}[isolation]
+
+        return Follower({}, connect, answer_seconds, omits_leaderless)
 
     async def begin(self) -> None:
         await self.follower.follow({A: 3, B: 5, C: 7})
@@ -142,6 +159,27 @@ async def test_what_can_be_read_ends_before_an_open_transaction(scene: Scene) ->
     assert await scene.follower.ends([B]) == {B: 9}
 
 
+async def test_a_consumer_looks_for_each_topic_once_before_it_is_asked_for_it(scene: Scene) -> None:
+    await scene.begin()
+    await scene.follower.ends([A, B])
+    await scene.follower.readable([B, C])
+    await scene.follower.ends([A, C])
+    assert sorted(scene.committed._client.known) == ["a", "b", "c"]
+    assert sorted(scene.all._client.known) == ["a", "b", "c"]
+
+
+async def test_a_partition_that_is_begun_again_is_fetched_though_it_was_held_back(
+    scene: Scene,
+) -> None:
+    await scene.begin()
+    scene.follower.pause([A, B])
+    await scene.follower.follow({A: 1})
+    assert scene.committed.positions == {A: 1, B: 5, C: 7}
+    assert scene.committed.held == {B}
+    await scene.follower.follow({C: 2}, alone=True)
+    assert (scene.committed.positions, scene.committed.held) == ({C: 2}, set())
+
+
 async def test_a_read_takes_no_more_than_is_wanted(scene: Scene) -> None:
     await scene.begin()
     await scene.follower.read(0, most=10)
@@ -153,11 +191,11 @@ async def test_a_partition_without_a_leader_is_not_asked_for_and_is_read_on_once
     scene: Scene,
 ) -> None:
     await scene.begin()
-    scene.leaders = {A: 1, B: 1, C: 1, ("other", 0): 1}
+    scene.all._client.leaders = {A: 1, B: 1, C: 1, ("other", 0): 1}
     assert await scene.follower.partitions(["a", "b", "c"]) == {"a": 1, "b": 1, "c": 1}
     scene.committed.positions[TopicPartition(*B)] += 1
     scene.all.ends |= {TopicPartition(*A): 4, TopicPartition(*B): 9}
-    scene.leaders[B] = -1
+    scene.all._client.leaders[B] = -1
     assert await scene.follower.partitions(["a"]) == {"a": 1}
     assert scene.follower.leaderless == {B}
     assert scene.committed.positions == {A: 3, C: 7}
@@ -169,7 +207,7 @@ async def test_a_partition_without_a_leader_is_not_asked_for_and_is_read_on_once
     assert scene.committed.asked == [((TopicPartition(*A),), None)]
     await scene.follower.follow({("d", 0): 2})
     assert scene.committed.positions == {A: 3, C: 7, ("d", 0): 2}
-    scene.leaders[B] = 2
+    scene.all._client.leaders[B] = 2
     await scene.follower.partitions([])
     assert scene.committed.positions == {A: 3, B: 6, C: 7, ("d", 0): 2}
 
@@ -179,7 +217,7 @@ async def test_one_that_looks_for_topics_once_reads_a_partition_that_had_no_lead
 ) -> None:
     scene.follower = scene.made(omits_leaderless=False)
     await scene.begin()
-    scene.leaders = {A: 1, B: -1, C: 1}
+    scene.all._client.leaders = {A: 1, B: -1, C: 1}
     await scene.follower.partitions(["a"])
     await scene.follower.follow({("d", 0): 2})
     assert scene.committed.positions == {A: 3, B: 5, C: 7, ("d", 0): 2}
@@ -188,13 +226,13 @@ async def test_one_that_looks_for_topics_once_reads_a_partition_that_had_no_lead
 async def test_brokers_that_do_not_say_where_a_partition_ends_are_an_error_soon(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    scene.follower = scene.made(omits_leaderless=False, answer_seconds=0.01)
     await scene.begin()
 
     async def nothing(_: object) -> None:
         await asyncio.sleep(60)
 
     monkeypatch.setattr(scene.all, "end_offsets", nothing)
-    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.01)
     with pytest.raises(KafkaLost, match=r"for offsets of 2 partitions: a \[0\], b \[0\]"):
         await scene.follower.ends([A, B])
 
@@ -243,12 +281,23 @@ async def test_consumers_that_cannot_start_or_stop_are_named_or_left(
             stopped.append(self.is_able)
             raise KafkaConnectionError("the connection is gone")
 
+        def assign(self, _: object) -> None:
+            """Nothing is followed."""
+
+        async def end_offsets(self, _: object) -> dict[TopicPartition, int]:
+            return {}
+
+        _client = Client()
+
     able, stopped = [True, False, True, True], list[bool]()
-    monkeypatch.setattr(partition_reader, "AIOKafkaConsumer", Unable)
-    with pytest.raises(KafkaLost, match="no broker"):
-        async with Follower.opened({"bootstrap_servers": "127.0.0.1:1"}):
-            pass
+    monkeypatch.setattr(module, "AIOKafkaConsumer", Unable)
+    async with Follower.opened({"bootstrap_servers": "127.0.0.1:1"}) as follower:
+        await follower.follow({})
+        with pytest.raises(KafkaLost, match="no broker"):
+            await follower.ends([A])
     assert stopped == [False, True]
-    async with Follower.opened({}):
+    async with Follower.opened({}) as follower:
+        await follower.follow({})
+        await follower.ends([A])
         stopped.clear()
     assert stopped == [True, True]

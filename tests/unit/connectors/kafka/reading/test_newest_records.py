@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from connectors.kafka.reading import partition_reader as module
+from connectors.kafka.reading.partition_reader import Follower, _spans
 
 COPIES = {
     "whole": (1, [1, 2]),
@@ -32,30 +31,55 @@ class FakeConsumer:
                 _partitions=found, partitions_for_topic=lambda name: found.get(name)
             )
 
-        self._client = SimpleNamespace(fetch_all_metadata=fetched)
+        async def known(topic: str) -> None:
+            assert topic != "headless"
+
+        self._client = SimpleNamespace(
+            fetch_all_metadata=fetched, add_topic=lambda _: None, _wait_on_metadata=known
+        )
 
     async def beginning_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
         assert "headless" not in {tp.topic for tp in asked}
         return dict.fromkeys(asked, 0)
 
-
-async def test_topics_that_cannot_be_relied_on_are_omitted_and_asked_for_only_if_a_copy_is_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def ends(_: object, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(asked, 3)
 
-    monkeypatch.setattr(module, "_ends", ends)
-    consumer, asked = cast(AIOKafkaConsumer, FakeConsumer()), list[list[str]]()
+    async def offsets_for_times(
+        self, asked: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, Any]:
+        """Only ``whole`` has a record since then."""
+        return {
+            tp: SimpleNamespace(offset=2) if (tp.topic, since) == ("whole", 1000) else None
+            for tp, since in asked.items()
+        }
+
+
+def follower() -> Follower:
+    consumer = cast(AIOKafkaConsumer, FakeConsumer())
+
+    async def connect(_isolation: str) -> AIOKafkaConsumer:
+        return consumer
+
+    return Follower({}, connect)
+
+
+async def test_topics_that_cannot_be_relied_on_are_omitted_and_asked_for_only_if_a_copy_is_away() -> (
+    None
+):
+    asked = list[list[str]]()
 
     async def away(topics: list[str]) -> set[str]:
         asked.append(topics)
         return {"headless"}
 
-    found = await module._spans({}, consumer, ["headless", "none", "short", "whole"], None, away)
-    assert found == {TopicPartition(name, 0): (0, 3) for name in ("short", "whole")}
+    every = ["headless", "none", "short", "whole"]
+    found = await _spans(follower(), every, None, away)
+    assert found == {(name, 0): (0, 3) for name in ("short", "whole")}
     assert asked == [["headless", "short"]]
-    assert await module._spans({}, consumer, ["whole"], None, away) == {
-        TopicPartition("whole", 0): (0, 3)
-    }
+    assert await _spans(follower(), ["whole"], None, away) == {("whole", 0): (0, 3)}
     assert len(asked) == 1
+
+
+async def test_a_partition_without_a_record_since_a_time_is_omitted() -> None:
+    assert await _spans(follower(), ["short", "whole"], 1000, None) == {("whole", 0): (2, 3)}
