@@ -174,24 +174,32 @@ class Applier:
 
         The ledger does not have it, as after a batch that was killed before it; once more, it changes nothing.
         """
+        if self.ddl is None:
+            return
         with self.gate:
-            self.milestones.begin()
-            self.waits.refresh()
-            self.follow_ddl({})
-            altered = self.ddl.altered() if self.ddl is not None else []
-            tables: dict[Name, TablePart] = {}
-            self._add_altered(tables, altered, {topic for topic, _ in self.applied})
-            if tables:
-                parts = list(tables.values())
-                faults = self._merge_all(
-                    self.envelopes(nothing), parts, {}, Stages(), "of DDL alone", aside=None
-                )
-                for name, fault in faults.items():
-                    self._wait(name, fault, {}, start={})
-                for name in tables:
-                    self.milestones.rebuilt(name)
-            if self.ddl is not None:
+            self.busy_since = time.monotonic()
+            try:
+                self.milestones.begin()
+                self.waits.refresh()
+                self.follow_ddl({})
+                altered = self.ddl.altered()
+                self._bring(altered, nothing)
                 self.ddl.brought(altered)
+            finally:
+                self.busy_since = None
+
+    def _bring(self, altered: Collection[Event], nothing: DataFrame) -> None:
+        """Brings tables to the versions that statements have given them, without a row."""
+        tables: dict[Name, TablePart] = {}
+        self._add_altered(tables, altered, {topic for topic, _ in self.applied})
+        if not tables:
+            return
+        parts, rows = list(tables.values()), self.envelopes(nothing)
+        faults = self._merge_all(rows, parts, {}, Stages(), "of DDL alone", aside=None)
+        for name, fault in faults.items():
+            self._wait(name, fault, {}, start={})
+        for name in tables:
+            self.milestones.rebuilt(name)
 
     def forget(self, name: Name) -> None:
         """Drops what is remembered of a table that was replaced."""

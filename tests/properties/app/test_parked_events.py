@@ -47,6 +47,18 @@ def as_of_first_rows(history: list[list[Action]]) -> Table:
     batch=(False,) * 3,
     max_bytes=600,
 )
+@example(
+    drawn=[
+        [
+            RowsOf(ORDERS, "c", ((1, 1),) * 2),
+            Ddl("ALTER TABLE orders ADD c INT", ORDERS),
+            RowsOf(ORDERS, "u", ((1, 2),) * 2),
+        ]
+    ],
+    cut=(False,),
+    batch=(False,) * 2,
+    max_bytes=600,
+)
 def test_what_waited_comes_back_as_if_it_had_never_waited(
     drawn: list[list[Action]], cut: tuple[bool, ...], batch: tuple[bool, ...], max_bytes: int
 ) -> None:

@@ -79,8 +79,8 @@ def spec(source: Source, known: dict[TableName, Schema]) -> StageSpec:
     return replace(spec_of(RULES, first_cursor(source), {}), server=SERVER, known=known)
 
 
-_TRUNCATION = 600
-"""Bytes of the record that a TRUNCATE makes, at most; nothing is cut for it."""
+_STATEMENT = 3_000
+"""Bytes of the records that a statement makes, at most: of a TRUNCATE, or of a version of this narrow table."""
 _VERSION = 800
 """Bytes of a record that announces a version of the table."""
 
@@ -114,8 +114,8 @@ def released(
     while waiting and entry.outcome is not Outcome.REFUSED:
         outcome = release.decode(waiting[:each], cursor)
         # A piece ends with the event that fills it, and announces its table's version.
-        emptied = sum(event.query is not None for event in waiting[: outcome.events])
-        assert outcome.piece.size < 2.5 * max_bytes + _VERSION + _TRUNCATION * emptied
+        stated = sum(event.query is not None for event in waiting[: outcome.events])
+        assert outcome.piece.size < 2.5 * max_bytes + _VERSION + _STATEMENT * stated
         found += records_of([outcome.piece])
         cursor = replace(cursor, seq=outcome.piece.seq)
         waiting, entry = waiting[outcome.events :], outcome.entry
