@@ -144,7 +144,7 @@ class SchemaTracker:
     def _without_change(
         self, resolved: ResolvedStatement, tables: frozenset[TableName]
     ) -> ResolvedStatement | None:
-        """Return a statement that changes no definition, unless its effect concerns nobody."""
+        """Return a statement that changes no definition; None if it has no effect on rows either."""
         if tables and all(map(self._is_shadow, tables)):
             return replace(resolved, unlogged=(), is_noise=True)
         return resolved if resolved.record or resolved.emptied or resolved.unlogged else None

@@ -210,9 +210,9 @@ async def published(
     async def gather(_: float) -> None:
         await asyncio.sleep(0)
 
-    nobody: Any = SimpleNamespace(check=lambda: None, resolutions={}, kafka_lost=None)
-    run.signals = nobody
-    reading: Any = (nobody, SimpleNamespace(take=take, gather=gather))
+    unused: Any = SimpleNamespace(check=lambda: None, resolutions={}, kafka_lost=None)
+    run.signals = unused
+    reading: Any = (unused, SimpleNamespace(take=take, gather=gather))
     schemas = Schemas(None, Quarantine(), run.plan.rules, run.status, expiry=cast(Any, None))
     with pytest.raises((type(end), KafkaLost)):
         await run._publish_all(
