@@ -184,7 +184,7 @@ def reason_sql(shape: Shape, columns: Sequence[Column], present: Present) -> str
             whens.append(f"WHEN r.{own} IS NULL THEN {fault}")
     for name, one in present:
         if isinstance(one, Column) and one.altered:
-            fault = literal(f"{ALTERED}{one.name} ({one.printed})")
+            fault = literal(f"{ALTERED}{one.name} ({one.printed(beside=one)})")
             whens.append(f"WHEN {_is_lost(shape, name, one)} THEN {fault}")
     return f"CASE {' '.join(whens)} END"
 

@@ -423,27 +423,33 @@ def piece_sql(found: Iterable[Piece], target: Name | None, *, epoch: str, seq: s
 def routed_sql(found: Mapping[tuple[str, Name], Collection[Piece]]) -> tuple[str, str]:
     """The expression of an envelope's table (struct `d`, `t`), and the condition that its row is gone.
 
-    Rows of mapped tables stay where the mapping puts them.
+    Rows of mapped tables stay where the mapping puts them. All pieces are one constant that is searched: Spark
+    writes an expression again for each of its uses, so one with a branch for each piece can fill its memory.
     """
-    names, gone = [], []
+    rows: dict[str, list[dict[str, object]]] = {}
     for (destination, name), own in sorted(found.items()):
-        of = (
-            f"NOT routed AND destination = {literal(destination)} AND source_database = {literal(name[0])}"
-            f" AND source_table = {literal(name[1])}"
-        )
+        named = rows.setdefault("\0".join((destination, *name)), [])
         for below, target in own:
-            where = of
-            if below is not None:
-                where += f" AND {below_sql(below, epoch='epoch', seq='seq')}"
-            where = f"WHEN {where} THEN "
-            gone.append(f"{where}{'true' if target is None else 'false'}")
-            to = target or name
-            names.append(f"{where}struct({literal(to[0])} AS d, {literal(to[1])} AS t)")
-    own_name = "struct(database AS d, `table` AS t)"
-    return (
-        f"CASE {' '.join(names)} ELSE {own_name} END",
-        f"coalesce(CASE {' '.join(gone)} ELSE false END, false)",
+            (epoch, seq), (to_database, to_table) = below or _LAST, target or (None, None)
+            named.append({"e": epoch, "s": seq, "d": to_database, "t": to_table})
+    kind = "map<string,array<struct<e:bigint,s:bigint,d:string,t:string>>>"
+    known = f"from_json({literal(json.dumps(rows))}, '{kind}')"
+    pieces_sql = (
+        f"try_element_at({known}, concat_ws(chr(0), destination, source_database, source_table))"
     )
+    # A row without a position belongs where the newest rows do.
+    place = f"struct(coalesce(epoch, {_LAST[0] - 1}), coalesce(seq, 0))"
+    piece = f"try_element_at(filter({pieces_sql}, x -> {place} < struct(x.e, x.s)), 1)"
+    piece = f"if(NOT routed, {piece}, NULL)"
+    to = f"coalesce(if({piece}.d IS NULL, NULL, struct({piece}.d AS d, {piece}.t AS t))"
+    return (
+        f"{to}, struct(database AS d, `table` AS t))",
+        f"({piece} IS NOT NULL AND {piece}.d IS NULL)",
+    )
+
+
+_LAST: Place = (2**63 - 1, 2**63 - 1)
+"""After all rows."""
 
 
 def _of(floor: Floor) -> Name:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_sink.batch.compact import ALTERED, reason_sql
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.columns import Asked, Move, Traced, converted, row_sql, traced
@@ -306,6 +307,19 @@ def test_each_alteration_adds_to_the_expression_of_a_value_and_does_not_multiply
     one, two, ten = map(size, (1, 2, 10))
     assert ten == pytest.approx(one + 9 * (two - one), rel=0.1)
     assert size(10, merged=18) <= one + 1, "rows that are at a version do not take the steps to it"
+
+
+def test_what_finds_a_lost_value_names_its_type_and_does_not_grow_with_later_alterations() -> None:
+    def reason(steps: int) -> str:
+        kinds = ["varchar(9)", *("json" if nth % 2 else "varchar(9)" for nth in range(1, steps))]
+        values = [of_kind(kind, number) for number, kind in enumerate(kinds, start=1)]
+        found = brought(values, of=[("t", 1), ("t", steps)])
+        first = next(one for one in found.versions if one.key.version == 1)
+        return reason_sql(found.wanted, first.columns, first.present)
+
+    fault = f"{ALTERED}v (varchar(9))"
+    assert reason(2).count(f"'{fault}'") == reason(12).count(f"'{fault}'") == 1
+    assert len(reason(12)) < 2 * len(reason(2))
 
 
 def test_each_shard_adds_to_the_expression_of_texts_without_a_value_and_does_not_multiply_it() -> (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
-from spark_sink.batch.ddl.following import Ddl
+from spark_sink.batch.ddl.following import Ddl, routed
 from spark_sink.errors import (
     KeyChanged,
     ReloadRefused,
@@ -19,10 +22,12 @@ from spark_sink.errors import (
     UnknownTable,
     ValuesChanged,
 )
+from spark_sink.source.envelope import of_table
 from spark_sink.spark.java import java_class
 from spark_sink.text.names import OR_DISCARD
 from spark_sink.warehouse import table_faults
 from spark_sink.warehouse.coverage import Step
+from spark_sink.warehouse.moves import Event, belongs, pieces
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.batch.ddl.source import NAMES, Rows, Source, arrivals
@@ -128,6 +133,60 @@ def test_statements_whose_log_is_gone_or_an_older_copy_are_known_again_and_not_c
     assert found(warehouse, "a") == {2: 20}
     assert found(warehouse, "b") == {3: 30}
     assert found(warehouse, "c") == {1: 10}
+
+
+def test_rows_are_placed_by_any_number_of_statements_with_one_expression(
+    spark: SparkSession,
+) -> None:
+    rng = random.Random(3)
+    names = [("shop", f"it's `{number}`\\") for number in range(12)]
+    events = [
+        Event(
+            destination=rng.choice(("shop", "crm")),
+            epoch=1 + seq // 200,
+            seq=seq,
+            ts_ms=seq,
+            moves={rng.choice(names): rng.choice([*names, None, None])},
+        )
+        for seq in range(1, 600)
+    ]
+    known = pieces(events)
+    rows: list[dict[str, Any]] = [
+        {"destination": rng.choice(("shop", "crm", "x")), "source_database": "shop"}
+        | {"source_table": rng.choice(names)[1], "routed": rng.random() < 0.1}
+        | {"epoch": rng.choice((None, *range(1, 5))), "seq": rng.randrange(700)}
+        for _ in range(800)
+    ]
+    expected = []
+    for nth, row in enumerate(rows):
+        own = "shop", row["source_table"]
+        found = known.get((row["destination"], own))
+        if row["routed"] or found is None:
+            expected.append((nth, *own))
+        elif (to := belongs(found, (row["epoch"] or 99, row["seq"]))) is not None:
+            expected.append((nth, *to))
+    kinds = dict.fromkeys(rows[0], "string") | {
+        "routed": "boolean",
+        "epoch": "bigint",
+        "seq": "bigint",
+    }
+    kind = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    texts = json.dumps([json.dumps(row) for row in rows])
+    read = spark.range(1).select(f.posexplode(f.from_json(f.lit(texts), "array<string>")))
+    batch = read.selectExpr("pos", f"from_json(col, '{kind}') AS v").selectExpr(
+        "pos",
+        *(f"v.{name} AS {name}" for name in kinds),
+        "v.source_database AS database",
+        "v.source_table AS `table`",
+    )
+    placed = routed(batch, known)
+    held = sorted((row.pos, row.database, row.table) for row in placed.collect())
+    assert held == expected
+    # Also where it is asked for each of many tables, of records that Spark has yet to parse.
+    some = placed.where(" OR ".join(map(of_table, names)))
+    assert sorted(row.pos for row in some.collect()) == [nth for nth, *_ in expected]
+    plan: Any = some._jdf
+    assert plan.queryExecution().optimizedPlan().toString().count("from_json(") < 1000
 
 
 class Killed(Exception):
