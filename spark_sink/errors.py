@@ -306,5 +306,9 @@ class KafkaUnreachable(SinkError):
     """Kafka does not answer."""
 
 
+class MemoryExhausted(SinkError):
+    """Spark needs more memory than it has."""
+
+
 class SparkFailed(SinkError):
     """Spark failed."""

@@ -5,18 +5,26 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from py4j.protocol import Py4JNetworkError
+
 from spark_sink.errors import (
     CheckpointDamaged,
     CheckpointShared,
     DataLost,
     KafkaUnreachable,
     MalformedRecord,
+    MemoryExhausted,
     SinkError,
     SparkFailed,
     WarehouseUnusable,
 )
+from spark_sink.spark.session import has_no_memory
 
+_MORE_MEMORY: Final = (
+    "Raise driver_memory in the settings; under spark-submit, the memory of driver and executors"
+)
 _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
+    (r"OutOfMemoryError", MemoryExhausted, _MORE_MEMORY),
     (
         r"KAFKA_DATA_LOSS|data may have been (lost|missed)|failOnDataLoss",
         DataLost,
@@ -72,6 +80,8 @@ def named(failure: Exception) -> SinkError:
     if isinstance(failure, SinkError):
         return failure
     text = str(failure)
+    if isinstance(failure, (Py4JNetworkError, ConnectionError)) and has_no_memory():
+        return MemoryExhausted("the JVM has ended by an OutOfMemoryError", advice=_MORE_MEMORY)
     if record := refused_record(text):
         return MalformedRecord(record)
     for symptom, error, advice in _FAILURES:

@@ -75,6 +75,8 @@ _LOCAL: Final = {
 # thresholds it takes half of all processor time until five large batches are merged. With shorter chains of
 # inlined methods a backlog takes a seventh fewer CPU seconds, and later batches are no slower; a lower
 # FreqInlineSize would make these a third slower.
+_EXIT_WITHOUT_MEMORY: Final = 3
+"""What a JVM exits with by -XX:+ExitOnOutOfMemoryError."""
 _COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=20000",
     "-XX:Tier4MinInvocationThreshold=10000",
@@ -169,6 +171,17 @@ def refuse_others(given: SparkConf, needed: Mapping[str, str]) -> None:
         )
 
 
+def has_no_memory(*, seconds: float = 5) -> bool:
+    """Whether the JVM, if it is the sink's own, has ended as its memory was exhausted.
+
+    It answers no more, and may need some seconds to end.
+    """
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    with suppress(subprocess.TimeoutExpired):
+        return process is not None and process.wait(seconds) == _EXIT_WITHOUT_MEMORY
+    return False
+
+
 def close(spark: SparkSession, *, seconds: float = _SECONDS_TO_END) -> None:
     """Ends the session, and the JVM if it is ours: after some seconds by force."""
     gateway: Any = SparkContext._gateway
@@ -202,6 +215,8 @@ def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",
+        # Else threads end one by one, and what is left waits for them or names another error.
+        "-XX:+ExitOnOutOfMemoryError",
         *_COMPILER,
         "-XX:ReservedCodeCacheSize=256m",
         # Else the first batch collects garbage each time the heap or the classes outgrow their place.

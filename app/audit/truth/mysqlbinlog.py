@@ -88,7 +88,24 @@ class ServerBinlog:
             yield from events(lines)
 
     def lines(self, first: str) -> Generator[bytes]:
-        """Yield the program's lines; closing it ends the program."""
+        """Yield the program's lines; closing it ends the program.
+
+        Each file is copied before it is printed: a server ends a connection that does not take its events for
+        `net_write_timeout`, which the program leaves at the server's default.
+        """
+        with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
+            name: str | None = first
+            while name is not None:
+                path = Path(folder, name)
+                self._copy(name, folder)
+                copied = BinlogFiles(
+                    paths=(path,), server_uuid=self.server_uuid, program=self.program
+                )
+                yield from copied.lines(name)
+                path.unlink()
+                name = self._after(name)
+
+    def _copy(self, name: str, folder: str) -> None:
         address = self.address
         more = [
             "--read-from-remote-server",
@@ -98,11 +115,21 @@ class ServerBinlog:
             f"--ssl-mode={_TLS[address.tls]}",
             *([f"--ssl-ca={address.tls_ca}"] if address.tls_ca else []),
             "--get-server-public-key",
-            "--to-last-log",
-            first,
+            "--verify-binlog-checksum",
+            "--raw",
+            f"--result-file={folder}/",
+            name,
         ]
         with _secret(text_of(address.password)) as file:
-            yield from _run([*self.program, f"--defaults-file={file}", *_PRINT, *more])
+            for _ in _run([*self.program, f"--defaults-file={file}", *more]):
+                pass
+
+    def _after(self, name: str) -> str | None:
+        """The next file, which the server may have begun meanwhile; None after the last."""
+        names = [one for one, _ in read_facts(self.address).binlogs]
+        if name not in names:
+            raise TruthUnreadable(f"{name} was purged while it was read", source=self.address)
+        return next(iter(names[names.index(name) + 1 :]), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,3 +83,36 @@ def test_a_secret_of_the_options_reaches_hadoop_and_no_command_line(spark: Spark
     assert b"spark.driver.memory" in given
     assert secret.encode() not in given
     assert secret.encode() not in Path(f"/proc/{jvm}/environ").read_bytes()
+
+
+_FULL = """
+import sys
+from spark_sink.settings.model import Settings
+from spark_sink.spark import session
+from spark_sink.spark.error_mapping import named
+
+given = {"prefix": "aq", "bootstrap_servers": "127.0.0.1:1", "warehouse": sys.argv[1]}
+spark = session.start(Settings(**given, driver_memory=sys.argv[2]))
+try:
+    size = spark.sql("SELECT length(repeat('x', 400000000))")
+    print("read", size.collect()[0][0])
+except Exception as failure:
+    print(named(failure))
+finally:
+    session.close(spark)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.remedy("sink.MemoryExhausted")
+def test_a_jvm_without_memory_is_one_error_and_does_what_was_asked_with_more(
+    tmp_path: Path,
+) -> None:
+    def printed(memory: str) -> str:
+        command = [sys.executable, "-c", _FULL, str(tmp_path), memory]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    found = printed("512m")
+    assert "MemoryExhausted: Spark needs more memory than it has: the JVM has ended by an" in found
+    assert "Raise driver_memory" in found
+    assert "read 400000000" in printed("2g")
