@@ -215,7 +215,7 @@ def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",
-        # Else threads end one by one, and what is left waits for them or names another error.
+        # Else its threads end one by one, and others wait for them or name another error.
         "-XX:+ExitOnOutOfMemoryError",
         *_COMPILER,
         "-XX:ReservedCodeCacheSize=256m",
