@@ -32,6 +32,8 @@ from spark_sink.text.secrets import is_secret
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
+_EXIT_WITHOUT_MEMORY: Final = 3
+"""What a JVM exits with by -XX:+ExitOnOutOfMemoryError."""
 _STDERR: Final = 2
 """The JVM's standard output: Delta prints there what VACUUM has deleted, between the lines of a command."""
 
@@ -75,8 +77,6 @@ _LOCAL: Final = {
 # thresholds it takes half of all processor time until five large batches are merged. With shorter chains of
 # inlined methods a backlog takes a seventh fewer CPU seconds, and later batches are no slower; a lower
 # FreqInlineSize would make these a third slower.
-_EXIT_WITHOUT_MEMORY: Final = 3
-"""What a JVM exits with by -XX:+ExitOnOutOfMemoryError."""
 _COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=20000",
     "-XX:Tier4MinInvocationThreshold=10000",

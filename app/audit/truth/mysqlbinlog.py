@@ -96,16 +96,20 @@ class ServerBinlog:
         with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
             name: str | None = first
             while name is not None:
-                path = Path(folder, name)
+                path, following = Path(folder, name), self._after(name)
                 self._copy(name, folder)
+                if following is None and (following := self._after(name)) is not None:
+                    # The server may have added to it before it began the next one.
+                    self._copy(name, folder)
                 copied = BinlogFiles(
                     paths=(path,), server_uuid=self.server_uuid, program=self.program
                 )
                 yield from copied.lines(name)
                 path.unlink()
-                name = self._after(name)
+                name = following
 
     def _copy(self, name: str, folder: str) -> None:
+        Path(folder, name).unlink(missing_ok=True)
         address = self.address
         more = [
             "--read-from-remote-server",

@@ -7,6 +7,8 @@ import re
 import time
 from pathlib import Path
 
+import pytest
+
 from app.audit.truth.mysqlbinlog import BinlogFiles, ServerBinlog
 from connectors.mysql.server.facts import SourceAddress
 from tests.harness.servers import own_server
@@ -16,7 +18,7 @@ _AT = re.compile(rb"end_log_pos (\d+)")
 
 
 def test_what_is_read_slowly_is_read_to_the_end_also_over_files_that_begin_meanwhile(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with contextlib.ExitStack() as use:
         mysql = use.enter_context(own_server("9.7", tmp_path, options={"server_id": 9}))
@@ -39,14 +41,24 @@ def test_what_is_read_slowly_is_read_to_the_end_also_over_files_that_begin_meanw
             replica_uuid="",
         )
         binlog = ServerBinlog.of(address, tuple(program))
-        first = binlog.files()[0]
-        places, more = [], iter(binlog.lines(first))
-        for number, line in enumerate(more):
+        first, last = binlog.files()[0], [binlog.files()[-1]]
+        copy = ServerBinlog._copy
+
+        def beside(self: ServerBinlog, name: str, folder: str) -> None:
+            copy(self, name, folder)
+            if last == [name]:
+                # Between the copy of the last file and what is asked after it.
+                last.clear()
+                cursor.execute("INSERT INTO shop.t VALUES (101, 'z')")
+                cursor.execute("FLUSH BINARY LOGS")
+                cursor.execute("INSERT INTO shop.t VALUES (102, 'z')")
+
+        monkeypatch.setattr(ServerBinlog, "_copy", beside)
+        places = []
+        for number, line in enumerate(binlog.lines(first)):
             places += _AT.findall(line)
             if number == 50:
                 time.sleep(4)
-                cursor.execute("FLUSH BINARY LOGS")
-                cursor.execute("INSERT INTO shop.t VALUES (101, 'z')")
         cursor.execute("SHOW BINARY LOGS")
         paths = tuple(Path(mysql.data, name) for name, *_ in cursor.fetchall())
         assert len(paths) == len(binlog.files()) + 1
