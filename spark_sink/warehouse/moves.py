@@ -28,6 +28,8 @@ Piece = tuple[Place | None, Name | None]
 
 BEGINNING: Place = (-1, -1)
 """Before all rows."""
+_LAST: Place = (2**63 - 1, 2**63 - 1)
+"""After all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,10 +448,6 @@ def routed_sql(found: Mapping[tuple[str, Name], Collection[Piece]]) -> tuple[str
         f"{to}, struct(database AS d, `table` AS t))",
         f"({piece} IS NOT NULL AND {piece}.d IS NULL)",
     )
-
-
-_LAST: Place = (2**63 - 1, 2**63 - 1)
-"""After all rows."""
 
 
 def _of(floor: Floor) -> Name:

@@ -58,6 +58,7 @@ def test_what_is_read_slowly_is_read_to_the_end_also_over_files_that_begin_meanw
         for number, line in enumerate(binlog.lines(first)):
             places += _AT.findall(line)
             if number == 50:
+                # What is tested: longer than the server waits.
                 time.sleep(4)
         cursor.execute("SHOW BINARY LOGS")
         paths = tuple(Path(mysql.data, name) for name, *_ in cursor.fetchall())

@@ -309,7 +309,7 @@ def test_each_alteration_adds_to_the_expression_of_a_value_and_does_not_multiply
     assert size(10, merged=18) <= one + 1, "rows that are at a version do not take the steps to it"
 
 
-def test_what_finds_a_lost_value_names_its_type_and_does_not_grow_with_later_alterations() -> None:
+def test_what_finds_a_lost_value_names_its_type_and_stays_short_after_many_alterations() -> None:
     def reason(steps: int) -> str:
         kinds = ["varchar(9)", *("json" if nth % 2 else "varchar(9)" for nth in range(1, steps))]
         values = [of_kind(kind, number) for number, kind in enumerate(kinds, start=1)]
