@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +11,12 @@ import pytest
 
 from aqueduct_client import Earliest, subscribe
 from aqueduct_client.errors import ForeignFormat
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading.partition_reader import StoredRecord
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import statements, values
+from tests.harness.topics import statements, stored, values
 from tests.harness.worker import running, settings
 from tests.integration.process.test_records import command
 from wire.topics import schemas_topic
@@ -148,7 +147,7 @@ def test_each_table_has_its_format_and_all_else_stays_as_it_is(
 
 
 def records(stack: Stack, topic: str) -> list[StoredRecord]:
-    return asyncio.run(read_to_end({"bootstrap_servers": stack.kafka}, topic, 0))
+    return stored(stack, topic)[0]
 
 
 def assert_canal(found: list[StoredRecord]) -> None:

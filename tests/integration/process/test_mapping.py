@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import defaultdict
@@ -12,11 +11,10 @@ from typing import Any
 import pytest
 
 from aqueduct_client import subscribe
-from connectors.kafka.reading.partition_reader import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.sql import run
-from tests.harness.topics import changes, statements
+from tests.harness.topics import changes, statements, stored
 from tests.harness.worker import running, settings
 from tests.integration.process.test_records import command
 
@@ -173,16 +171,14 @@ def inserted(stack: Stack, topic: str) -> set[tuple[str, int]]:
 
 def records(stack: Stack, topic: str) -> list[tuple[dict[str, Any], dict[str, str]]]:
     """The values of a topic by number, with their headers and, as another, the key."""
-
-    async def read() -> list[tuple[dict[str, Any], dict[str, str]]]:
-        found = []
-        for partition in range(2):
-            for one in await read_to_end({"bootstrap_servers": stack.kafka}, topic, partition):
-                if one.value:
-                    headers = {name: text.decode() for name, text in one.headers}
-                    found.append(
-                        (json.loads(one.value), headers | {"key": (one.key or b"null").decode()})
-                    )
-        return sorted(found, key=lambda pair: int(pair[0]["source"]["seq"]))
-
-    return asyncio.run(read())
+    found = [
+        (
+            json.loads(one.value),
+            {name: text.decode() for name, text in one.headers}
+            | {"key": (one.key or b"null").decode()},
+        )
+        for part in stored(stack, topic, partitions=2)
+        for one in part
+        if one.value
+    ]
+    return sorted(found, key=lambda pair: int(pair[0]["source"]["seq"]))

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
 from connectors.kafka.topics.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import values
+from tests.harness.topics import stored, values
 from tests.harness.worker import running, settings
 from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic
 
@@ -188,16 +187,10 @@ def everything(stack: Stack, prefix: str) -> dict[str, bytes]:
 
 def published(stack: Stack, topic: str, partitions: int = 2) -> bytes:
     """All bytes of a topic's records."""
-
-    async def read() -> list[StoredRecord]:
-        options = {"bootstrap_servers": stack.kafka}
-        return [
-            one for number in range(partitions) for one in await read_to_end(options, topic, number)
-        ]
-
     return b"\n".join(
         b"".join((one.key or b"", one.value or b"", *(value or b"" for _, value in one.headers)))
-        for one in asyncio.run(read())
+        for part in stored(stack, topic, partitions=partitions)
+        for one in part
     )
 
 

@@ -19,7 +19,6 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 
 from app.__main__ import main
-from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
@@ -27,7 +26,7 @@ from tables.state.journal.state import partition_of
 from tables.state.merge_cursor import MergeCursor, note_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
-from tests.harness.topics import names, on_kafka
+from tests.harness.topics import names, on_kafka, stored
 from wire.topics import journal_topic
 
 SHARDS = ("east", "west")
@@ -106,21 +105,20 @@ class Load(threading.Thread):
 
 def records(stack: Stack, topic: str) -> list[list[Record]]:
     """The records with values of each partition, in its order."""
-    options = {"bootstrap_servers": stack.kafka}
-
-    async def read() -> list[list[Record]]:
-        found = []
-        for partition in range(PARTITIONS):
-            part = []
-            for one in await read_to_end(options, topic, partition):
-                name = dict(one.headers)["change_id"].decode()
-                if one.value:
-                    source = json.loads(one.value)["source"]
-                    part.append((source["name"], source["seq"], source["ts_ms"], name))
-            found.append(part)
-        return found
-
-    return asyncio.run(read())
+    return [
+        [
+            (
+                source["name"],
+                source["seq"],
+                source["ts_ms"],
+                dict(one.headers)["change_id"].decode(),
+            )
+            for one in part
+            if one.value
+            for source in (json.loads(one.value)["source"],)
+        ]
+        for part in stored(stack, topic, partitions=PARTITIONS)
+    ]
 
 
 def check_each_once(stack: Stack, prefix: str) -> list[list[Record]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import random
@@ -16,13 +15,13 @@ import pytest
 
 from app.__main__ import main
 from app.failpoints import VARIABLE
-from connectors.kafka.reading.partition_reader import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command
 from tests.harness.pair import Pair
 from tests.harness.servers import own_server
 from tests.harness.sql import ask, connected, run
+from tests.harness.topics import stored
 from tests.integration.process.test_merge import (
     PARTITIONS,
     SHARDS,
@@ -124,17 +123,12 @@ def are_done(pair: Pair) -> bool:
 
 def merged(stack: Stack, prefix: str) -> list[dict[str, Any]]:
     """The values of the merged topic, each partition in its order, with their keys."""
-
-    async def read() -> list[dict[str, Any]]:
-        options = {"bootstrap_servers": stack.kafka}
-        return [
-            {**json.loads(one.value), "key": one.key, "partition": partition}
-            for partition in range(PARTITIONS)
-            for one in await read_to_end(options, f"{prefix}.trade", partition)
-            if one.value
-        ]
-
-    return asyncio.run(read())
+    return [
+        {**json.loads(one.value), "key": one.key, "partition": number}
+        for number, part in enumerate(stored(stack, f"{prefix}.trade", partitions=PARTITIONS))
+        for one in part
+        if one.value
+    ]
 
 
 def folded(found: list[dict[str, Any]], shard: str) -> dict[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import uuid
@@ -12,12 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.__main__ import main
-from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.record_batches import partition_of
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
+from tests.harness.topics import stored, values
 from tests.harness.wait import until
 from tests.integration.process.test_mapping_push import Writer
 from wire.topics import schemas_topic
@@ -45,33 +44,27 @@ class Found(NamedTuple):
 
 def records(stack: Stack, topic: str, partitions: int) -> list[Found]:
     """The records of a topic, by number."""
-    options = {"bootstrap_servers": stack.kafka}
-
-    async def read() -> list[Found]:
-        return [
-            Found(
-                part,
-                one.offset,
-                one.key,
-                source["seq"],
-                source["schema"],
-                dict(one.headers)["change_id"].decode(),
-            )
-            for part in range(partitions)
-            for one in await read_to_end(options, topic, part)
-            if one.value
-            for source in (json.loads(one.value)["source"],)
-        ]
-
-    return sorted(asyncio.run(read()), key=lambda one: one.seq)
+    found = [
+        Found(
+            number,
+            one.offset,
+            one.key,
+            source["seq"],
+            source["schema"],
+            dict(one.headers)["change_id"].decode(),
+        )
+        for number, part in enumerate(stored(stack, topic, partitions=partitions))
+        for one in part
+        if one.value
+        for source in (json.loads(one.value)["source"],)
+    ]
+    return sorted(found, key=lambda one: one.seq)
 
 
 def versions(stack: Stack, prefix: str) -> dict[int, dict[str, Any]]:
     """The table's versions by number."""
-    options = {"bootstrap_servers": stack.kafka}
-    found = asyncio.run(read_to_end(options, schemas_topic(prefix), 0))
-    values = [json.loads(one.value) for one in found]
-    return {one["version"]: one for one in values if one["table"] == "shop"}
+    found = values(stack, schemas_topic(prefix))
+    return {one["version"]: one for one in found if one["table"] == "shop"}
 
 
 def test_keys_are_over_more_partitions_from_a_boundary_on_that_readers_can_see(

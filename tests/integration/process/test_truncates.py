@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from collections import Counter
@@ -17,12 +16,12 @@ import pytest
 
 from app.failpoints import VARIABLE
 from app.worker.destination.emptied_tables import PART_ROWS
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading.partition_reader import StoredRecord
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql, own_server
 from tests.harness.sql import ask, run
-from tests.harness.topics import statements, values
+from tests.harness.topics import statements, stored, values
 from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_records import command
 from tests.schema_registry import RegistryServer, schema_registry
@@ -179,12 +178,7 @@ def key(row: tuple[Any, ...]) -> bytes:
 
 
 def partitions(stack: Stack, topic: str) -> list[list[StoredRecord]]:
-    options = {"bootstrap_servers": stack.kafka}
-
-    async def read() -> list[list[StoredRecord]]:
-        return [await read_to_end(options, topic, n) for n in range(PARTITIONS)]
-
-    return asyncio.run(read())
+    return stored(stack, topic, partitions=PARTITIONS)
 
 
 KINDS = {

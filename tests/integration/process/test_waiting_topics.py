@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import signal
@@ -17,7 +16,6 @@ import pytest
 from aiokafka.admin import NewPartitions, NewTopic
 
 from app.failpoints import VARIABLE
-from connectors.kafka.reading.partition_reader import read_to_end
 from connectors.kafka.topics.plan import TopicPlan
 from devstack import Stack
 from devstack.kafka import Kafka, new_cluster
@@ -28,7 +26,16 @@ from tests.harness.forked import run_command
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.servers import own_mysql
 from tests.harness.sql import run
-from tests.harness.topics import Change, changes, has_rows, names, on_kafka, statements
+from tests.harness.topics import (
+    Change,
+    changes,
+    has_rows,
+    names,
+    on_kafka,
+    statements,
+    stored,
+    values,
+)
 from tests.harness.wait import TIMEOUT, until
 from tests.harness.worker import Worker, running, settings
 from tests.integration.process.test_topics import alter, delete, make, remake
@@ -187,8 +194,7 @@ def test_tables_whose_topics_cannot_take_rows_wait_by_name_and_come_back_in_orde
             assert [one.value["after"] for one in published] == wholly, table
             seqs += [one.seq for one in published]
     topic = f"{prefix}.shop.avro"
-    options = {"bootstrap_servers": broker.kafka}
-    raw = [one for part in (0, 1) for one in asyncio.run(read_to_end(options, topic, part))]
+    raw = list(itertools.chain(*stored(broker, topic, partitions=2)))
     assert len(raw) == 4
     seqs += [int(dict(one.headers)["seq"]) for one in raw]
     seqs += [one.seq for one in statements(broker, prefix)]
@@ -370,13 +376,9 @@ def test_merged_topics_whose_brokers_are_away_wait_alone_and_come_back_by_themse
 
     def merged(table: str) -> list[tuple[str, int, int]]:
         """Destination, id and time of each record, in the topic's order."""
-        topic = f"{prefix}.{table}"
-        if topic not in names(brokers):
-            return []
-        found = asyncio.run(read_to_end({"bootstrap_servers": brokers.kafka}, topic, 0))
-        values = [json.loads(one.value) for one in found]
         return [
-            (one["source"]["name"], one["after"]["id"], one["source"]["ts_ms"]) for one in values
+            (one["source"]["name"], one["after"]["id"], one["source"]["ts_ms"])
+            for one in values(brokers, f"{prefix}.{table}")
         ]
 
     def wait(worker: Worker, reached: Callable[[], Any]) -> None:
@@ -593,8 +595,7 @@ def row_changes(stack: Stack, topic: str, count: int) -> list[Change] | None:
 
 def avro_rows(stack: Stack, topic: str, count: int) -> list[Any] | None:
     """The records of a topic, once there are so many."""
-    options = {"bootstrap_servers": stack.kafka}
-    found = [one for part in (0, 1) for one in asyncio.run(read_to_end(options, topic, part))]
+    found = list(itertools.chain(*stored(stack, topic, partitions=2)))
     return found if len(found) >= count else None
 
 
