@@ -80,7 +80,7 @@ def _aged(
     applier = Applier(
         book=SchemaBook(lambda: [_SCHEMA]),
         warehouse=warehouse,
-        waits=Waits(warehouse.waits, time.time),
+        waits=Waits(warehouse.log, time.time),
         metrics=Metrics(),
     )
     plan = Plan(every=every, retention_hours=_RETENTION_SECONDS / 3600, purge_deleted_hours=1)
@@ -148,9 +148,9 @@ def _frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
 def _look(spark: SparkSession, folder: Path, batches: int, seconds: list[float]) -> Look:
     began = time.perf_counter()
     fresh = open_warehouse(spark, str(folder))
-    fresh.ledger.applied()
-    fresh.ledger.newest_ms()
-    fresh.floors.highest()
+    fresh.log.applied()
+    fresh.log.newest_ms()
+    fresh.log.floors()
     start = time.perf_counter() - began
     table = spark.read.format("delta").load(f"{folder}/shop/t")
     sizes = list(_sizes(folder))
@@ -158,7 +158,7 @@ def _look(spark: SparkSession, folder: Path, batches: int, seconds: list[float])
         batches=batches,
         batch_seconds=statistics.median(seconds),
         start_seconds=start,
-        ledger_rows=spark.read.format("delta").load(f"{folder}/__ledger").count(),
+        ledger_rows=len(fresh.log.batches()),
         table_files=len(table.inputFiles()),
         folder_files=len(sizes),
         folder_bytes=sum(sizes),

@@ -99,7 +99,7 @@ class Aged:
         applier = Applier(
             book=SchemaBook(lambda: [json.dumps(SCHEMA)]),
             warehouse=warehouse,
-            waits=Waits(warehouse.waits, time.time),
+            waits=Waits(warehouse.log, time.time),
             metrics=Metrics(),
         )
         maintenance = Maintenance(
@@ -120,7 +120,7 @@ class Aged:
             name=("shop", "t"),
             position=PARTITION,
             applier=applier,
-            ledger=warehouse.ledger,
+            log=warehouse.log,
             maintenance=maintenance,
         )
         return cls(spark=spark, past=past, applier=applier, applied=0)
@@ -153,12 +153,12 @@ class Aged:
             batch_cpu_seconds=round(statistics.median(cpu for _, cpu in costs), 2),
             start_seconds=0.0,
             start_cpu_seconds=0.0,
-            ledger_rows=self.spark.read.format("delta").load(f"{root}/__ledger").count(),
+            ledger_rows=len(self.past.log.batches()),
             markers=table.where("__deleted").count(),
             table_files=len(table.inputFiles()),
             table=Folder.at(root / "shop/t"),
             table_log=Folder.at(root / "shop/t/_delta_log"),
-            ledger=Folder.at(root / "__ledger"),
+            ledger=Folder.at(root / "__log"),
         )
 
     def check(self) -> None:

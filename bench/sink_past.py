@@ -1,9 +1,8 @@
 """Artificial past of a sink, some ten batches per second: Delta commits like a batch's, without MERGE.
 
 A batch that the sink applies costs seconds of CPU, nearly all of it for Spark's planning. Its
-result is one commit to its table (a file rewritten, a file added) and one to the ledger (a file
-added). These are written according to Delta's protocol. Compaction of the ledger, maintenance and
-checkpoints are the sink's own.
+result is one commit to its table (a file rewritten, a file added), which is written according to
+Delta's protocol, and a file of its log. That log, maintenance and checkpoints are the sink's own.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.apply import Applier
 from spark_sink.settings.required_conf import COMMIT_MARK
+from spark_sink.warehouse.ledger import Entry
+from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.sql.ledger import TableLedger
 
 _NEAR: Final = 2_000
 """The number of newest batches maintained on the configured schedule. Older ones are maintained a
@@ -44,7 +44,7 @@ class Past:
     position: tuple[str, int]
     """The topic and partition."""
     applier: Applier
-    ledger: TableLedger
+    log: SinkLog
     maintenance: Maintenance
     number: int = 0
     """The number of batches added, including the sink's own."""
@@ -68,13 +68,8 @@ class Past:
             del self._versions[table]
 
     def _add_to_ledger(self, batches: int) -> None:
-        ledger = self.folder / "__ledger"
-        for line in self._files(self._entries(batches)):
-            self._commit(ledger, [self._moved(ledger, line)])
-        # As at the end of each `TableLedger.append`.
-        if sum(self.ledger.table.due() for _ in range(batches)):
-            self.ledger.compact()
-            del self._versions[ledger]
+        for entry in self._entries(batches):
+            self.log.append([entry])
 
     def _markers(self, batches: int) -> DataFrame:
         """One deleted row per batch, with unused keys; committed two hours ago."""
@@ -91,19 +86,20 @@ class Past:
             "CAST(NULL AS MAP<STRING, STRING>) AS __unrepresentable",
         )
 
-    def _entries(self, batches: int) -> DataFrame:
-        """One row per batch, each with the end offset of the newest one."""
-        until, now = self.ledger.applied()[self.position], int(time.time() * 1000)
-        return self.spark.range(batches).selectExpr(
-            "'past' AS query_id",
-            f"{self.number}L + id AS batch_id",
-            f"'{self.position[0]}' AS topic",
-            f"{self.position[1]} AS partition",
-            f"{until}L AS from_offset",
-            f"{until}L AS until_offset",
-            "0L AS records",
-            f"{now}L + id AS applied_at_ms",
-        )
+    def _entries(self, batches: int) -> Iterator[Entry]:
+        """One per batch, each with the end offset of the newest one."""
+        until, now = self.log.applied()[self.position], int(time.time() * 1000)
+        for nth in range(batches):
+            yield Entry(
+                query_id="past",
+                batch_id=self.number + nth,
+                topic=self.position[0],
+                partition=self.position[1],
+                from_offset=until,
+                until_offset=until,
+                records=0,
+                applied_at_ms=now + nth,
+            )
 
     def _files(self, rows: DataFrame) -> Iterator[Path]:
         """One Parquet file per row, all written by one task."""

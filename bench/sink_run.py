@@ -283,7 +283,7 @@ def _look(sink: Sink, batches: int) -> Look:
         python_bytes=_rss(sink.child.popen.pid),
         table=Folder.at(table),
         table_log=Folder.at(table / "_delta_log"),
-        ledger=Folder.at(home / "__ledger"),
+        ledger=Folder.at(home / "__log"),
         checkpoint=Folder.at(FOLDER / "checkpoint"),
         warehouse=Folder.at(home),
         scratch=Folder.at(FOLDER / "scratch"),

@@ -247,7 +247,7 @@ def _reload(
         )
         for database, table in dict.fromkeys(options.tables)
     ]
-    waits = Waits(_warehouse(spark, settings).waits, time.time)
+    waits = Waits(_warehouse(spark, settings).log, time.time)
     request_reloads(waits, requests, timeout=options.timeout, stopped=stop.wait)
 
 
@@ -296,7 +296,7 @@ def _maintain(
     """Maintains tables through the sink that runs, or here if none does."""
     warehouse = _warehouse(spark, settings)
     if is_running(warehouse.notes, settings.name):
-        waits = Waits(warehouse.waits, time.time)
+        waits = Waits(warehouse.log, time.time)
         found = ask(
             waits,
             options.tables,

@@ -262,6 +262,10 @@ class ForeignWarehouse(SinkError):
     """The warehouse's tables are in another format or catalog."""
 
 
+class LogDamaged(SinkError):
+    """Files of the sink's own log are missing or damaged."""
+
+
 class JarMissing(SinkError):
     """Spark lacks a jar that the warehouse's format needs."""
 

@@ -85,7 +85,7 @@ def _work(spark: SparkSession, settings: Settings) -> None:
     applier = Applier(
         book=SchemaBook(lambda: [_SCHEMA]),
         warehouse=held,
-        waits=Waits(held.waits, time.time),
+        waits=Waits(held.log, time.time),
         metrics=Metrics(),
         pace=session.pace(settings),
     )

@@ -209,8 +209,8 @@ class Applier:
     def hold_against_ledger(self) -> None:
         """Makes tables wait that are not as the sink left them, once DDL is followed; no batch has begun."""
         absent = self.ddl.absent() if self.ddl is not None else ()
-        for name, fault, offsets in self.milestones.integrity.misfits(self.waits.tables, absent):
-            self._wait(name, fault, offsets, start={})
+        for name, fault in self.milestones.integrity.misfits(self.waits.tables, absent):
+            self._wait(name, fault, {}, start={})
 
     def hold_without_ledger(self) -> None:
         """Makes all tables wait, since the ledger is gone and Kafka may have removed what they lack."""
@@ -303,7 +303,7 @@ class Applier:
                     waiting=self.waits.all_waiting(),
                 )
                 entries[0] = replace(entries[0], milestone=self.milestones.text(milestone))
-            self.warehouse.ledger.append(entries)
+            self.warehouse.log.append(entries)
             if entries:
                 self.milestones.stored(milestone)
             if self.ddl is not None:
@@ -383,7 +383,6 @@ class Applier:
         self.followed = time.monotonic()
         events = self.ddl.history.settled() if self.ddl is not None else ()
         self.milestones.integrity.begin(events, self.waits.tables.values())
-        self.truncates.mend(self.milestones.integrity.floors)
         if self.ddl is None:
             return
         known = len(self.ddl.history.events)

@@ -27,7 +27,8 @@ from spark_sink.warehouse.columns import (
 )
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.protocol import Name, Notes, Tables
+from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.protocol import Name, Tables
 from spark_sink.warehouse.shape import Shape
 
 _log = logging.getLogger(__name__)

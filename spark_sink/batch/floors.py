@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.ddl.following import Ddl
 from spark_sink.source.schemas import TableVersion
-from spark_sink.text.names import FLOORS
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.protocol import Name, Warehouse
 
@@ -44,34 +43,8 @@ class Truncates:
     warehouse: Warehouse[DataFrame]
     ddl: Ddl | None
     _highest: Floored | None = None
-    _is_mended: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Held by what changes them: tables are rebuilt beside the batches, several at a time."""
-
-    def mend(self, floors: Collection[Floor]) -> None:
-        """Stores truncates again that the ledger has, `floors`, and their own log has not; once in a process.
-
-        The log may be an older copy, or gone.
-        """
-        if self._is_mended or not floors:
-            return
-        self._is_mended, known = True, self.raised()
-        lost = {
-            floor
-            for floor in floors
-            if floor.place > known.get((floor.database, floor.table), {}).get(floor.source, _NONE)
-            # Not those of a table that was dropped or renamed since.
-            and (self.ddl is None or floor in self.ddl.floors([floor]))
-        }
-        if lost:
-            _log.warning(
-                "truncates that %s lacks are stored again, as the ledger has them: another program has removed "
-                "them, or put back an older copy tables=%s",
-                FLOORS,
-                ", ".join(sorted({f"{one.database}.{one.table}" for one in lost})),
-            )
-            self.warehouse.floors.add(lost)
-            self.forget()
 
     def forget(self) -> None:
         """Drops what is remembered, as tables have moved."""
@@ -87,7 +60,7 @@ class Truncates:
     def _raised(self, truncates: Iterable[Iterable[Floor]]) -> Floored:
         if self._highest is None:
             self._highest = {}
-            stored = self.warehouse.floors.highest()
+            stored = self.warehouse.log.floors()
             for floor in stored if self.ddl is None else self.ddl.floors(stored):
                 known = self._highest.setdefault((floor.database, floor.table), {})
                 known[floor.source] = floor.place
@@ -98,7 +71,7 @@ class Truncates:
                 known[floor.source] = floor.place
                 if self.ddl is None or not self.ddl.carried(floor):
                     new.append(floor)
-        self.warehouse.floors.add(new)
+        self.warehouse.log.add_floors(new)
         return self._highest
 
     def in_force(self) -> Iterator[Floor]:

@@ -18,8 +18,9 @@ from functools import partial
 from typing import Any
 
 from spark_sink.errors import MaintenanceIncomplete
+from spark_sink.warehouse.log_fold import MAINTAIN, MAINTAINED
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.waiting_tables import MAINTAIN, MAINTAINED, Waits
+from spark_sink.warehouse.waiting_tables import Waits
 
 _log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class RequestedMaintenance:
             return
         number, self._request = self._request.number, None
         row = answer_row(number, self._outcomes, at_ms=int(self.clock() * 1000))
-        self.waits.log.append(row)
+        self.waits.log.wait(row)
         self._answered.add(number)
 
 
@@ -139,7 +140,7 @@ def ask(
     MaintenanceIncomplete after `timeout` seconds, or once the sink has `ended`.
     """
     request = MaintenanceRequest(number=uuid.uuid4().hex, tables=tuple(tables), sink=sink)
-    waits.log.append(request_row(request, at_ms=int(time.time() * 1000)))
+    waits.log.wait(request_row(request, at_ms=int(time.time() * 1000)))
     _log.info("maintenance requested; waiting for the sink")
     deadline = time.monotonic() + timeout
     while not stopped(1.0):

@@ -28,7 +28,7 @@ from pyspark.errors import PySparkException
 
 from spark_sink.errors import CheckpointShared, WarehouseShared
 from spark_sink.text.names import SINKS
-from spark_sink.warehouse.protocol import Notes
+from spark_sink.warehouse.notes import Notes
 
 _log = logging.getLogger(__name__)
 SECONDS_BETWEEN_BEATS: Final = 3.0

@@ -411,7 +411,7 @@ class Reloader:
 
     def _position(self) -> dict[At, int]:
         if self._merged is None:
-            self._merged = self._applier.warehouse.ledger.applied()
+            self._merged = self._applier.warehouse.log.applied()
         # What batches have merged since; topics that are excluded stay as the ledger has them.
         return {**self._merged, **self._applier.applied}
 

@@ -118,9 +118,10 @@ class Sink:
             layouts=rules.layout,
         )
         self._failure: Exception | None = None
+        self._had_log: bool | None = None
         self.lost: set[str] = set()
         """The topics of which unread records were found to be gone at the start."""
-        self._waits = Waits(self._warehouse.waits, time.time, sink=settings.name)
+        self._waits = Waits(self._warehouse.log, time.time, sink=settings.name)
         own = SinkNote(
             name=settings.name,
             pattern=pattern(settings),
@@ -185,7 +186,7 @@ class Sink:
                 settings,
                 log=self._warehouse.recent,
                 merged=lambda: self._applier.applied,
-                followed=self._warehouse.ddl.read_until,
+                followed=self._warehouse.log.ddl_read,
                 metrics=metrics,
                 installation=self._foreign.installation,
             )
@@ -286,7 +287,7 @@ class Sink:
     def maintain(self, tables: Collection[Name]) -> Outcomes:
         """Maintains tables, all if none is named, while no sink runs."""
         self._waits.refresh()
-        newest = self._warehouse.ledger.newest_ms() / 1000
+        newest = self._warehouse.log.newest_ms() / 1000
         self._watch.begin(min(newest, self._presence.complete_at_last()))
         if not self._warehouse.notes.excludes():
             # A sink that started meanwhile would replace commits, or have its own replaced.
@@ -307,7 +308,6 @@ class Sink:
         if start is None:
             return None
         _log.info("Kafka answered; reading the ledger and DDL")
-        self._warehouse.ledger.make()
         if self._recent is not None:
             self._recent.look()
         self._waits.refresh()
@@ -422,18 +422,22 @@ class Sink:
         origin = {"prefix": settings.prefix, "cluster": cluster}
         noted = f"{settings.warehouse}/{ORIGIN}"
         check_origin(self._warehouse.notes, ORIGIN, origin, where=noted)
+        if self._had_log is None:
+            self._had_log = self._warehouse.log.make()
+        if not self._had_log and (ddl := self._applier.ddl) is not None:
+            ddl.is_lost = bool(self._warehouse.tables.names())
         self._checkpoint.replace_if_damaged(origin)
         self._foreign.begin({topic for topic, _ in latest})
         applied, read = self._applied_of(wanted), self._checkpoint_of(wanted)
         # A partition without an entry in the ledger had no record yet that was applied.
         self._begin_again(ids, earliest, lost({**read, **applied}, earliest, latest))
-        if any(earliest.values()) and not self._warehouse.ledger.is_there():
+        if any(earliest.values()) and not self._had_log:
             self._applier.hold_without_ledger()
         if self.lost:
             applied = self._applied_of(wanted)
         self._applier.applied = dict(applied)
         kept = {topic for topic, _ in applied}
-        self._watch.begin(self._warehouse.ledger.newest_ms(kept) / 1000)
+        self._watch.begin(self._warehouse.log.newest_ms(kept) / 1000)
         if self._checkpoint.started():
             known = {topic for topic, _ in self._checkpoint.known()}
             # Spark would read on from topics that are excluded now, and take them for lost; of those that are
@@ -461,7 +465,7 @@ class Sink:
 
     def _applied_of(self, wanted: str) -> Offsets:
         """Up to where the ledger has the topics that match."""
-        applied = self._warehouse.ledger.applied()
+        applied = self._warehouse.log.applied()
         kept = matching(self._spark, wanted, {topic for topic, _ in applied})
         return {at: until for at, until in applied.items() if at[0] in kept}
 
@@ -485,7 +489,7 @@ class Sink:
         again = self._topic_ids.replaced(known := {one: ids[one] for one in own if one in ids})
         strange = self._topic_ids.unknown(known)
         # They are new, unless the ledger has them.
-        if strange := strange and strange & {one for one, _ in self._warehouse.ledger.applied()}:
+        if strange := strange and strange & {one for one, _ in self._warehouse.log.applied()}:
             _log.warning(
                 "%s lacks the ids of topics that the ledger has, so it is not known whether they were deleted "
                 "and made again while the sink was stopped topics=%s",
@@ -499,7 +503,7 @@ class Sink:
             prefix = self._settings.prefix
             sources = {topic: tables_of(values, topic, prefix) for topic in self.lost}
             self._topic_ids.wait(sources, earliest, lost=gone)
-            self._warehouse.ledger.void(self.lost)
+            self._warehouse.log.void(self.lost)
             self._checkpoint.forget()
         if (ddl := self._applier.ddl) is not None and again - topics:
             ddl.begin_again(again - topics)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from spark_sink.spark.java import java_class
@@ -46,7 +47,13 @@ class Files:
         where, system = self._at(path)
         if not system.exists(where):
             return None
-        stream = system.open(where)
+        try:
+            stream = system.open(where)
+        except Py4JJavaError:
+            # It may have been removed just then.
+            if system.exists(where):
+                raise
+            return None
         try:
             return str(
                 java_class(self._jvm, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8")

@@ -7,6 +7,7 @@ from typing import Final
 
 from wire.text import printed
 
+LOG: Final = "__log"
 LEDGER: Final = "__ledger"
 FLOORS: Final = "__floors"
 WAITS: Final = "__waits"

@@ -13,7 +13,8 @@ from typing import Any
 from spark_sink.text.names import COLUMNS, argument, quoted
 from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.protocol import Name, Notes, Warehouse
+from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES
 from wire.warehouse import folder
 

@@ -55,10 +55,10 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
 
     The lines are a header, for each table its description and then its rows, and a trailer with counts.
     """
-    ledger, store = warehouse.ledger, warehouse.tables
-    applied = [[topic, partition, until] for (topic, partition), until in ledger.applied().items()]
+    log, store = warehouse.log, warehouse.tables
+    applied = [[topic, partition, until] for (topic, partition), until in log.applied().items()]
     head = {"format": FORMAT, **_origin(warehouse, root), "applied": applied}
-    if moved := _moved(warehouse.ddl.history()):
+    if moved := _moved(warehouse.log.ddl()):
         head["moved"] = moved
     _write(to, head)
     tables = rows = 0
@@ -71,7 +71,7 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
         for row in store.rows(shape).selectExpr(line_sql(shape)).toLocalIterator():
             to.write(row[0] + "\n")
             rows += 1
-    floors = [[*of, *place] for of, place in sorted(_highest(warehouse.floors.highest()).items())]
+    floors = [[*of, *place] for of, place in sorted(_highest(warehouse.log.floors()).items())]
     _write(to, {"end": True, "tables": tables, "rows": rows, "floors": floors})
     return rows
 

@@ -20,7 +20,7 @@ from spark_sink.source.installation import Installation
 from spark_sink.source.positions import Offsets
 from spark_sink.text.names import FOREIGN
 from spark_sink.warehouse.ledger import spans
-from spark_sink.warehouse.protocol import Notes
+from spark_sink.warehouse.notes import Notes
 
 _log = logging.getLogger(__name__)
 _VERSION: Final = 1

@@ -25,11 +25,9 @@ from spark_sink.errors import (
     TableFailed,
     TableReplaced,
 )
-from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import side_by_side
-from spark_sink.text.names import PUT_BACK, SINKS, action, argument
+from spark_sink.text.names import PUT_BACK, SINKS, argument
 from spark_sink.warehouse.foreign import advice, described, note_foreign
-from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Commit, Milestone, Stated
 from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.protocol import Commits, Name, Standing, Warehouse
@@ -58,14 +56,10 @@ class Integrity:
     """The same of what is stored beside them, by its kind, database and table."""
     _reloaded: dict[Name, int] = field(default_factory=dict)
     """Tables that were reloaded since the last batch: since when (ms) they had waited."""
-    _waited: dict[Name, tuple[int, Offsets]] = field(default_factory=dict)
-    """The tables that waited after the last batch, and since when (ms)."""
     _filled: set[Name] = field(default_factory=set)
     """The tables that this process has filled."""
     ddl: dict[str, Place] = field(default_factory=dict)
     """Up to where the ledger had the DDL of each destination as carried out when this process began."""
-    floors: tuple[Floor, ...] = ()
-    """The truncates that the ledger had in force then."""
     unchanged: dict[Name, Commit] = field(default_factory=dict)
     """The tables that were found at the start to be at the commit at which the sink left them."""
     _has_begun: bool = False
@@ -84,7 +78,7 @@ class Integrity:
     def stated(self) -> list[Stated]:
         """What the ledger had of each sink when this process began, by `last_of_sinks`; read once."""
         if self._stated is None:
-            self._stated = self.warehouse.ledger.last_of_sinks()
+            self._stated = self.warehouse.log.last_of_sinks()
         return self._stated
 
     def begin(self, events: Iterable[Event], states: Iterable[WaitState]) -> None:
@@ -101,9 +95,8 @@ class Integrity:
         self._has_begun = True
         if last is None:
             return
-        self._waited, self.ddl = dict(last.waiting), dict(last.ddl)
+        self.ddl = dict(last.ddl)
         newest = [one for _, one in stated if one is not None]
-        self.floors = tuple(floor for one in newest for floor in one.floors)
         own = Milestone(reached={}, versions={})
         for applied_ms, one in stated:
             if one is not None and one.sink == self.sink:
@@ -124,9 +117,6 @@ class Integrity:
                     del self._left[name]
         nowhere, moved = (-1, -1), set[Name]()
         for event in events:
-            if event.place > last.ddl.get(event.destination, nowhere):
-                for name in event.names:
-                    self._waited.pop(name, None)
             if event.place > own.ddl.get(event.destination, nowhere):
                 for name in event.names:
                     self._left.pop(name, None)
@@ -157,7 +147,7 @@ class Integrity:
     def drops_markers(self, name: Name) -> None:
         """Notes that markers were put back into their table, and are removed beside it."""
         self._beside.pop((_MARKERS, *name), None)
-        stated = [one for _, one in self.warehouse.ledger.last_of_sinks() if one is not None]
+        stated = [one for _, one in self.warehouse.log.last_of_sinks() if one is not None]
         held = [one.beside.get((_MARKERS, *name)) for one in stated if one.sink == self.sink]
         if held and (left := held[-1]) is not None:
             notes = [one for one in self._put_back() if tuple(one[:2]) != name]
@@ -179,19 +169,13 @@ class Integrity:
 
     def misfits(
         self, states: Mapping[Name, WaitState], absent: Collection[Name]
-    ) -> list[tuple[Name, TableError, Offsets]]:
-        """The tables that do not fit, and from which offsets on they wait, as far as that is known.
+    ) -> list[tuple[Name, TableError]]:
+        """The tables that do not fit.
 
         `states` are all that are known, and `absent` tables may be gone.
         """
-        found: list[tuple[Name, TableError, Offsets]] = []
-        waited, self._waited = self._waited, {}
-        for name, (since_ms, offsets) in waited.items():
-            held = states.get(name)
-            # The end of a wait has the moment at which it began.
-            if held is None or (not held.waits and held.since_ms < since_ms):
-                found.append((name, _forgotten(name), offsets))
-        waiting = {name for name, held in states.items() if held.waits} | {one[0] for one in found}
+        found: list[tuple[Name, TableError]] = []
+        waiting = {name for name, held in states.items() if held.waits}
         beside = {(database, table) for _, database, table in self._beside}
         names = sorted({*self._left, *self._reloaded, *beside} - waiting)
         for name, fault in zip(names, side_by_side(self._fault_of, names), strict=True):
@@ -201,7 +185,7 @@ class Integrity:
             if is_gone and self.warehouse.commits.since(name, None) is None:
                 self.forget(name)
             else:
-                found.append((name, fault, {}))
+                found.append((name, fault))
         return found
 
     def _fault_of(self, name: Name) -> TableError | None:
@@ -341,12 +325,6 @@ class Integrity:
         cut = self.warehouse.tables.cut(*name)
         if cut is None or cut[0] != since_ms:
             raise replaced(name, "its last reload is not in it: an older copy")
-
-
-def _forgotten(name: Name) -> TableReplaced:
-    """The error for a table of which the log of waits no longer says that it waits."""
-    where = f"{'.'.join(name)} waited after the last batch, and the log of waits does not have it any more"
-    return TableReplaced(where, advice=f"{action(name)}; if it is refused, add --from-beginning")
 
 
 def ledger_lost(name: Name) -> LedgerLost:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from spark_sink.errors import ForeignTable, TableError
-from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import side_by_side
 from spark_sink.warehouse.integrity import Integrity
 from spark_sink.warehouse.ledger import Floor
@@ -116,7 +115,7 @@ class MilestoneRecorder:
         batch is applied, and after `begin`, so that no table has a change that the last batch does not have.
         """
         names = self._written - self._strange
-        stated = self.warehouse.ledger.last_of_sinks() if names else []
+        stated = self.warehouse.log.last_of_sinks() if names else []
         last = stated[-1][1] if stated else None
         if last is None:
             return
@@ -127,7 +126,7 @@ class MilestoneRecorder:
             # That of another sink has no part in the link.
             is_own = last == self._stored
             text = self.text(again) if is_own else again.text()
-            if self.warehouse.ledger.restate(text) and is_own:
+            if self.warehouse.log.restate(text) and is_own:
                 self.stored(again)
             self._versions |= versions
             self._written.difference_update(versions)
@@ -192,11 +191,10 @@ class MilestoneRecorder:
         *,
         is_whole: bool,
         ddl: Mapping[str, Place] | None = None,
-        waiting: Mapping[Name, tuple[int, Offsets]] | None = None,
+        waiting: Collection[Name] = (),
     ) -> Milestone:
         """The state of the tables now that a batch is merged, and DDL carried out up to `ddl`."""
-        waiting = waiting or {}
-        for fault in self.settle(waiting.get).values():
+        for fault in self.settle(lambda name: name in waiting).values():
             raise fault
         # A copy, as maintenance adds to it beside the batches.
         written = list(self._written)
@@ -219,5 +217,4 @@ class MilestoneRecorder:
             sink=self.sink,
             left=self.integrity.left,
             beside=self.integrity.beside,
-            waiting=waiting,
         )

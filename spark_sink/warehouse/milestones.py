@@ -84,8 +84,6 @@ class Milestone:
     """The commit at which this sink left each of its tables; of one that waits, the last before it did."""
     beside: Mapping[tuple[str, str, str], Commit] = field(default_factory=dict)
     """The same of what is stored beside them, by its kind and the table: see `integrity`."""
-    waiting: Mapping[tuple[str, str], tuple[int, Offsets]] = field(default_factory=dict)
-    """The tables that wait, of all sinks: since when (ms), and the offsets from which they do."""
 
     def text(self, link: Link | None = None, since: Milestone | None = None) -> str:
         """The milestone as stored: all of it, or what has changed `since` the one before it in the link."""
@@ -111,10 +109,6 @@ class Milestone:
             "sink": self.sink,
             "left": [[*name, *astuple(one)] for name, one in sorted(self.left.items())],
             "beside": [[*one, *astuple(commit)] for one, commit in sorted(self.beside.items())],
-            "waiting": [
-                [*name, [[*at, offset] for at, offset in sorted(offsets.items())], since_ms]
-                for name, (since_ms, offsets) in sorted(self.waiting.items())
-            ],
         }
         return json.dumps(body, separators=(",", ":"))
 
@@ -177,13 +171,6 @@ class Milestone:
                 (kind, database, table): Commit(*one)
                 for kind, database, table, *one in body.get("beside", ())
             },
-            waiting={
-                (database, table): (
-                    since_ms,
-                    {(topic, number): offset for topic, number, offset in offsets},
-                )
-                for database, table, offsets, since_ms in body.get("waiting", ())
-            },
         )
 
 
@@ -191,7 +178,6 @@ _MEMBERS: Final = {
     "tables": "versions",
     "left": "left",
     "beside": "beside",
-    "waiting": "waiting",
 }
 """The members that have an entry of each table, by their names in the text; floors have one of each source."""
 At = TypeVar("At", bound=Hashable)

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from spark_sink.spark.files import Files
 
 
+class Notes(Protocol):
+    """The sink's own small texts, stored beside the tables."""
+
+    def read(self, name: str) -> str | None:
+        """The text; None if it does not exist."""
+
+    def write(self, name: str, text: str) -> None:
+        """Creates or replaces the text, in one step."""
+
+    def remove(self, name: str) -> None:
+        """Removes the text if it exists."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the texts in a folder, without the folder's; empty without it."""
+
+    def make(self) -> None:
+        """Creates the storage for them, and proves that it is writable."""
+
+    def excludes(self) -> bool:
+        """Whether of two processes that commit the same version of a table one is refused."""
+
+
 class FileNotes:
-    """See protocol.Notes."""
+    """Notes as files."""
 
     def __init__(
         self,
@@ -29,6 +52,9 @@ class FileNotes:
     def write(self, name: str, text: str) -> None:
         self._files.write(f"{self._root}/{name}", text)
 
+    def remove(self, name: str) -> None:
+        self._files.delete(f"{self._root}/{name}")
+
     def names(self, folder: str) -> list[str]:
         names = self._files.names(f"{self._root}/{folder}")
         # A file that is being written has a leading dot.
@@ -38,7 +64,7 @@ class FileNotes:
         return self._excludes
 
     def make(self) -> None:
-        """See protocol.Notes. Also writes the first notes, those that do not exist."""
+        """See Notes. Also writes the first notes, those that do not exist."""
         self._files.make(self._root)
         for name, text in self._first.items():
             if self.read(name) is None:

@@ -18,17 +18,17 @@ from spark_sink.errors import ForeignWarehouse
 from spark_sink.settings.model import Metastore
 from spark_sink.spark.files import Files
 from spark_sink.spark.store_faults import unusable
-from spark_sink.text.names import FLOORS, FORMAT, LEDGER, ORIGIN, RECENT, WAITS
+from spark_sink.text.names import FLOORS, FORMAT, LEDGER, LOG, ORIGIN, RECENT, WAITS
 from spark_sink.warehouse.delta.hive import HiveMetastore
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.iceberg.catalog import NAME, kind
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.layout import Layouts, no_layout
+from spark_sink.warehouse.log import EVERY, KEEP_SECONDS
 from spark_sink.warehouse.protocol import Warehouse
-from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS
 
 Format = Literal["delta", "iceberg"]
-_SIGNS: Final = frozenset({LEDGER, FLOORS, ORIGIN, RECENT, WAITS})
+_SIGNS: Final = frozenset({LOG, LEDGER, FLOORS, ORIGIN, RECENT, WAITS})
 """What a sink leaves in the folder from its start on."""
 
 
@@ -39,7 +39,7 @@ def open_warehouse(
     table_format: Format | None = None,
     catalog: Mapping[str, str] | None = None,
     every: int = EVERY,
-    retention_seconds: int = RETENTION_SECONDS,
+    retention_seconds: int = KEEP_SECONDS,
     layouts: Layouts = no_layout,
 ) -> Warehouse[DataFrame]:
     """Returns the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps.

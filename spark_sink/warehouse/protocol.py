@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from spark_sink.source.positions import At, Offsets
 from spark_sink.warehouse.coverage import Cut, Marker
-from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
+from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.letters import Letter
-from spark_sink.warehouse.milestones import Batch, Commit, Position, Stated
-from spark_sink.warehouse.moves import Event, History, Place
+from spark_sink.warehouse.log import SinkLog
+from spark_sink.warehouse.milestones import Commit, Position
+from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.shape import Shape
 
 Name = tuple[str, str]
@@ -177,91 +178,6 @@ class Facts(Protocol):
         """The last merge into the table; None if its last commits have none."""
 
 
-class Ledger(Protocol):
-    """Applied batches, from which the sink resumes without a checkpoint."""
-
-    def is_there(self) -> bool:
-        """Whether the ledger was made, and is not gone."""
-
-    def make(self) -> None:
-        """Makes the ledger if there is none, so that a warehouse that takes no commit is found at the start."""
-
-    def applied(self) -> dict[tuple[str, int], int]:
-        """The offset up to which each partition is applied."""
-
-    def newest_ms(self, topics: Collection[str] | None = None) -> int:
-        """The time the last batch was applied (ms), or the last with one of these topics; 0 without one."""
-
-    def last(self) -> LastBatch | None:
-        """The last batch that was applied; None without one."""
-
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Records a batch as applied."""
-
-    def void(self, topics: Collection[str]) -> None:
-        """Forgets up to where topics are applied, as they were made again since."""
-
-    def restate(self, milestone: str) -> bool:
-        """Gives the last batch another milestone, if it has one; returns whether it has."""
-
-    def batches(self) -> list[Batch]:
-        """The recent batches, oldest first: at least those of the retention time."""
-
-    def last_of_sinks(self) -> list[Stated]:
-        """See milestones.last_of_sinks. What is read does not grow with the batches that are kept."""
-
-
-class FloorLog(Protocol):
-    """The log of truncates, which exclude older rows for good."""
-
-    def highest(self) -> list[Floor]:
-        """The highest floor of each table and source."""
-
-    def add(self, floors: Iterable[Floor]) -> None:
-        """Records truncates, before they are applied."""
-
-
-class DdlLog(Protocol):
-    """The log of DDL: what was decided on, and up to where it is read and carried out."""
-
-    def history(self) -> History:
-        """All events, and up to where they are carried out."""
-
-    def read_until(self) -> dict[tuple[str, int], int]:
-        """The offset up to which each partition of the DDL topics is read."""
-
-    def void(self, topics: Collection[str]) -> None:
-        """Forgets up to where topics are read, as they were made again since."""
-
-    def add(self, events: Iterable[Event], until: Offsets) -> None:
-        """Records events, before they are carried out, and up to where the topics are read."""
-
-    def done(self, places: Mapping[str, Place]) -> None:
-        """Records up to which position each destination's events are carried out."""
-
-    def forget(self, events: Collection[Event]) -> None:
-        """Removes events, unless another sink writes just then."""
-
-
-class WaitLog(Protocol):
-    """The log of waiting tables and of the requests for them."""
-
-    def state(self) -> object:
-        """A value that changes with each new row; false without any."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """All rows, in any order; members that were not given are missing or None."""
-
-    def append(self, *rows: Mapping[str, Any]) -> None:
-        """Adds rows."""
-
-    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
-        """Removes the rows that are older, but those to keep, of those that `rows` gave. It may do nothing.
-
-        No row that answers a request is removed before the request.
-        """
-
-
 class DeadLetters(Protocol[Given]):
     """Records that cannot be used, byte for byte as Kafka had them. Rows have `letters.COLUMNS`."""
 
@@ -408,25 +324,6 @@ class Commits(Protocol):
         """
 
 
-class Notes(Protocol):
-    """The sink's own small texts, stored beside the tables."""
-
-    def read(self, name: str) -> str | None:
-        """The text; None if it does not exist."""
-
-    def write(self, name: str, text: str) -> None:
-        """Creates or replaces the text."""
-
-    def names(self, folder: str) -> list[str]:
-        """The names of the texts in a folder, without the folder's; empty without it."""
-
-    def make(self) -> None:
-        """Creates the storage for them, and proves that it is writable."""
-
-    def excludes(self) -> bool:
-        """Whether of two processes that commit the same version of a table one is refused."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space(Generic[Rows]):
     """Tables beside the ones that readers see by name, and their maintenance."""
@@ -460,12 +357,8 @@ class Warehouse(Protocol[Rows]):
         """Information about the tables."""
 
     @property
-    def ledger(self) -> Ledger:
-        """The applied batches."""
-
-    @property
-    def floors(self) -> FloorLog:
-        """The truncates."""
+    def log(self) -> SinkLog:
+        """The sink's own log."""
 
     @property
     def commits(self) -> Commits:
@@ -474,14 +367,6 @@ class Warehouse(Protocol[Rows]):
     @property
     def moving(self) -> Tables[Rows]:
         """Tables that are being renamed, which no reader sees."""
-
-    @property
-    def ddl(self) -> DdlLog:
-        """The tables that were dropped and renamed."""
-
-    @property
-    def waits(self) -> WaitLog:
-        """The waiting tables."""
 
     @property
     def letters(self) -> DeadLetters[Rows]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_sink.text.names import SOURCES
-from spark_sink.warehouse.protocol import Name, Notes
+from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.protocol import Name
 
 _LONGEST_TRANSACTION_SECONDS: Final = 900.0
 """Kafka's limit (`transaction.max.timeout.ms`): a transaction open now has ended after that time."""

@@ -66,7 +66,7 @@ def table_failed(name: Name, failure: Exception, warehouse: Warehouse[Any]) -> T
     if isinstance(found := named(failure), TableError):
         return found
     warehouse.notes.make()
-    warehouse.ledger.is_there()
+    warehouse.log.applied()
     _log.debug("details", exc_info=failure)
     own = argument(name)
     return TableFailed(

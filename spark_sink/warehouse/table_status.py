@@ -37,13 +37,12 @@ _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     """The lines of the status: a summary, topics that are refused, and each table, more of those that wait."""
-    waits = Waits(warehouse.waits, time.time)
+    waits = Waits(warehouse.log, time.time)
     waits.refresh()
-    ledger = warehouse.ledger
-    last, reached = ledger.last(), ledger.applied()
+    last, reached = warehouse.log.last(), warehouse.log.applied()
     asked = {request.name: request for request in waits.requests}
     there = set(warehouse.tables.names())
-    notes = warehouse.ddl.history().notes(warehouse.floors.highest())
+    notes = warehouse.log.ddl().notes(warehouse.log.floors())
     # Not a table that has waited, and was removed since.
     waited = (name for name, held in waits.tables.items() if held.waits or held.error)
     names = sorted({*there, *waited, *asked})
@@ -144,7 +143,7 @@ Listed = dict[str, Any]
 
 def listed_tables(warehouse: Warehouse[Any], *, count: bool = False) -> list[Listed]:
     """All tables by name, those that wait before their first row included; `count` counts rows."""
-    waits = Waits(warehouse.waits, time.time)
+    waits = Waits(warehouse.log, time.time)
     waits.refresh()
     names = sorted(
         {*warehouse.tables.names(), *(n for n, one in waits.tables.items() if one.waits)}

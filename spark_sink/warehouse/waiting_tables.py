@@ -11,7 +11,7 @@ that cut.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -21,21 +21,15 @@ from spark_sink.source.positions import Offsets
 from spark_sink.source.progress import Place
 from spark_sink.text.names import action, literal
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.protocol import Name, WaitLog
+from spark_sink.warehouse.log import SinkLog
+from spark_sink.warehouse.log_fold import MAINTAIN, MAINTAINED, REQUEST
+from spark_sink.warehouse.protocol import Name
 
 WAITING: Final = "waiting"
 RELOADING: Final = "reloading"
 LOADED: Final = "loaded"
-_REQUEST: Final = "request"
-MAINTAIN: Final = "maintain"
-MAINTAINED: Final = "maintained"
-"""Requests for maintenance and their answers, which are of no table's state."""
 _OF_MAINTENANCE: Final = (MAINTAIN, MAINTAINED)
-REQUESTS: Final = (_REQUEST, MAINTAIN)
-_MOST_ROWS: Final = 1000
-"""Rows that are replaced before the log is pruned."""
-_DAY_MS: Final = 24 * 3600 * 1000
-"""For which replaced rows are kept: commands look for their answers, and clocks differ."""
+"""Requests for maintenance and their answers, which are of no table's state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +117,7 @@ class WaitState:
 class Waits:
     """The log, and the states and requests folded from it."""
 
-    log: WaitLog
+    log: SinkLog
     clock: Callable[[], float]
     tables: dict[Name, WaitState] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
@@ -135,8 +129,6 @@ class Waits:
     _moment: int = 0
     """The last moment (ms) that was recorded: the clock may be set back."""
     _seen: object = None
-    _kept: int = 0
-    """The rows that the last pruning has left."""
 
     def refresh(self) -> bool:
         """Reads the log again if it has grown; returns whether it had."""
@@ -147,19 +139,10 @@ class Waits:
         rows = self.log.rows() if state else []
         self._last = max((row["number"] for row in rows), default=0)
         self._moment = max(self._moment, *(row["at_ms"] for row in rows), 0)
-        if self.sink is not None and len(rows) > 2 * self._kept + _MOST_ROWS:
-            self._prune(rows)
         self.maintenance = [row for row in rows if row["kind"] in _OF_MAINTENANCE]
         self.tables, asked = folded(rows)
         self.requests = [one for one in asked if self.sink in (None, one.sink)]
         return True
-
-    def _prune(self, rows: Collection[Mapping[str, Any]]) -> None:
-        before_ms = int(self.clock() * 1000) - _DAY_MS
-        old = [row for row in in_force(rows) if row["at_ms"] < before_ms]
-        self._kept = len(old) + sum(row["at_ms"] >= before_ms for row in rows)
-        self.log.prune(before_ms, old)
-        self._seen = self.log.state()
 
     def waiting(self, name: Name) -> WaitState | None:
         """The table's state if it waits; None otherwise."""
@@ -173,11 +156,9 @@ class Waits:
             tables = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
             raise TablesWaiting(tables, advice="See: python -m spark_sink status")
 
-    def all_waiting(self) -> dict[Name, tuple[int, Offsets]]:
-        """The tables that wait, since when (ms), and from which offsets on."""
-        return {
-            name: (held.since_ms, held.offsets) for name, held in self.tables.items() if held.waits
-        }
+    def all_waiting(self) -> set[Name]:
+        """The tables that wait."""
+        return {name for name, held in self.tables.items() if held.waits}
 
     def begin(self, name: Name, fault: TableError, offsets: Offsets) -> None:
         """Records that a table waits from `offsets` on, because of `fault`."""
@@ -261,11 +242,11 @@ class Waits:
 
     def ask(self, *requests: Request) -> None:
         """Adds requests, which the sink reads from the log together."""
-        self.log.append(
+        self.log.wait(
             *(
                 {
                     "number": 0,
-                    "kind": _REQUEST,
+                    "kind": REQUEST,
                     "database": request.database,
                     "table": request.table,
                     "at_ms": self._now(),
@@ -295,26 +276,11 @@ class Waits:
             "offsets": _text(standing.offsets),
             "request": json.dumps({"version": 1, "number": answered, **more}),
         }
-        self.log.append(body)
+        self.log.wait(body)
         self.tables[standing.name] = standing
         if answered:
             self.requests = [one for one in self.requests if one.number != answered]
         return standing
-
-
-def in_force(rows: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The last state of each table, and the requests without an answer."""
-    answered = {_asked(row) for row in rows if row["kind"] not in REQUESTS}
-    last: dict[Name, Mapping[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (row["number"], row["at_ms"])):
-        if row["kind"] not in {*REQUESTS, MAINTAINED}:
-            last[row["database"], row["table"]] = row
-    asked = [row for row in rows if row["kind"] in REQUESTS and _asked(row) not in answered]
-    return [*asked, *last.values()]
-
-
-def _asked(row: Mapping[str, Any]) -> object:
-    return json.loads(row["request"] or "{}").get("number")
 
 
 def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], list[Request]]:
@@ -326,7 +292,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
         if row["kind"] in _OF_MAINTENANCE:
             continue
         stored = json.loads(row["request"] or "{}")
-        if row["kind"] == _REQUEST:
+        if row["kind"] == REQUEST:
             known = {name: stored[name] for name in _STATED if name in stored}
             known["topics"] = tuple(stored.get("topics", ()))
             unknown = tuple(sorted(stored.keys() - _STATED - {"version"}))

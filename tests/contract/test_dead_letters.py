@@ -62,7 +62,8 @@ class Case:
             rows: list[Any] = list(self.letters.stored.values())
         else:
             assert isinstance(self.letters, TableLetters)
-            rows = [row.asDict(recursive=True) for row in self.letters.table.rows().collect()]
+            held = self.letters.table.read()
+            rows = [row.asDict(recursive=True) for row in held.collect()] if held else []
         return {
             (row["topic"], row["partition"], row["offset"]): (
                 *(None if row[name] is None else bytes(row[name]) for name in ("key", "value")),
@@ -167,7 +168,8 @@ def test_icebergs_files_are_compacted_and_an_operator_removes_rows(
     case = Case(held, session)
     case.add(letter(1))
     case.add(letter(2))
-    rows = held.table.rows()
+    rows = held.table.read()
+    assert rows is not None
     assert rows.select(f.input_file_name()).distinct().count() == 1
     name = cast(Any, held.table)
     session.sql(f"DELETE FROM {name.catalog.sql_name(name.place)} WHERE offset = 1")

@@ -174,27 +174,27 @@ def test_a_table_replaces_one_that_has_not_its_types(case: Case, *, mapped: bool
 
 
 def test_the_ledger_says_up_to_where_each_partition_is_applied(case: Case) -> None:
-    ledger = case.warehouse.ledger
-    assert (ledger.applied(), ledger.newest_ms()) == ({}, 0)
+    log = case.warehouse.log
+    assert (log.applied(), log.newest_ms()) == ({}, 0)
     for until in (5, 9):
         entry = {"query_id": "q", "batch_id": until, "topic": "a", "partition": 0, "from_offset": 0}
-        ledger.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
-    assert (ledger.applied(), ledger.newest_ms()) == ({("a", 0): 9}, 9)
-    assert [ledger.newest_ms(topics) for topics in ((), ["b"], {"a", "b"})] == [0, 0, 9]
+        log.append([Entry(**entry, until_offset=until, records=1, applied_at_ms=until)])  # type: ignore[arg-type]
+    assert (log.applied(), log.newest_ms()) == ({("a", 0): 9}, 9)
+    assert [log.newest_ms(topics) for topics in ((), ["b"], {"a", "b"})] == [0, 0, 9]
     other = Entry(**entry | {"topic": "b"}, until_offset=3, records=1, applied_at_ms=10)  # type: ignore[arg-type]
-    ledger.append([other])
-    ledger.void({"a", "c"})
-    assert (ledger.applied(), ledger.newest_ms({"a"})) == ({("b", 0): 3}, 9)
-    ledger.append([Entry(**entry, until_offset=2, records=1, applied_at_ms=11)])  # type: ignore[arg-type]
-    assert ledger.applied() == {("a", 0): 2, ("b", 0): 3}
+    log.append([other])
+    log.void({"a", "c"})
+    assert (log.applied(), log.newest_ms({"a"})) == ({("b", 0): 3}, 9)
+    log.append([Entry(**entry, until_offset=2, records=1, applied_at_ms=11)])  # type: ignore[arg-type]
+    assert log.applied() == {("a", 0): 2, ("b", 0): 3}
 
 
 def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_milestones(
     case: Case,
 ) -> None:
-    ledger = case.warehouse.ledger
-    assert ledger.batches() == []
-    assert ledger.last_of_sinks() == []
+    log = case.warehouse.log
+    assert log.batches() == []
+    assert log.last_of_sinks() == []
     milestone = Milestone(
         reached={"shop": Position(1, 9, 90, "u:3")},
         versions={NAME: 4},
@@ -204,13 +204,13 @@ def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_mil
     )
     share: dict[str, Any] = {"query_id": "q", "records": 1, "topic": "a"}
     first = Entry(**share, batch_id=0, partition=0, from_offset=2, until_offset=5, applied_at_ms=10)
-    ledger.append([first])
+    log.append([first])
     second = Entry(
         **share, batch_id=1, partition=0, from_offset=5, until_offset=9, applied_at_ms=20
     )
     other = Entry(**share, batch_id=1, partition=1, from_offset=0, until_offset=3, applied_at_ms=20)
-    ledger.append([replace(second, milestone=milestone.text()), other])
-    one, two = ledger.batches()
+    log.append([replace(second, milestone=milestone.text()), other])
+    one, two = log.batches()
     assert (one.at_ms, one.until, one.milestone) == (10, {("a", 0): 5}, None)
     assert (two.at_ms, two.until) == (20, {("a", 0): 9, ("a", 1): 3})
     assert two.milestone == milestone
@@ -218,32 +218,32 @@ def test_the_ledger_returns_batches_with_what_is_merged_after_each_and_their_mil
     assert two.milestone.reached["shop"].transaction == "u:3"
     for version in (6, 8, 9):
         later = replace(milestone, versions={NAME: version})
-        ledger.restate(later.text())
-        one, again = ledger.batches()
+        log.restate(later.text())
+        one, again = log.batches()
         assert (one.milestone, again) == (None, replace(two, milestone=later))
-    assert ledger.last() == LastBatch(batch_id=1, records=2, applied_at_ms=20)
-    ledger.append([replace(first, batch_id=2, from_offset=9, until_offset=10, applied_at_ms=30)])
-    ledger.restate(later.text())
-    assert [one.milestone for one in ledger.batches()] == [None, later, None]
-    assert ledger.last_of_sinks() == [(20, later), (30, None)]
+    assert log.last() == LastBatch(batch_id=1, records=2, applied_at_ms=20)
+    log.append([replace(first, batch_id=2, from_offset=9, until_offset=10, applied_at_ms=30)])
+    log.restate(later.text())
+    assert [one.milestone for one in log.batches()] == [None, later, None]
+    assert log.last_of_sinks() == [(20, later), (30, None)]
     # Of another sink, and of one whose last batch is earlier.
     others = replace(later, sink="b"), replace(later, sink="c", is_whole=False)
     for stated, at_ms in zip((*others, others[0]), (25, 26, 40), strict=True):
-        ledger.append([replace(first, milestone=stated.text(), applied_at_ms=at_ms)])
-    assert ledger.last_of_sinks() == [(20, later), (26, others[1]), (40, others[0])]
+        log.append([replace(first, milestone=stated.text(), applied_at_ms=at_ms)])
+    assert log.last_of_sinks() == [(20, later), (26, others[1]), (40, others[0])]
 
 
 def test_the_highest_floor_of_each_source_stands(case: Case) -> None:
-    floors = case.warehouse.floors
-    assert floors.highest() == []
-    floors.add([floor(5)])
-    floors.add([floor(4), floor(3, OTHER)])
-    assert sorted(floors.highest(), key=lambda one: one.seq) == [floor(3, OTHER), floor(5)]
+    log = case.warehouse.log
+    assert log.floors() == []
+    log.add_floors([floor(5)])
+    log.add_floors([floor(4), floor(3, OTHER)])
+    assert sorted(log.floors(), key=lambda one: one.seq) == [floor(3, OTHER), floor(5)]
 
 
 def test_events_of_ddl_are_read_as_they_were_stored_and_stay_pending_until_done(case: Case) -> None:
-    log = case.warehouse.ddl
-    assert (log.history().events, log.history().done, log.read_until()) == ({}, {}, {})
+    log = case.warehouse.log
+    assert (log.ddl().events, log.ddl().done, log.ddl_read()) == ({}, {}, {})
     first = Event(
         destination="shop",
         epoch=1,
@@ -253,35 +253,35 @@ def test_events_of_ddl_are_read_as_they_were_stored_and_stay_pending_until_done(
         notes=(Note(name=NAME, text="it's `new`"),),
     )
     second = Event(destination="crm", epoch=1, seq=3, ts_ms=30, moves={NAME: None}, removed=(NAME,))
-    log.add([first, second], {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1})
-    log.add([], {("aq.__ddl.shop", 0): 4})
-    assert log.history().ordered() == [second, first]
-    assert log.history().pending() == [second, first]
-    assert log.read_until() == {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1}
+    log.add_ddl([first, second], {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1})
+    log.add_ddl([], {("aq.__ddl.shop", 0): 4})
+    assert log.ddl().ordered() == [second, first]
+    assert log.ddl().pending() == [second, first]
+    assert log.ddl_read() == {("aq.__ddl.shop", 0): 5, ("aq.__ddl.crm", 0): 1}
     log.void({"aq.__ddl.shop"})
-    assert log.read_until() == {("aq.__ddl.crm", 0): 1}
-    history = log.history()
-    log.forget([first])
-    assert log.history() == History(
+    assert log.ddl_read() == {("aq.__ddl.crm", 0): 1}
+    history = log.ddl()
+    log.superseded([first])
+    assert log.ddl() == History(
         {at: one for at, one in history.events.items() if one != first}, history.done
     )
-    assert log.read_until() == {("aq.__ddl.crm", 0): 1}
-    log.add([first], {})
-    assert log.history().ordered() == [second, first]
+    assert log.ddl_read() == {("aq.__ddl.crm", 0): 1}
+    log.add_ddl([first], {})
+    assert log.ddl().ordered() == [second, first]
     log.done({"shop": (1, 7)})
     log.done({"shop": (1, 2)})
-    assert log.history().pending() == [second]
-    assert log.history().settled() == [first]
-    log.add([replace(first, carried={("shop", "u"): (1, 4)})], {})
-    assert log.history().ordered()[1].carried == {("shop", "u"): (1, 4)}
-    assert log.history().ordered()[1].moves == first.moves
+    assert log.ddl().pending() == [second]
+    assert log.ddl().settled() == [first]
+    log.add_ddl([replace(first, carried={("shop", "u"): (1, 4)})], {})
+    assert log.ddl().ordered()[1].carried == {("shop", "u"): (1, 4)}
+    assert log.ddl().ordered()[1].moves == first.moves
     # Rows that are given up are gone, in whichever order that and the statement are read.
-    log.add([replace(first, given_up=(("shop", "u"),))], {})
-    given_up = log.history().ordered()[1]
+    log.add_ddl([replace(first, given_up=(("shop", "u"),))], {})
+    given_up = log.ddl().ordered()[1]
     assert (given_up.moves, given_up.carried) == ({NAME: None, ("shop", "u"): None}, {})
     assert (given_up.given_up, given_up.notes) == ((("shop", "u"),), first.notes)
-    log.add([first], {})
-    assert log.history().ordered()[1] == given_up
+    log.add_ddl([first], {})
+    assert log.ddl().ordered()[1] == given_up
 
 
 def test_tables_that_are_moved_are_no_tables_of_readers(case: Case) -> None:
@@ -293,33 +293,18 @@ def test_tables_that_are_moved_are_no_tables_of_readers(case: Case) -> None:
     assert [one["v"] for one in case.described(moving.rows(KEYED))] == [11]
 
 
-def test_the_log_of_waits_shows_that_it_has_grown(case: Case) -> None:
-    waits = case.warehouse.waits
-    assert not waits.state()
-    waits.append({"number": 1, "kind": "waiting", "database": "shop", "table": "t"})
-    before = waits.state()
-    waits.append({"number": 2, "kind": "loaded", "database": "shop", "table": "t"})
-    assert before != waits.state()
-    assert sorted((one["number"], one["kind"]) for one in waits.rows()) == [
+def test_the_log_shows_that_it_has_rows_of_more_waits(case: Case) -> None:
+    log = case.warehouse.log
+    assert not log.state()
+    row = {"database": "shop", "table": "t", "request": "", "at_ms": 1}
+    log.wait({"number": 1, "kind": "waiting", **row})
+    before = log.state()
+    log.wait({"number": 2, "kind": "loaded", **row})
+    assert before != log.state()
+    assert sorted((one["number"], one["kind"]) for one in log.rows()) == [
         (1, "waiting"),
         (2, "loaded"),
     ]
-
-
-def test_the_log_of_waits_drops_the_rows_that_are_replaced_and_old(case: Case) -> None:
-    waits, other = case.warehouse.waits, {"database": "shop", "table": "it's"}
-    for number, kind, at_ms in ((1, "waiting", 10), (2, "loaded", 20), (3, "waiting", 30)):
-        body = {"request": f'{{"number": "{number}"}}', "at_ms": at_ms, "kind": kind}
-        waits.append({"number": number, **other, **body})
-    (kept,) = (row for row in waits.rows() if row["number"] == 1)
-    waits.prune(30, [kept])
-    assert sorted(row["number"] for row in waits.rows()) == [1, 3]
-    waits.append({"number": 4, "kind": "loaded", "at_ms": 5, **other})
-    waits.prune(6, [])
-    assert sorted(row["number"] for row in waits.rows()) == [1, 3]
-    assert {tuple(row[name] for name in ("kind", "table")) for row in waits.rows()} == {
-        ("waiting", "it's")
-    }
 
 
 def test_upkeep_purges_old_markers_only_and_changes_no_row(case: Case) -> None:
@@ -409,14 +394,16 @@ def test_tables_that_are_written_at_once_get_their_own_rows(
 
 
 def test_the_last_batch_is_known_with_its_records(case: Case) -> None:
-    ledger = case.warehouse.ledger
-    assert ledger.last() is None
+    log = case.warehouse.log
+    assert log.last() is None
     for batch, at in ((4, 100), (5, 200)):
         entry = {"query_id": "q", "batch_id": batch, "topic": "aq.shop.t", "from_offset": 0}
-        ledger.append(
-            Entry(**entry, partition=n, until_offset=batch, records=batch + n, applied_at_ms=at)  # type: ignore[arg-type]
-            for n in (0, 1)
+        log.append(
+            [
+                Entry(**entry, partition=n, until_offset=batch, records=batch + n, applied_at_ms=at)  # type: ignore[arg-type]
+                for n in (0, 1)
+            ]
         )
-    last = ledger.last()
+    last = log.last()
     assert last is not None
     assert (last.batch_id, last.records, last.applied_at_ms) == (5, 11, 200)

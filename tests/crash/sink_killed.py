@@ -19,12 +19,11 @@ from typing import Any, Final
 
 from spark_sink import __main__ as command
 from spark_sink.jobs import stream
-from spark_sink.text.names import LEDGER
 from spark_sink.warehouse import maintenance, opening
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.iceberg.catalog import IcebergTable
-from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable
+from spark_sink.warehouse.log import SinkLog
+from spark_sink.warehouse.notes import FileNotes
 from tests.crash import sink_steps
 from tests.unit.spark_sink.conftest import FORMAT
 
@@ -111,37 +110,22 @@ def _any(_: Any) -> bool:
     return True
 
 
-def _is_ledger(log: Any) -> bool:
-    return str(log._path).endswith(LEDGER)
-
-
-def _is_table(log: Any) -> bool:
-    return not _is_ledger(log)
-
-
-def _is_iceberg_ledger(table: Any) -> bool:
-    name = table.place[1] if isinstance(table, IcebergOwnTable) else table.location()
-    return str(name).endswith("ledger")
-
-
 def _is_iceberg_table(table: Any) -> bool:
     return "/__aqueduct/" not in table.location()
 
 
 _Steps = dict[str, Callable[[Death], None]]
 _OF_DELTA: Final[_Steps] = {
-    "ledger.rewrite": lambda d: _before(OwnTable, "rewrite", d, when=_is_ledger),
-    "ledger.vacuum": lambda d: _before(DeltaLog, "vacuum", d, when=_is_ledger),
-    "ledger.forget": lambda d: _before(DeltaLog, "forget", d, when=_is_ledger),
-    "table.vacuum": lambda d: _before(DeltaLog, "vacuum", d, when=_is_table),
-    "table.forget": lambda d: _before(DeltaLog, "forget", d, when=_is_table),
+    "table.vacuum": lambda d: _before(DeltaLog, "vacuum", d, when=_any),
+    "table.forget": lambda d: _before(DeltaLog, "forget", d, when=_any),
 }
 _OF_ICEBERG: Final[_Steps] = {
-    "ledger.rewrite": lambda d: _before(IcebergOwnTable, "rewrite", d, when=_is_iceberg_ledger),
-    "ledger.expire": lambda d: _before(IcebergTable, "remove_unused", d, when=_is_iceberg_ledger),
     "table.expire": lambda d: _before(IcebergTable, "remove_unused", d, when=_is_iceberg_table),
 }
 STEPS: Final[_Steps] = {
+    "log.compact": lambda d: _before(SinkLog, "compact", d, when=_any),
+    "log.older": lambda d: _before(SinkLog, "_put_older", d, when=_any),
+    "log.remove": lambda d: _before(FileNotes, "remove", d, when=_any),
     "table.purge": lambda d: _before(maintenance.Maintenance, "_purge", d, when=_any),
     # OPTIMIZE is what comes after the purge.
     "table.optimize": lambda d: _after(maintenance.Maintenance, "_purge", d),

@@ -167,7 +167,7 @@ class SinkScene:
             assert held == due, (when, name, {"lacks": due - held, "has more": held - due})
         open_ = [one for one in self._waits().tables.values() if one.waits]
         assert (open_, self._waits().requests) == ([], []), when
-        applied = open_warehouse(self.spark, self.warehouse).ledger.applied()
+        applied = open_warehouse(self.spark, self.warehouse).log.applied()
         assert applied == await self._ends(), when
         letters = self._letters()
         sure, perhaps = Counter(self.source.letters), Counter(self.source.perhaps)
@@ -191,7 +191,7 @@ class SinkScene:
         return Counter() if held is None else Counter(bytes(row.value) for row in held.collect())
 
     def _waits(self) -> Waits:
-        waits = Waits(open_warehouse(self.spark, self.warehouse).waits, time.time)
+        waits = Waits(open_warehouse(self.spark, self.warehouse).log, time.time)
         waits.refresh()
         return waits
 

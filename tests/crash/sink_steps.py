@@ -20,13 +20,10 @@ from spark_sink.text.names import MOVED, MOVING, RELOAD
 from spark_sink.warehouse.coverage import Coverage
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
-from spark_sink.warehouse.delta.warehouse import DeltaWaits
 from spark_sink.warehouse.iceberg.recent import IcebergRecent
 from spark_sink.warehouse.iceberg.tables import IcebergTables
-from spark_sink.warehouse.iceberg.warehouse import FileWaits
+from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.notes import FileNotes
-from spark_sink.warehouse.sql.ddl import TableDdl
-from spark_sink.warehouse.sql.ledger import TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
 from tests.unit.spark_sink.conftest import FORMAT
 
@@ -85,33 +82,33 @@ def _is_state(kind: str) -> Callable[..., bool]:
     return lambda _, *rows: any(row.get("kind") == kind for row in rows)
 
 
-_Recent, _Tables, _Waits = {
-    "delta": (DeltaRecent, DeltaTables, DeltaWaits),
-    "iceberg": (IcebergRecent, IcebergTables, FileWaits),
+_Recent, _Tables = {
+    "delta": (DeltaRecent, DeltaTables),
+    "iceberg": (IcebergRecent, IcebergTables),
 }[FORMAT]
 WRITES: Final = {
     "recent.begin": Write(_Recent, "begin"),
     "recent.add": Write(_Recent, "add", most=2),
     "recent.tidy": Write(_Recent, "tidy"),
-    "ddl.events": Write(TableDdl, "add", _has_any),
+    "ddl.events": Write(SinkLog, "add_ddl", _has_any),
     "ddl.moving": Write(_Tables, "replace", _in_folder(MOVING), most=2),
     "ddl.note": Write(FileNotes, "write", _is_note),
     "ddl.put": Write(_Tables, "replace", _is_moved, most=2),
     "ddl.drop": Write(_Tables, "drop", _is_own),
-    "ddl.done": Write(TableDdl, "done"),
+    "ddl.done": Write(SinkLog, "done"),
     "ddl.end": Write(FileNotes, "write", _is_end),
-    "table.floors": Write(TableFloors, "add", _has_any),
+    "table.floors": Write(SinkLog, "add_floors", _has_any),
     "table.letters": Write(TableLetters, "add"),
     "table.evolve": Write(_Tables, "evolve", _is_own),
     "table.truncate": Write(_Tables, "truncate", _is_own),
     "table.merge": Write(_Tables, "merge", _is_own, most=3),
-    "batch.ledger": Write(TableLedger, "append"),
+    "batch.log": Write(SinkLog, "append"),
     # Before it the batch is planned in the checkpoint; before the next, it is committed there.
     "batch.whole": Write(Sink, "_batch", most=2),
-    "reload.begin": Write(_Waits, "append", _is_state("reloading")),
+    "reload.begin": Write(SinkLog, "wait", _is_state("reloading")),
     "reload.stage": Write(_Tables, "merge", _in_folder(RELOAD)),
     "reload.put": Write(_Tables, "replace", _is_reloaded),
-    "reload.end": Write(_Waits, "append", _is_state("loaded")),
+    "reload.end": Write(SinkLog, "wait", _is_state("loaded")),
     "reload.clear": Write(_Tables, "drop", _in_folder(RELOAD), most=2),
 }
 STEPS: Final = tuple(f"{write}.{side}" for write in WRITES for side in ("before", "after"))

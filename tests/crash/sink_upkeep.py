@@ -102,7 +102,7 @@ async def test_a_kill_in_any_step_of_maintenance_loses_and_repeats_nothing(
     for step in steps * rounds:
         with sinking(config, step, rng.uniform(0, 0.4)) as sink:
             assert sink.wait(_TIMEOUT) == -signal.SIGKILL, (tmp_path / "sink.log").read_text()
-        applied = open_warehouse(spark, str(warehouse)).ledger.applied()[TOPIC, 0]
+        applied = open_warehouse(spark, str(warehouse)).log.applied()[TOPIC, 0]
         # The table may be a batch further than the ledger, and nothing else.
         found = rows(spark, warehouse)
         assert found in (due(changes, applied), due(changes, applied + A_BATCH)), (step, seed)
@@ -114,4 +114,4 @@ async def test_a_kill_in_any_step_of_maintenance_loses_and_repeats_nothing(
     with sinking(config, "none", 0) as sink:
         assert sink.wait(_TIMEOUT) == 0, (tmp_path / "sink.log").read_text()
     assert rows(spark, warehouse) == due(changes, CHANGES)
-    assert open_warehouse(spark, str(warehouse)).ledger.applied() == {(TOPIC, 0): CHANGES}
+    assert open_warehouse(spark, str(warehouse)).log.applied() == {(TOPIC, 0): CHANGES}

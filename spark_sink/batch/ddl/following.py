@@ -22,12 +22,12 @@ from spark_sink.batch.ddl.decision import DdlRules, OnDrop, OnRename, decided, i
 from spark_sink.batch.ddl.moving import Moving
 from spark_sink.batch.ddl.statement import Statement, parse_statement
 from spark_sink.batch.ddl.topic import DdlTopics
-from spark_sink.errors import ReloadRefused, TableError, ValuesChanged
+from spark_sink.errors import ReloadRefused, TableError, TableReplaced, ValuesChanged
 from spark_sink.metrics import Metrics
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.names import DDL, OR_DISCARD, SETTLED, action, argument, of_sink
+from spark_sink.text.names import OR_DISCARD, SETTLED, action, argument, of_sink
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import (
     BEGINNING,
@@ -36,6 +36,7 @@ from spark_sink.warehouse.moves import (
     Name,
     Piece,
     Place,
+    belongs,
     of_open,
     pieces,
     pieces_of,
@@ -71,6 +72,8 @@ class Ddl:
     keep_seconds: float = 3600.0
     """For how long cuts of the past may go back before a statement."""
     clock: Callable[[], float] = time.monotonic
+    is_lost: bool = False
+    """Whether the log is gone, though there are tables."""
     _passed: tuple[float, Mapping[str, Place]] | None = None
     """When it was first known up to where all was settled, and that position of each destination."""
     _fold_from: int = _MANY
@@ -90,8 +93,8 @@ class Ddl:
     def history(self) -> History:
         """All that is known."""
         if self._history is None:
-            self._history = self.warehouse.ddl.history()
-            self._until = self.warehouse.ddl.read_until()
+            self._history = self.warehouse.log.ddl()
+            self._until = self.warehouse.log.ddl_read()
         return self._history
 
     def follow(
@@ -109,7 +112,6 @@ class Ddl:
         be moved to, before it is. `done` is up to where the ledger has each destination's DDL as carried out.
         """
         changed = self.resume()
-        self._keep_done(done or {})
         if self._altered is None:
             self._altered = {}
             self._take_altered(self.history.since(done or {}))
@@ -127,6 +129,8 @@ class Ddl:
             records = self.topics.read(since, end)
             parsed = [parse_statement(text, place(*at)) for *at, text in records]  # type: ignore[arg-type]
             self._decide(parsed, end)
+        if self.is_lost:
+            self._hold_moved()
         self._settle(start)
         if self.metrics is not None:
             self.metrics.gaps(len(self._gaps()))
@@ -170,7 +174,7 @@ class Ddl:
     def begin_again(self, topics: Collection[str]) -> None:
         """Reads DDL topics that were made again from their beginning; what is known of it changes nothing."""
         _log.error("DDL topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
-        self.warehouse.ddl.void(topics)
+        self.warehouse.log.void(topics)
         self._history = None
 
     def routed(self, batch: DataFrame, *, tables: Collection[Name] | None = None) -> DataFrame:
@@ -183,6 +187,7 @@ class Ddl:
         return routed(batch, pieces_of(pieces(list(self.history.events.values())), tables))
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
+        """The truncates that concern the tables as they are named now."""
         return self.history.floors(floors)
 
     def carried(self, floor: Floor) -> bool:
@@ -194,7 +199,7 @@ class Ddl:
         if event is None or floor.place >= event.place:
             return False
         event = replace(event, carried={name: floor.place})
-        self.warehouse.ddl.add([event], {})
+        self.warehouse.log.add_ddl([event], {})
         self.history.add([event])
         return True
 
@@ -262,7 +267,7 @@ class Ddl:
             self.warehouse.tables.drop(*name)
         # The table first: once this is stored, the name is no longer known as one with rows.
         given_up = [replace(one, given_up=(name,)) for one in events]
-        self.warehouse.ddl.add(given_up, {})
+        self.warehouse.log.add_ddl(given_up, {})
         self.history.add(given_up)
         self._routes = None
 
@@ -319,7 +324,7 @@ class Ddl:
 
     def _gaps(self) -> set[Name]:
         found = self.history.gaps()
-        return found and self.history.gaps(self.warehouse.floors.highest())
+        return found and self.history.gaps(self.warehouse.log.floors())
 
     def _begin(self, applied: Offsets, end: Offsets) -> None:
         """Records that DDL is followed from now on, also if there is no topic of it yet."""
@@ -328,21 +333,23 @@ class Ddl:
             _log.info("DDL is followed from now on; what came before is not carried out")
         self._record([], {_BEGUN: 0, **(end if applied else {})})
 
-    def _keep_done(self, done: Mapping[str, Place]) -> None:
-        """Takes statements as carried out that the ledger has so; their log may be an older copy, or gone.
+    def _hold_moved(self) -> None:
+        """Makes the tables wait that a statement has moved, as the log is gone that says which are carried out.
 
-        They are read again, for rows from before them and by the present settings, and move nothing.
+        Carried out a second time, one could move the rows of another table.
         """
-        known = self.history.done
-        if lost := {one: at for one, at in done.items() if at > known.get(one, (-1, -1))}:
-            _log.warning(
-                "%s is gone or an older copy: its statements are read again from Kafka, and those that the "
-                "ledger has as carried out are not carried out again destinations=%s",
-                DDL,
-                ", ".join(sorted(lost)),
-            )
-            self.warehouse.ddl.done(lost)
-            known.update(lost)
+        moves = [event for event in self.history.ordered() if event.names]
+        moved = pieces(moves)
+        now = {belongs(own, BEGINNING) for own in moved.values()}
+        there = {*self.warehouse.tables.names(), *now}
+        self.warehouse.log.done({event.destination: event.place for event in moves})
+        self.history.done.update({event.destination: event.place for event in moves})
+        for name in sorted({one for event in moves for one in event.names if one in there}):
+            if not self.waits.waiting(name):
+                where = f"{'.'.join(name)}: the sink's log is gone, and with it which DROP and RENAME are done"
+                again = f"Run: python -m spark_sink reload {argument(name)} --from-beginning"
+                self._wait(name, TableReplaced(where, advice=again))
+        self.is_lost = False
 
     def _warn_of_lost(self, earliest: Offsets) -> None:
         for at, first in sorted(earliest.items()):
@@ -403,7 +410,7 @@ class Ddl:
 
     def _floor_of(self, more: Collection[Event]) -> Callable[[str, Name], Place | None]:
         def floor(destination: str, name: Name) -> Place | None:
-            held = self._with(more).floors(self.warehouse.floors.highest())
+            held = self._with(more).floors(self.warehouse.log.floors())
             own = [
                 one.place
                 for one in held
@@ -428,7 +435,7 @@ class Ddl:
         if moving:
             ends = self.topics.written()
             self._open |= {(one.destination, one.place): ends for one in moving}
-        self.warehouse.ddl.add(events, new)
+        self.warehouse.log.add_ddl(events, new)
         self._until |= new
         self.history.add(events)
         self._take_altered(events)
@@ -479,7 +486,7 @@ class Ddl:
             return
         self._passed = None
         if over := superseded(events, settled) + superseded_alters(self.history, self.history.done):
-            self.warehouse.ddl.forget(over)
+            self.warehouse.log.superseded(over)
             for one in over:
                 self.history.events.pop((one.destination, one.place), None)
                 self.history.alters.pop((one.destination, one.place), None)

@@ -10,7 +10,7 @@ name that they leave does not.
 
 Invariant: until the note is written no table is changed, and from then on nothing is computed: to put the same
 tables in place again changes nothing. Each table that is put in place says so itself, before any is removed: so
-rows are not moved a second time if the note, or the log of DDL, is gone meanwhile.
+rows are not moved a second time if the note, or the log, is gone meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from spark_sink.errors import (
     UnsupportedName,
 )
 from spark_sink.source.positions import Offsets
-from spark_sink.text.names import DDL, MOVED, argument, literal, quoted
+from spark_sink.text.names import LOG, MOVED, argument, literal, quoted
 from spark_sink.warehouse.moves import (
     BEGINNING,
     Event,
@@ -104,7 +104,7 @@ class Moving:
             except TableError as fault:
                 faults.add(name)
                 self.wait(name, _failed(name, fault, is_built=is_kept and self._built(name)))
-        self.warehouse.ddl.done(done)
+        self.warehouse.log.done(done)
         self._end_waits({(database, table) for database, table in note.get("passed", ())} - faults)
         self.warehouse.notes.write(MOVED, "{}")
         for name, _ in tables:
@@ -166,7 +166,7 @@ class Moving:
         for name, error in sorted((faults | late).items()):
             self.wait(name, error)
         if not kept:
-            self.warehouse.ddl.done(done)
+            self.warehouse.log.done(done)
             self._end_waits(passed)
             return Outcome(changed=frozenset(), faults=frozenset(faults))
         self.warehouse.notes.write(
@@ -209,7 +209,7 @@ class Moving:
             tables = _Tables(self.warehouse, found, self.history)
             for name in tables.names():
                 if twice(partial(tables.is_placed, name), name, self.warehouse):
-                    moved = f"its rows were moved already, and neither {MOVED} nor {DDL} says so"
+                    moved = f"its rows were moved already, and neither {MOVED} nor {LOG} says so"
                     return {}, (name, RenameFailed(moved))
             for name in tables.names():
                 build = partial(tables.built, name, is_removed=name in removed)

@@ -25,7 +25,7 @@ def lag(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> I
     earliest, ends = topics.ranges(())
     noted = TopicIds(
         notes=warehouse.notes,
-        waits=Waits(warehouse.waits, time.time),
+        waits=Waits(warehouse.log, time.time),
         note=of_sink(TOPICS, settings.name),
     )
     yield from lag_lines(
@@ -65,7 +65,7 @@ def lag_lines(
     for topic in sorted(strange):
         yield f"{topic}: not applied, as it is not of this installation"
     ends = {at: end for at, end in ends.items() if at[0] not in strange}
-    merged, newest = warehouse.ledger.applied(), warehouse.ledger.newest_ms()
+    merged, newest = warehouse.log.applied(), warehouse.log.newest_ms()
     recent = warehouse.recent.newest()
     covered = recent.cut.until if recent is not None and recent.cut.continues(merged) else {}
     unmerged = unseen = 0

@@ -91,7 +91,7 @@ def validate(
         spark, settings, warehouse, wanted, timeout=timeout, stop=stop, lock_seconds=_LOCK_SECONDS
     ) as own:
         check_warehouse(own)
-        validator = Validator(loader=own, waits=Waits(warehouse.waits, time.time), most_listed=most)
+        validator = Validator(loader=own, waits=Waits(warehouse.log, time.time), most_listed=most)
         for name in sorted(wanted.refused | wanted.tables):
             one = TableResult(name=name, not_compared=wanted.refused.get(name))
             if one.not_compared is None:
@@ -200,5 +200,5 @@ def put_in_place(
         sink=sink,
         load=state.number,
     )
-    waits = Waits(warehouse.waits, time.time)
+    waits = Waits(warehouse.log, time.time)
     return request_reloads(waits, [request], timeout=timeout, stopped=stop.wait)

@@ -18,7 +18,8 @@ from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.text.names import LOADED_FROM, LOADS
-from spark_sink.warehouse.protocol import Name, Notes
+from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.protocol import Name
 from wire.warehouse import folder
 
 READING: Final = "reading"

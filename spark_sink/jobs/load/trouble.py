@@ -101,9 +101,9 @@ def check_warehouse(loader: Loader) -> None:
     """Raises WarehouseUnusable if no sink has written to it, or its own tables cannot be read."""
     warehouse, root = loader.warehouse, loader.loads.root
     try:
-        is_used = bool(warehouse.ledger.applied())
-        if warehouse.waits.state():
-            warehouse.waits.rows()
+        is_used = bool(warehouse.log.applied())
+        if warehouse.log.state():
+            warehouse.log.rows()
         if is_used:
             loader.loads.make()
     except (PySparkException, Py4JError) as fault:

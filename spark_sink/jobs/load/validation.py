@@ -124,7 +124,7 @@ class Validator:
         deadline = time.monotonic() + loader.timeout
         while True:
             self._check_not_waiting(state.name)
-            applied = loader.warehouse.ledger.applied()
+            applied = loader.warehouse.log.applied()
             if all(applied.get(at, 0) >= end for at, end in ends.items()):
                 return
             if time.monotonic() >= deadline or loader.stopped(_SECONDS):

@@ -75,7 +75,7 @@ class Finder:
 
     def find(self, moment: Moment | None) -> Found:
         """The newest cut, or the one at a moment. Raises CutUnknown, CutIncomplete or CutGone."""
-        self._batches = [_START, *self.warehouse.ledger.batches()]
+        self._batches = [_START, *self.warehouse.log.batches()]
         _refuse_several_sinks(self._batches)
         self._existing = joined(one.milestone.existing for one in self._batches if one.milestone)
         recent = self.warehouse.recent.newest()

@@ -79,7 +79,7 @@ class ConsistentCut:
 
     def __post_init__(self) -> None:
         """Reads which tables wait, and which were dropped or renamed."""
-        self._waits = Waits(self._warehouse.waits, time.time)
+        self._waits = Waits(self._warehouse.log, time.time)
         self._waits.refresh()
         self._hard = set(self._warehouse.deleted.tables.names())
         self._look_at_ddl()
@@ -95,7 +95,7 @@ class ConsistentCut:
             self._added = replace(recent, records=records)
 
     def _look_at_ddl(self) -> None:
-        self._history = self._warehouse.ddl.history()
+        self._history = self._warehouse.log.ddl()
         self._refused = self._moves().refused()
 
     def _moves(self) -> Moves:

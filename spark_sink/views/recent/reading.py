@@ -136,16 +136,16 @@ class _Reader:
     claim_checks: str
 
     def read(self, names: list[Name], *, bookkeeping: bool) -> dict[Name, DataFrame]:
-        waits = Waits(self.warehouse.waits, time.time)
+        waits = Waits(self.warehouse.log, time.time)
         for _ in range(_ATTEMPTS):
             waits.refresh()
-            offsets = self.warehouse.ledger.applied()
-            ddl = self.warehouse.ddl.history()
+            offsets = self.warehouse.log.applied()
+            ddl = self.warehouse.log.ddl()
             hard = set(self.warehouse.deleted.tables.names())
             merged = {name: self._merged(name, is_hard=name in hard) for name in names}
             recent = self.warehouse.recent.newest()
             # Tables that move while they are read may be read before the move and after it.
-            is_still = not ddl.events or self.warehouse.ddl.history().done == ddl.done
+            is_still = not ddl.events or self.warehouse.log.ddl().done == ddl.done
             if recent is None or (is_still and recent.cut.continues(offsets)):
                 break
         else:
@@ -228,7 +228,7 @@ class _Reader:
             records,
             part,
             book,
-            floors=ddl.floors(self.warehouse.floors.highest()),
+            floors=ddl.floors(self.warehouse.log.floors()),
             is_emptied=ddl.is_moved(name),
             claim_checks=self.claim_checks,
         )

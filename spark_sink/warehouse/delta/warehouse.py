@@ -5,38 +5,34 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from spark_sink.spark.files import Files
 from spark_sink.spark.pace import LARGE, copied, for_many_rows
 from spark_sink.text.names import (
-    DDL,
     DELETED_KEYS,
-    FLOORS,
     HISTORY,
-    LEDGER,
     LETTERS,
+    LOG,
     MOVING,
     RECENT,
     RELOAD,
-    WAITS,
 )
 from spark_sink.warehouse.delta.commits import DeltaCommits
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.facts import DeltaFacts
-from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.statements import cluster_sql, delta, letters_sql
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.layout import Layouts, among, no_layout
+from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import Name, Space
-from spark_sink.warehouse.sql.ddl import TableDdl
-from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import TableLetters
 from spark_sink.warehouse.sql.statements import old_markers_sql
 from spark_sink.warehouse.sql.time_limit import limited
@@ -52,14 +48,10 @@ class DeltaWarehouse:
         root: str,
         *,
         every: int = EVERY,
-        retention_seconds: int = RETENTION_SECONDS,
+        retention_seconds: int = KEEP_SECONDS,
         layouts: Layouts = no_layout,
     ) -> None:
         root = root.rstrip("/")
-        retention = min(retention_seconds, RETENTION_SECONDS)
-
-        def own(name: str) -> OwnTable:
-            return OwnTable(spark, f"{root}/{name}", every=every, retention_seconds=retention)
 
         def space(folder: str) -> Space[DataFrame]:
             beside = f"{root}/{folder}"
@@ -73,12 +65,10 @@ class DeltaWarehouse:
         self.stage = DeltaTables(spark, f"{root}/{RELOAD}")
         self.facts = DeltaFacts(spark, root)
         self.commits = DeltaCommits(spark, root)
-        self.ledger = TableLedger(own(LEDGER), every=every, keep_seconds=retention_seconds)
-        self.floors = TableFloors(own(FLOORS))
         self.moving = DeltaTables(spark, f"{root}/{MOVING}")
-        self.ddl = TableDdl(own(DDL))
-        self.waits = DeltaWaits(own(WAITS))
-        self.letters = letters(f"{root}/{LETTERS}", own(LETTERS))
+        path, seconds = f"{root}/{LETTERS}", min(retention_seconds, KEEP_SECONDS)
+        own = OwnTable(spark, path, every=every, retention_seconds=seconds)
+        self.letters = letters(path, own)
         # Readers go back in these as far as in the tables.
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention_seconds)
         self.upkeep = DeltaUpkeep(spark, root, layouts=layouts)
@@ -86,6 +76,13 @@ class DeltaWarehouse:
         self.histories = space(HISTORY)
         conf = dict(spark.sparkContext.getConf().getAll())
         self.notes = FileNotes(Files(spark), root, excludes=excludes_writers(root, conf))
+        self.log = SinkLog(
+            notes=self.notes,
+            where=f"{root}/{LOG}",
+            every=every,
+            keep_seconds=retention_seconds,
+            earlier=_Earlier(spark, root),
+        )
 
 
 def letters(path: str, table: OwnTable) -> TableLetters:
@@ -130,37 +127,22 @@ def excludes_writers(root: str, conf: Mapping[str, str]) -> bool:
     return bool(store) and not store.endswith(_OF_ONE_DRIVER)
 
 
-_COLUMNS: Final = (
-    "number BIGINT, kind STRING, database STRING, `table` STRING, since_ms BIGINT, at_ms BIGINT, "
-    "error STRING, reason STRING, action STRING, offsets STRING, request STRING"
-)
-_KEY: Final = ("kind", "number", "at_ms", "database", "table", "request")
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """See EarlierTables."""
 
+    spark: SparkSession
+    root: str
 
-class DeltaWaits:
-    """See protocol.WaitLog."""
+    def version(self, name: str) -> str:
+        return max(entries(Files(self.spark), f"{self.root}/{name}"), default="")
 
-    def __init__(self, table: OwnTable) -> None:
-        self._table = table
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        rows = self.spark.read.format("delta").load(f"{self.root}/{name}")
+        return [row.asDict(recursive=True) for row in rows.collect()]
 
-    def state(self) -> list[str]:
-        return self._table.log_files()
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [row.asDict() for row in self._table.rows().collect()]
-
-    def append(self, *rows: Mapping[str, Any]) -> None:
-        self._table.append(_COLUMNS, rows)
-
-    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
-        texts = (f.coalesce(f.col(name).cast("string"), f.lit("None")) for name in _KEY)
-        key, kept = (
-            f.concat_ws("\0", *texts),
-            ["\0".join(str(row[n]) for n in _KEY) for row in keep],
-        )
-        is_new = f.coalesce(f.col("at_ms") >= before_ms, f.lit(True))
-        # Read by the commit itself: a command may add a request meanwhile.
-        self._table.rewrite(self._table.rows().where(is_new | key.isin(*kept)))
+    def remove(self, name: str) -> None:
+        Files(self.spark).delete(f"{self.root}/{name}")
 
 
 _log = logging.getLogger(__name__)

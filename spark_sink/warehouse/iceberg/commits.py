@@ -20,7 +20,8 @@ from spark_sink.text.names import APPLICATIONS
 from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.milestones import Commit
-from spark_sink.warehouse.protocol import ForeignCommit, Name, Notes, Standing
+from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
 from spark_sink.warehouse.sql.commits import again, refuse_older, replaced
 from spark_sink.warehouse.sql.statements import made_in
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
-import uuid
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
-from spark_sink.text.names import FORMAT, WAITS
+from spark_sink.text.names import FORMAT, LOG, WAITS
 from spark_sink.warehouse.iceberg.catalog import (
     HADOOP,
     NAME,
@@ -29,16 +27,14 @@ from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable, kept_for
 from spark_sink.warehouse.iceberg.recent import IcebergRecent
 from spark_sink.warehouse.iceberg.statements import NEVER_HELD
 from spark_sink.warehouse.iceberg.tables import IcebergTables
+from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, Space, TableFacts
-from spark_sink.warehouse.sql.ddl import TableDdl
 from spark_sink.warehouse.sql.facts import row_count
-from spark_sink.warehouse.sql.ledger import EVERY, RETENTION_SECONDS, TableFloors, TableLedger
 from spark_sink.warehouse.sql.letters import SEARCHED, TableLetters
 from spark_sink.warehouse.sql.statements import old_markers_sql, properties_sql
 from spark_sink.warehouse.sql.time_limit import limited
 from spark_sink.warehouse.table_faults import FAILURES
-from spark_sink.warehouse.waiting_tables import REQUESTS
 
 _OWN = "__aqueduct"
 
@@ -53,11 +49,10 @@ class IcebergWarehouse:
         *,
         catalog: Mapping[str, str],
         every: int = EVERY,
-        retention_seconds: int = RETENTION_SECONDS,
+        retention_seconds: int = KEEP_SECONDS,
     ) -> None:
         root = root.rstrip("/")
         files, is_folder = Files(spark), kind(catalog) == HADOOP
-        retention = min(retention_seconds, RETENTION_SECONDS)
         # Other warehouses may be in the same catalog.
         own = _OWN if is_folder else f"{_OWN}_{digest(root)}"
         note = {"version": 1, "format": "iceberg", "catalog": kind(catalog), "namespace": own}
@@ -72,15 +67,6 @@ class IcebergWarehouse:
             kind=kind(catalog),
             prepare=self.notes.make,
         )
-
-        def small(name: str) -> IcebergOwnTable:
-            return IcebergOwnTable(
-                spark=spark,
-                catalog=made,
-                place=(own, name),
-                every=every,
-                retention_seconds=retention,
-            )
 
         folder = root if is_folder else None
 
@@ -98,11 +84,21 @@ class IcebergWarehouse:
         self.commits = IcebergCommits(tables=self.tables, notes=self.notes)
         self.moving = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_moving_")
         self.stage = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_reload_")
-        self.ledger = TableLedger(small("ledger"), every=every, keep_seconds=retention_seconds)
-        self.floors = TableFloors(small("floors"))
-        self.ddl = TableDdl(small("ddl"))
-        self.letters = letters(small("dead_letters"))
-        self.waits = FileWaits(files=files, folder=f"{root}/{WAITS}", prepare=self.notes.make)
+        small = IcebergOwnTable(
+            spark=spark,
+            catalog=made,
+            place=(own, "dead_letters"),
+            every=every,
+            retention_seconds=min(retention_seconds, KEEP_SECONDS),
+        )
+        self.letters = letters(small)
+        self.log = SinkLog(
+            notes=self.notes,
+            where=f"{root}/{LOG}",
+            every=every,
+            keep_seconds=retention_seconds,
+            earlier=_Earlier(catalog=made, files=files, root=root, own=own),
+        )
         # Readers go back in these as far as in the tables.
         self.recent = IcebergRecent(
             spark=spark, catalog=made, place=(own, "recent"), retention_seconds=retention_seconds
@@ -125,50 +121,41 @@ def letters(table: IcebergOwnTable) -> TableLetters:
     return TableLetters(table, name, create=create, again=again_on_conflict, of_held=NEVER_HELD)
 
 
-@dataclass(slots=True, kw_only=True)
-class FileWaits:
-    """See protocol.WaitLog.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Earlier:
+    """See EarlierTables."""
 
-    Commands add requests to it beside the sink. A Hadoop catalog commits by renaming a file, which on some
-    file systems lets the second of two writers overwrite the first; files of different names cannot.
-    """
-
+    catalog: Catalog
     files: Files
-    folder: str
-    prepare: Callable[[], None]
-    """Called before the first row is added."""
-    _read: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _is_prepared: bool = False
+    root: str
+    own: str
+    """The namespace of the sink's own tables."""
 
-    def state(self) -> list[str]:
-        # A file that is being written has a leading dot.
-        return [name for name in self.files.names(self.folder) if not name.startswith(".")]
+    def version(self, name: str) -> str:
+        if name == WAITS:
+            return max(self._waits(), default="")
+        held = self.catalog.table(self._place(name))
+        return "" if held is None else str(held.snapshot() or "none")
 
-    def rows(self) -> list[dict[str, Any]]:
-        for name in self.state():
-            if name not in self._read:
-                text = self.files.read(f"{self.folder}/{name}")
-                self._read[name] = json.loads(text or "{}")
-        return [dict(row) for row in self._read.values()]
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        if name == WAITS:
+            texts = (self.files.read(f"{self.root}/{WAITS}/{one}") for one in self._waits())
+            return [json.loads(text) for text in texts if text]
+        rows = self.catalog.spark.table(self.catalog.sql_name(self._place(name)))
+        return [row.asDict(recursive=True) for row in rows.collect()]
 
-    def append(self, *rows: Mapping[str, Any]) -> None:
-        if not self._is_prepared:
-            self.prepare()
-            self._is_prepared = True
-        for row in rows:
-            name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
-            self.files.put(f"{self.folder}/{name}", json.dumps(dict(row)))
+    def remove(self, name: str) -> None:
+        if name == WAITS:
+            self.files.delete(f"{self.root}/{WAITS}")
+        else:
+            self.catalog.drop(self._place(name))
 
-    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
-        kept = [*keep]
-        old = {
-            name: row
-            for name, row in self._read.items()
-            if row["at_ms"] < before_ms and row not in kept
-        }
-        for name in sorted(old, key=lambda one: (old[one]["kind"] not in REQUESTS, one)):
-            self.files.delete(f"{self.folder}/{name}")
-            del self._read[name]
+    def _place(self, name: str) -> Place:
+        return self.own, name.strip("_")
+
+    def _waits(self) -> list[str]:
+        # One file for each row; one that was being written has a leading dot.
+        return [one for one in self.files.names(f"{self.root}/{WAITS}") if not one.startswith(".")]
 
 
 _SMALL_FILES: Final = {"min_input_files": "2"}

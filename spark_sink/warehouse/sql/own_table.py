@@ -1,4 +1,4 @@
-"""A small table for the sink's own records: each batch appends to it, and it is rewritten regularly."""
+"""A table of the sink's own that only grows, and is compacted regularly."""
 
 from __future__ import annotations
 
@@ -11,33 +11,13 @@ from pyspark.sql import functions as f
 
 
 class OwnTable(Protocol):
-    """A small table, due for a rewrite after a number of commits of this process."""
+    """A table that is due for compaction after a number of commits of this process."""
 
     def read(self) -> DataFrame | None:
         """The rows; None if there is no table."""
 
-    def rows(self) -> DataFrame:
-        """The rows of an existing table."""
-
-    def append(
-        self, columns: str, rows: Sequence[Mapping[str, object]], *, is_wider: bool = False
-    ) -> None:
-        """Appends a few rows in one commit.
-
-        `is_wider` means that a table made by an earlier version may lack some of the columns.
-        """
-
-    def literal(self, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
-        """A few rows as a DataFrame."""
-
     def due(self) -> bool:
-        """Counts a commit and returns whether a rewrite is due."""
-
-    def rewrite(self, rows: DataFrame) -> None:
-        """Replaces all rows in one commit, then removes unused files and log entries.
-
-        Does nothing if another sink does it just then.
-        """
+        """Counts a commit and returns whether the table is to be compacted."""
 
     def compact(self) -> None:
         """Compacts many small files into few, then removes unused files and log entries."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from devstack.processes import parse_stat
-from spark_sink.text.names import LEDGER
+from spark_sink.text.names import LOG
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 from tests.crash.warehouse import order_of, wait_for_sink
@@ -139,8 +139,8 @@ def _wait_batches(at: Scene, more: int) -> None:
 
 
 def _batches(at: Scene) -> int:
-    """The number of batches in the sink's ledger."""
-    return len(list((at.folder / "warehouse" / LEDGER / "_delta_log").glob("*.json")))
+    """The number of files of the sink's log, of which each batch adds one."""
+    return len(list((at.folder / "warehouse" / LOG).glob("*.json")))
 
 
 def _numbers(path: Path) -> set[int]:

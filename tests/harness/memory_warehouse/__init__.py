@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from spark_sink.text.names import LOG
+from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.protocol import (
     LastMerge,
@@ -20,13 +22,10 @@ from spark_sink.warehouse.protocol import (
 )
 from spark_sink.warehouse.sql.commits import refuse_older
 from tests.harness.memory_warehouse.logs import (
-    MemoryDdl,
-    MemoryFloors,
-    MemoryLedger,
     MemoryLetters,
     MemoryNotes,
     MemoryRecent,
-    MemoryWaits,
+    memory_log,
 )
 from tests.harness.memory_warehouse.tables import MemoryTables, Rows, is_old
 
@@ -36,8 +35,8 @@ __all__ = [
     "MemoryNotes",
     "MemoryRecent",
     "MemoryUpkeep",
-    "MemoryWaits",
     "MemoryWarehouse",
+    "memory_log",
 ]
 
 
@@ -156,11 +155,7 @@ class MemoryWarehouse:
     def __init__(self) -> None:
         self.tables = MemoryTables()
         self.stage = MemoryTables()
-        self.ledger = MemoryLedger()
-        self.floors = MemoryFloors()
         self.moving = MemoryTables()
-        self.ddl = MemoryDdl()
-        self.waits = MemoryWaits()
         self.letters = MemoryLetters()
         self.recent = MemoryRecent()
         self.upkeep = MemoryUpkeep(self.tables)
@@ -168,6 +163,7 @@ class MemoryWarehouse:
         self.facts = MemoryFacts(self.tables)
         self.commits = MemoryCommits(self.tables)
         self.notes = MemoryNotes()
+        self.log = SinkLog(notes=self.notes, where=LOG)
 
 
 def _space() -> Space[Rows]:

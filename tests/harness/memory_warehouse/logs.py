@@ -1,181 +1,19 @@
-"""What a warehouse in memory has beside its tables: ledger and logs, dead letters, recent changes, notes."""
+"""What a warehouse in memory has beside its tables: the sink's log, dead letters, recent changes, notes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from spark_sink.source.positions import At, Offsets, is_within
 from spark_sink.warehouse.coverage import Cut, Marker
-from spark_sink.warehouse.ledger import Entry, Floor, LastBatch, Source, restated
 from spark_sink.warehouse.letters import Letter
-from spark_sink.warehouse.milestones import Batch, Share, Stated, batches, last_of_sinks
-from spark_sink.warehouse.moves import Event, History, Place
+from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone
 from tests.harness.memory_warehouse.tables import Row, Rows
-
-
-@dataclass(slots=True)
-class MemoryLedger:
-    """See protocol.Ledger."""
-
-    entries: list[Entry] = field(default_factory=list)
-
-    def is_there(self) -> bool:
-        """See protocol.Ledger."""
-        return True
-
-    def make(self) -> None:
-        """See protocol.Ledger."""
-
-    def applied(self) -> dict[tuple[str, int], int]:
-        """See protocol.Ledger."""
-        found: dict[tuple[str, int], int] = {}
-        for one in self.entries:
-            at = one.topic, one.partition
-            found[at] = max(one.until_offset, found.get(at, 0))
-        return {at: until for at, until in found.items() if until}
-
-    def newest_ms(self, topics: Collection[str] | None = None) -> int:
-        """See protocol.Ledger."""
-        kept = [one for one in self.entries if topics is None or one.topic in topics]
-        return max((one.applied_at_ms for one in kept), default=0)
-
-    def last(self) -> LastBatch | None:
-        """See protocol.Ledger."""
-        if not self.entries:
-            return None
-        batches = {(one.applied_at_ms, one.query_id, one.batch_id) for one in self.entries}
-        at, query, number = max(batches)
-        records = [
-            one.records
-            for one in self.entries
-            if (one.applied_at_ms, one.query_id, one.batch_id) == (at, query, number)
-        ]
-        return LastBatch(batch_id=number, records=sum(records), applied_at_ms=at)
-
-    def append(self, entries: Iterable[Entry]) -> None:
-        """See protocol.Ledger."""
-        self.entries += entries
-
-    def void(self, topics: Collection[str]) -> None:
-        """See protocol.Ledger."""
-        self.entries = [
-            replace(one, from_offset=0, until_offset=0) if one.topic in topics else one
-            for one in self.entries
-        ]
-
-    def restate(self, milestone: str) -> bool:
-        """See protocol.Ledger."""
-        last = max(self.entries, key=lambda one: one.applied_at_ms, default=None)
-        held = [one for one in self.entries if last and one.applied_at_ms == last.applied_at_ms]
-        again = [restated(one, milestone) for one in held if one.milestone][-1:]
-        self.append(again)
-        return bool(again)
-
-    def last_of_sinks(self) -> list[Stated]:
-        """See protocol.Ledger."""
-        return last_of_sinks((one.applied_at_ms, one.milestone) for one in self.entries)
-
-    def batches(self) -> list[Batch]:
-        """See protocol.Ledger."""
-        return batches(
-            Share(
-                one.applied_at_ms,
-                one.query_id,
-                one.topic,
-                one.partition,
-                one.from_offset,
-                one.until_offset,
-                one.milestone,
-            )
-            for one in self.entries
-        )
-
-
-class MemoryFloors:
-    """See protocol.FloorLog."""
-
-    def __init__(self) -> None:
-        self._floors: dict[tuple[Name, Source], Floor] = {}
-
-    def highest(self) -> list[Floor]:
-        """See protocol.FloorLog."""
-        return list(self._floors.values())
-
-    def add(self, floors: Iterable[Floor]) -> None:
-        """See protocol.FloorLog."""
-        for floor in floors:
-            at = (floor.database, floor.table), floor.source
-            if at not in self._floors or floor.place > self._floors[at].place:
-                self._floors[at] = floor
-
-
-class MemoryDdl:
-    """See protocol.DdlLog."""
-
-    def __init__(self) -> None:
-        self._history = History()
-        self._until: dict[tuple[str, int], int] = {}
-
-    def history(self) -> History:
-        """See protocol.DdlLog."""
-        held = self._history
-        return History(dict(held.events), dict(held.done), dict(held.alters))
-
-    def read_until(self) -> dict[tuple[str, int], int]:
-        """See protocol.DdlLog."""
-        return dict(self._until)
-
-    def void(self, topics: Collection[str]) -> None:
-        """See protocol.DdlLog."""
-        self._until = {at: until for at, until in self._until.items() if at[0] not in topics}
-
-    def add(self, events: Iterable[Event], until: Offsets) -> None:
-        """See protocol.DdlLog."""
-        self._history.add(events)
-        for at, offset in until.items():
-            self._until[at] = max(offset, self._until.get(at, 0))
-
-    def done(self, places: Mapping[str, Place]) -> None:
-        """See protocol.DdlLog."""
-        for destination, place in places.items():
-            held = self._history.done.get(destination, place)
-            self._history.done[destination] = max(place, held)
-
-    def forget(self, events: Collection[Event]) -> None:
-        """See protocol.DdlLog."""
-        for event in events:
-            self._history.events.pop((event.destination, event.place), None)
-            self._history.alters.pop((event.destination, event.place), None)
-
-
-class MemoryWaits:
-    """See protocol.WaitLog."""
-
-    def __init__(self) -> None:
-        self._log: list[dict[str, Any]] = []
-
-    def state(self) -> int:
-        """See protocol.WaitLog."""
-        return len(self._log)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """See protocol.WaitLog."""
-        return [dict(row) for row in self._log]
-
-    def append(self, *rows: Mapping[str, Any]) -> None:
-        """See protocol.WaitLog."""
-        self._log += map(dict, rows)
-
-    def prune(self, before_ms: int, keep: Collection[Mapping[str, Any]]) -> None:
-        """See protocol.WaitLog."""
-        kept = [*keep]
-        self._log = [row for row in self._log if row["at_ms"] >= before_ms or row in kept]
 
 
 class MemoryLetters:
@@ -279,28 +117,37 @@ def _covers(cut: Cut, row: Row) -> bool:
 
 
 class MemoryNotes:
-    """See protocol.Notes."""
+    """See Notes."""
 
     def __init__(self, *, excludes: bool = True) -> None:
         self._texts: dict[str, str] = {}
         self._excludes = excludes
 
     def read(self, name: str) -> str | None:
-        """See protocol.Notes."""
+        """See Notes."""
         return self._texts.get(name)
 
     def write(self, name: str, text: str) -> None:
-        """See protocol.Notes."""
+        """See Notes."""
         self._texts[name] = text
 
+    def remove(self, name: str) -> None:
+        """See Notes."""
+        self._texts.pop(name, None)
+
     def names(self, folder: str) -> list[str]:
-        """See protocol.Notes."""
+        """See Notes."""
         begin = f"{folder}/"
         return sorted(name.removeprefix(begin) for name in self._texts if name.startswith(begin))
 
     def make(self) -> None:
-        """See protocol.Notes."""
+        """See Notes."""
 
     def excludes(self) -> bool:
-        """See protocol.Notes."""
+        """See Notes."""
         return self._excludes
+
+
+def memory_log(**options: Any) -> SinkLog:
+    """The sink's log, in memory."""
+    return SinkLog(notes=MemoryNotes(), where="__log", **options)

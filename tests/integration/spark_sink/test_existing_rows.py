@@ -309,7 +309,7 @@ def test_readers_see_the_rows_from_before_until_all_are_replaced_though_the_sink
 
     def is_built() -> bool:
         """Whether the table is being built beside, or is in place already."""
-        waits = Waits(open_warehouse(spark, warehouse).waits, time.time)
+        waits = Waits(open_warehouse(spark, warehouse).log, time.time)
         waits.refresh()
         held = waits.waiting(("shop", "t"))
         return held is None or held.kind == RELOADING

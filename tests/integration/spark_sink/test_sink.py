@@ -332,7 +332,7 @@ async def test_tables_of_a_topic_that_was_deleted_and_made_again_wait_and_none_o
     with pytest.raises(TablesWaiting, match=r"shop\.t \(TopicReplaced\)"):
         Sink(spark, settings, Metrics()).run(threading.Event())
     assert (ids("t"), ids("u")) == ([1, 2], [1, 2, 9])
-    waits = Waits(warehouse.waits, time.time)
+    waits = Waits(warehouse.log, time.time)
     waits.ask(Request(number="1", database="shop", table="t"))
     Sink(spark, settings, Metrics()).run(threading.Event())
     assert ids("t") == list(range(1, 9))
@@ -394,7 +394,7 @@ async def test_a_table_whose_unread_records_are_removed_waits_alone_until_its_ro
         ):
             run()
     assert held() == {"t": [1, 2], "u": [1, 2, 4], "v": [1, 2]}
-    waits = Waits(open_warehouse(spark, f"{tmp_path}/wh", table_format=FORMAT).waits, time.time)
+    waits = Waits(open_warehouse(spark, f"{tmp_path}/wh", table_format=FORMAT).log, time.time)
     # One is published again, of the other it is accepted that changes are missing.
     await at.write(*replaced(6, "t", 1, 3, 5))
     for table in "tv":

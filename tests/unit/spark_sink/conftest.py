@@ -38,7 +38,6 @@ from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.table_rules import NO_RULES
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.harness.logs import keep_formats, logging_restored
-from tests.harness.memory_warehouse.logs import MemoryDdl, MemoryFloors, MemoryLedger, MemoryWaits
 from tests.unit.spark_sink.history import Change
 
 # All that have to do with Spark import this module.
@@ -60,11 +59,7 @@ of_delta = pytest.mark.skipif(FORMAT != "delta", reason="is about Delta's own fi
 
 
 class Warehouse:
-    """A warehouse that takes changes as one batch after another.
-
-    Without stored logs, its ledger and the logs of waits, floors and DDL are those in memory, of which the
-    contract has that they are alike: to store and read them is a third of a small batch.
-    """
+    """A warehouse that takes changes as one batch after another."""
 
     def __init__(
         self,
@@ -72,17 +67,11 @@ class Warehouse:
         path: Path,
         *,
         table_format: Format = FORMAT,
-        has_stored_logs: bool = True,
     ) -> None:
         self.spark = spark
         self.path = str(path)
         self.schemas: list[str] = []
-        self.has_stored_logs = has_stored_logs
         self.kept = open_warehouse(spark, self.path, table_format=table_format)
-        if not has_stored_logs and table_format == "delta":
-            own: Any = self.kept
-            own.ledger, own.floors = MemoryLedger(), MemoryFloors()
-            own.ddl, own.waits = MemoryDdl(), MemoryWaits()
         self.metrics = Metrics()
         self.records: list[dict[str, Any]] = []
         self.first = 0
@@ -96,7 +85,7 @@ class Warehouse:
 
     def restart(self) -> None:
         """Forgets what a process remembers."""
-        waits = Waits(self.kept.waits, time.time)
+        waits = Waits(self.kept.log, time.time)
         self.applier = Applier(
             book=SchemaBook(lambda: self.schemas),
             warehouse=self.kept,
@@ -106,7 +95,7 @@ class Warehouse:
             ddl=self.follows and self.follows(waits),
             rules=self.rules,
             # Only what follows DDL looks at it.
-            applied=dict(self.kept.ledger.applied()) if self.follows else {},
+            applied=dict(self.kept.log.applied()) if self.follows else {},
         )
 
     def take(self, *changes: Change | str | bytes | None, partition: int = 0) -> None:
@@ -162,7 +151,7 @@ class Warehouse:
             rows = joined(rows, texts(rows, "version", self.schemas))
             self.kept.recent.begin(rows, cut)
         elif step is Step.ADVANCE:
-            self.since |= self.kept.ledger.applied()
+            self.since |= self.kept.log.applied()
             advanced = replace(cut, since=self.since)
             self.kept.recent.tidy(advanced)
             self.kept.recent.add(rows, advanced)
@@ -323,11 +312,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def warehouse(
-    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Warehouse]:
-    mark = request.node.get_closest_marker("logs")
-    is_in_memory = mark is not None and mark.args == ("memory",) and os.environ.get("LONG") != "all"
-    yield Warehouse(spark, tmp_path / "wh", has_stored_logs=not is_in_memory)
+def warehouse(spark: SparkSession, tmp_path: Path) -> Iterator[Warehouse]:
+    yield Warehouse(spark, tmp_path / "wh")
     # pyspark's own unclosed sockets go here, not in the middle of another test.
     gc.collect()

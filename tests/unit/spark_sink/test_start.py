@@ -181,9 +181,11 @@ def test_an_excluded_topic_is_dropped_with_the_batch_that_the_checkpoint_would_r
     )
     sink = Sink(spark, settings, Metrics())
     entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
-    sink._warehouse.ledger.append(
-        Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
-        for topic, number in (bad, good)
+    sink._warehouse.log.append(
+        [
+            Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
+            for topic, number in (bad, good)
+        ]
     )
     checkpoint = tmp_path / "__checkpoint"
     for name in ("offsets/0", "offsets/1", "commits/0", "sources/0/0"):
@@ -218,7 +220,7 @@ def test_a_start_that_could_omit_records_is_refused_until_what_its_error_names_i
             sink._presence.end()
         if start == "earliest":
             entry = {"batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
-            sink._warehouse.ledger.append(
+            sink._warehouse.log.append(
                 [Entry(**entry, query_id="q", topic=at[0], partition=0, until_offset=4)]  # type: ignore[arg-type]
             )
         return start
@@ -269,9 +271,11 @@ def test_tables_of_a_topic_that_was_made_again_wait_and_its_offsets_are_void(
     sink, _ = started("a")
     for table in ("t", "u"):
         sink._warehouse.tables.evolve(None, Shape("shop", table, (("id", "int"),), ("id",)))
-    sink._warehouse.ledger.append(
-        Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
-        for topic, number in (old, other)
+    sink._warehouse.log.append(
+        [
+            Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
+            for topic, number in (old, other)
+        ]
     )
     sink, start = started("a")
     assert json.loads(start or "") == {"aq.shop.t": {"0": 4}, "aq.shop.u": {"0": 4}}
@@ -316,10 +320,12 @@ def test_tables_of_topics_whose_unread_records_are_gone_wait_and_all_others_cont
     for table in tables:
         sink._warehouse.tables.evolve(None, Shape("shop", table, (("id", "int"),), ("id",)))
     entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
-    sink._warehouse.ledger.append(
-        Entry(**entry, topic=at[table][0], partition=0, until_offset=4)  # type: ignore[arg-type]
-        for table in tables
-        if table != "unmerged"
+    sink._warehouse.log.append(
+        [
+            Entry(**entry, topic=at[table][0], partition=0, until_offset=4)  # type: ignore[arg-type]
+            for table in tables
+            if table != "unmerged"
+        ]
     )
     for name in ("offsets/0", "commits/0", "sources/0/0"):
         (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
@@ -353,9 +359,11 @@ def test_a_topic_that_is_included_again_continues_at_the_ledger(
     settings = Settings(prefix="aq", bootstrap_servers="127.0.0.1:1", warehouse=str(tmp_path))
     sink = Sink(spark, settings, Metrics())
     entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
-    sink._warehouse.ledger.append(
-        Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
-        for topic, number in (again, other)
+    sink._warehouse.log.append(
+        [
+            Entry(**entry, topic=topic, partition=number, until_offset=4)  # type: ignore[arg-type]
+            for topic, number in (again, other)
+        ]
     )
     # The query that ran while it was excluded.
     for name in ("offsets/0", "commits/0", "sources/0/0"):
@@ -394,13 +402,14 @@ def test_without_the_ledger_or_the_ids_of_topics_and_with_an_old_checkpoint_noth
     # Kafka has all records, so all are applied again.
     assert started(0)[1] == "earliest"
     assert started(0)[0]._waits.tables == {}
+    shutil.rmtree(tmp_path / "__log")
     sink, start = started(5)
     held = sink._waits.tables["shop", "t"]
     assert (held.error, start) == ("LedgerLost", "earliest")
     assert "bulk-load.md" in held.action
     # What followed the checkpoint is removed, and applied.
     entry = {"query_id": "q", "batch_id": 0, "from_offset": 0, "records": 1, "applied_at_ms": 1}
-    sink._warehouse.ledger.append([Entry(**entry, topic=at[0], partition=0, until_offset=9)])  # type: ignore[arg-type]
+    sink._warehouse.log.append([Entry(**entry, topic=at[0], partition=0, until_offset=9)])  # type: ignore[arg-type]
     for name in ("offsets/0", "commits/0", "sources/0/0"):
         (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
         (checkpoint / name).write_text("v1\n" + json.dumps({at[0]: {"0": 4}}))

@@ -30,7 +30,6 @@ from tests.unit.spark_sink.history import Change, held, logged, schema
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -300,7 +299,7 @@ def test_records_of_a_newer_contract_stop_the_sink_until_one_that_knows_it_is_st
         UnsupportedWire, match=r"offset 1: wire 2. Use a sink of the worker's version"
     ):
         warehouse.catch_up({})
-    assert warehouse.kept.ledger.applied() == {}
+    assert warehouse.kept.log.applied() == {}
     assert warehouse.kept.tables.names() == []
     # What a later version has there.
     monkeypatch.setitem(contents._COUNTED, "alien", "wire > 2")
@@ -329,12 +328,11 @@ def test_a_truncate_without_a_schema_is_a_floor_whether_or_not_the_table_is_ther
     assert warehouse.rows() == []
 
 
-@pytest.mark.logs("stored")
 def test_the_ledger_has_what_was_applied_and_metrics_count_it(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     warehouse.take(GOOD)
     warehouse.take(GOOD, None)
-    assert warehouse.kept.ledger.applied() == {("aq.shop.t", 0): 3}
+    assert warehouse.kept.log.applied() == {("aq.shop.t", 0): 3}
     count = warehouse.metrics.registry.get_sample_value
     assert count("aqueduct_sink_batches_total") == 2
     assert count("aqueduct_sink_rows_total", {"table": "shop.t", "op": "c"}) == 2
@@ -401,7 +399,6 @@ def test_members_in_another_order_are_the_same_row(warehouse: Warehouse) -> None
     }
 
 
-@pytest.mark.logs("stored")
 def test_a_batch_that_must_end_merges_no_further_table_and_is_applied_again(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,7 +416,7 @@ def test_a_batch_that_must_end_merges_no_further_table_and_is_applied_again(
     with pytest.raises(SparkFailed):
         warehouse.catch_up({})
     assert len(warehouse.kept.tables.names()) == 1
-    assert warehouse.kept.ledger.last() is None
+    assert warehouse.kept.log.last() is None
     monkeypatch.setattr(type(applier), "_merge", merge)
     applier.stopping.clear()
     warehouse.catch_up({})

@@ -54,8 +54,8 @@ def ids(warehouse: Warehouse, table: str = "t") -> list[int]:
 def letters(warehouse: Warehouse) -> dict[int, dict[str, Any]]:
     """The rows of the dead letters, by offset."""
     assert isinstance(warehouse.kept.letters, TableLetters)
-    held = warehouse.kept.letters.table.rows().collect()
-    found = [row.asDict(recursive=True) for row in held]
+    held = warehouse.kept.letters.table.read()
+    found = [row.asDict(recursive=True) for row in held.collect()] if held else []
     assert len({row["offset"] for row in found}) == len(found)
     return {row["offset"]: row for row in found}
 
@@ -94,7 +94,7 @@ def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
     # After the first dead letters, then before the ledger moves.
     for what, name in (
         (type(warehouse.kept.tables), "merge"),
-        (type(warehouse.kept.ledger), "append"),
+        (type(warehouse.kept.log), "append"),
     ):
         with monkeypatch.context() as broken:
             broken.setattr(what, name, killed)
@@ -136,7 +136,7 @@ def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
         assert abs(letter["at"].timestamp() - time.time()) < 3600
     assert [ids(warehouse, table) for table in ("t", "u", "other")] == [[1, 3, 21], [11, 22], [23]]
     assert all(warehouse.waiting(table) is None for table in ("t", "u"))
-    assert warehouse.kept.ledger.applied() == warehouse.ends()
+    assert warehouse.kept.log.applied() == warehouse.ends()
     sample = warehouse.metrics.registry.get_sample_value
     labels = {"table": "shop.t", "error": "MalformedRecord"}
     assert sample("aqueduct_sink_dead_letters_total", labels) == 4

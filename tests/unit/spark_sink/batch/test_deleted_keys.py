@@ -94,7 +94,7 @@ def test_no_row_is_removed_before_its_marker_is_stored_and_a_killed_batch_is_app
             hard.take(gone(1, 3), put(2, 21, 4))
     assert stored(hard) == {1: 10, 2: 20}
     hard.restart()
-    hard.catch_up(hard.kept.ledger.applied())
+    hard.catch_up(hard.kept.log.applied())
     assert stored(hard) == {2: 21}
 
 

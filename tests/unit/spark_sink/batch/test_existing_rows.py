@@ -220,7 +220,7 @@ def test_a_batch_states_the_last_row_of_each_table_and_the_time_of_the_last_comm
 
 def milestone(warehouse: Warehouse) -> Milestone:
     """What the tables hold after the last batch."""
-    found = warehouse.kept.ledger.batches()[-1].milestone
+    found = warehouse.kept.log.batches()[-1].milestone
     assert found is not None
     assert Milestone.of(found.text()) == found
     older = json.loads(found.text())
@@ -272,7 +272,7 @@ class Reader:
             end["aq.shop.t", 1] = min(max(least, until), most)
         moved = self.begin, end
         if self._chance.random() < 0.4:
-            own = vars(self.warehouse.applier.warehouse.ledger)
+            own = vars(self.warehouse.applier.warehouse.log)
             own["append"] = killed
             with pytest.raises(Killed):
                 self._apply(moved)

@@ -173,7 +173,7 @@ def test_a_table_that_cannot_be_read_waits_by_name_until_it_can_and_the_others_c
     with pytest.raises(TableFailed):
         warehouse.take(scene.put(1, op="u"), scene.put(7), other := scene.put(2, "u"))
     assert scene.rows("u")[2] == other.seq
-    assert warehouse.kept.ledger.applied() == warehouse.ends()
+    assert warehouse.kept.log.applied() == warehouse.ends()
     assert file.name in scene.waits().removeprefix("TableFailed: shop.t: ")
     assert f"table waits table=shop.t: {TableFailed.__name__}" in caplog.text
     scene.started()
@@ -269,13 +269,13 @@ def test_what_changes_no_row_makes_no_table_wait(
     warehouse.take(scene.put(3))
     # A kill between a table's commit and the ledger's.
     with monkeypatch.context() as patch:
-        patch.setattr(type(warehouse.kept.ledger), "append", lambda *_: 1 / 0)
+        patch.setattr(type(warehouse.kept.log), "append", lambda *_: 1 / 0)
         with pytest.raises((SinkError, ZeroDivisionError)):
             warehouse.take(scene.put(4))
     for _ in range(2):
         scene.started()
         assert (scene.waits(), scene.waits("u")) == ("", "")
-        warehouse.catch_up(warehouse.kept.ledger.applied())
+        warehouse.catch_up(warehouse.kept.log.applied())
     warehouse.kept.upkeep.retain(name, 0)
     warehouse.kept.upkeep.compact(name)
     warehouse.kept.upkeep.remove_unused(name)
@@ -284,16 +284,16 @@ def test_what_changes_no_row_makes_no_table_wait(
     warehouse.take(scene.put(5), scene.put(2, op="u"))
     scene.started()
     assert (scene.waits(), sorted(scene.rows())) == ("", [1, 2, 3, 4, 5])
-    # The ledger alone is put back, or is of another folder: the tables are newer than it.
-    ledger = Path(warehouse.path) / "__ledger"
+    # The log alone is put back, or is of another folder: the tables are newer than it.
+    log = Path(warehouse.path) / "__log"
     if scene.format == "delta":
-        copy = shutil.copytree(ledger, tmp_path / "ledger")
+        copy = shutil.copytree(log, tmp_path / "log")
         warehouse.take(scene.put(6))
-        shutil.rmtree(ledger)
-        shutil.copytree(copy, ledger)
+        shutil.rmtree(log)
+        shutil.copytree(copy, log)
         scene.started()
         assert scene.waits() == ""
-        warehouse.catch_up(warehouse.kept.ledger.applied())
+        warehouse.catch_up(warehouse.kept.log.applied())
         assert sorted(scene.rows()) == [1, 2, 3, 4, 5, 6]
 
 
@@ -404,7 +404,7 @@ def test_rows_that_another_program_changed_are_named_and_a_table_that_it_replace
 
 
 @_MORE
-def test_a_log_of_waits_that_is_lost_ends_no_wait_and_a_copied_iceberg_table_is_refused(
+def test_a_table_waits_in_the_next_process_too_and_a_copied_iceberg_table_is_refused(
     scene: Scene, tmp_path: Path
 ) -> None:
     warehouse = scene.warehouse
@@ -413,9 +413,7 @@ def test_a_log_of_waits_that_is_lost_ends_no_wait_and_a_copied_iceberg_table_is_
         warehouse.take(scene.put(3, version=2))
     warehouse.take(scene.put(2, "u"))
     scene.stopped()
-    shutil.rmtree(Path(warehouse.path) / "__waits")
     scene.started()
-    assert "waited after the last batch" in scene.waits()
     warehouse.take(scene.put(4, version=2))
     warehouse.reload()
     assert scene.rows() == {1: 1, 2: 2, 3: 4, 4: scene.seq}
@@ -468,15 +466,12 @@ def changes(scene: Scene, table: str = "t") -> list[int]:
 
 
 @pytest.mark.remedy("sink.HistoryReplaced")
-def test_markers_a_history_and_truncates_that_are_gone_are_noticed_and_come_again(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_markers_and_a_history_that_are_gone_are_noticed_and_come_again(scene: Scene) -> None:
     with_rules(scene)
     expected, known = (scene.rows(), scene.rows("u")), changes(scene, "u")
     scene.stopped()
     shutil.rmtree(beside(scene, "deleted"))
     shutil.rmtree(beside(scene, "history", "u"))
-    shutil.rmtree(next(Path(scene.warehouse.path).rglob("*floors")))
     # Another process does not remember which tables it has made.
     path = scene.warehouse.path
     scene.warehouse.kept = open_warehouse(scene.spark, path, table_format=scene.format)
@@ -485,7 +480,6 @@ def test_markers_a_history_and_truncates_that_are_gone_are_noticed_and_come_agai
         "TableReplaced: the table of markers of deleted rows beside shop.t: it is" in scene.waits()
     )
     assert "HistoryReplaced: the history of shop.u: it is gone" in scene.waits("u")
-    assert "truncates that __floors lacks are stored again" in caplog.text
     with pytest.raises(TableReplaced, match="--from-beginning"):
         scene.warehouse.reload()
     scene.warehouse.reload(from_beginning=True)

@@ -17,7 +17,6 @@ from tests.unit.spark_sink.history import Change, Image, schema
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -149,7 +148,6 @@ def test_batches_in_any_order_give_the_rows_that_the_source_has(
     assert source.present(warehouse.rows()) == source.rows
 
 
-@pytest.mark.logs("stored")
 def test_rows_from_before_have_the_default_and_an_explicit_null_stays(
     warehouse: Warehouse,
 ) -> None:
@@ -349,7 +347,6 @@ def versions_of(*kinds: str, key: tuple[str, ...] = ("id",), of: str = "v") -> l
     return found
 
 
-@pytest.mark.logs("stored")
 def test_values_are_converted_as_the_source_did_it_also_those_that_come_late(
     warehouse: Warehouse,
 ) -> None:

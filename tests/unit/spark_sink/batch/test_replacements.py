@@ -44,7 +44,7 @@ def test_a_second_replacement_ends_the_first() -> None:
 
 
 def test_the_open_ones_of_a_waiting_table_are_stored_and_gone_with_its_wait() -> None:
-    log = MemoryWarehouse().waits
+    log = MemoryWarehouse().log
     waits = Waits(log, lambda: 1.0)
     fault = published_again(NAME, [WEST, EAST])
     assert "python -m app snapshot start east shop.t_2 --replace" in fault.advice

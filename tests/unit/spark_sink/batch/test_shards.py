@@ -10,7 +10,7 @@ import pytest
 from spark_sink.errors import KeyChanged
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.warehouse.delta.statements import create_sql
-from spark_sink.warehouse.ledger import Floor, Source
+from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse, of_delta
@@ -19,7 +19,6 @@ from tests.unit.spark_sink.warehouse.test_maintenance import kept
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -143,7 +142,6 @@ def test_the_purge_of_one_shards_markers_waits_for_no_other_and_spares_its_rows(
     assert [(one["__source_table"], one["v"]) for one in rows] == [("t_1", 30)]
 
 
-@pytest.mark.logs("stored")
 @of_delta
 def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     warehouse: Warehouse,
@@ -162,7 +160,8 @@ def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     spark.sql("SELECT 'shop' AS database, 't' AS `table`, 'shop' AS destination, 1L AS epoch, 4L AS seq,"
               " 1L AS ts_ms").write.format("delta").save(f"{warehouse.path}/__floors")  # fmt: skip
     own = Source("shop", "shop", "t")
-    assert [(one.source, one.place) for one in warehouse.kept.floors.highest()] == [(own, (1, 4))]
+    assert [(one.source, one.place) for one in warehouse.kept.log.floors()] == [(own, (1, 4))]
+    warehouse.kept.log.make()
     warehouse.schemas = [schema(*COLUMNS)]
     late = Change(op="c", seq=3, after=row(3, 30))
     warehouse.take(late, Change(op="c", seq=6, after=row(4, 40)))
@@ -180,9 +179,7 @@ def test_a_table_of_the_version_before_takes_mapped_rows_beside_its_own(
     warehouse.take(same("c", 7, row(1, 12)), late)
     assert held(warehouse)["shop", "t", 1] == 12
     assert len(held(warehouse)) == 3
-    places = {
-        one.source: one.place for one in open_warehouse(spark, warehouse.path).floors.highest()
-    }
+    places = {one.source: one.place for one in open_warehouse(spark, warehouse.path).log.floors()}
     assert places == {own: (1, 4), Source("shop", "shop", "t_0"): (1, 2)}
 
 
@@ -197,18 +194,6 @@ def test_a_table_with_one_source_has_the_columns_that_it_always_had() -> None:
         '"__ts_ms":"bigint","__unrepresentable":"map<string,string>"}}\', \'delta.enableDeletionVectors\' = '
         "'true')"
     )
-
-
-@pytest.mark.long("the contract has each source's floor, test_maintenance.py the compaction")
-def test_floors_of_two_sources_are_stored_apart_and_compacted(warehouse: Warehouse) -> None:
-    floors = open_warehouse(warehouse.spark, warehouse.path, every=2).floors
-    for seq in (1, 2):
-        for source in (Source("shop", "shop", "t"), Source("shop", "shop", f"t_{seq % 2}")):
-            floors.add(
-                [Floor(database="shop", table="t", source=source, epoch=1, seq=seq, ts_ms=1)]
-            )
-    places = {one.source.table: one.place for one in floors.highest()}
-    assert places == {"t": (1, 2), "t_0": (1, 2), "t_1": (1, 1)}
 
 
 def test_a_table_that_comes_under_a_mapping_within_a_batch_has_rows_in_two_tables(

@@ -18,13 +18,14 @@ from spark_sink.jobs.maintain import (
     request_row,
 )
 from spark_sink.settings.model import Maintenance as Plan
+from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.maintenance import Maintenance
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
-from tests.harness.memory_warehouse import MemoryUpkeep, MemoryWaits, MemoryWarehouse
+from tests.harness.memory_warehouse import MemoryUpkeep, MemoryWarehouse, memory_log
 
 ALL = [("shop", "t"), ("shop", "u")]
 
@@ -32,7 +33,7 @@ ALL = [("shop", "t"), ("shop", "u")]
 class Sink:
     """A sink that maintains nothing but notes what it was asked for."""
 
-    def __init__(self, log: MemoryWaits, name: str = "") -> None:
+    def __init__(self, log: SinkLog, name: str = "") -> None:
         self.done: list[Name] = []
         self.is_repaired = False
         self.waits = Waits(log, lambda: 1.0, sink=name)
@@ -54,13 +55,13 @@ class Sink:
             self.waits.refresh()
 
 
-def request(log: MemoryWaits, number: str, *tables: Name, sink: str = "") -> None:
+def request(log: SinkLog, number: str, *tables: Name, sink: str = "") -> None:
     asked = MaintenanceRequest(number=number, tables=tables, sink=sink)
-    log.append(request_row(asked, at_ms=int(number)))
+    log.wait(request_row(asked, at_ms=int(number)))
 
 
 def test_a_request_is_carried_out_once_and_again_after_a_restart_only_if_unanswered() -> None:
-    log = MemoryWaits()
+    log = memory_log()
     request(log, "1")
     request(log, "2", ("shop", "u"))
     sink = Sink(log)
@@ -81,7 +82,7 @@ def test_a_request_is_carried_out_once_and_again_after_a_restart_only_if_unanswe
 
 
 def test_a_sink_leaves_the_requests_for_another_and_states_of_tables_are_no_requests() -> None:
-    log = MemoryWaits()
+    log = memory_log()
     request(log, "1", sink="two")
     one, two = Sink(log), Sink(log, "two")
     Waits(log, lambda: 1.0).ask(Request(number="5", database="shop", table="t", sink="two"))
@@ -92,7 +93,7 @@ def test_a_sink_leaves_the_requests_for_another_and_states_of_tables_are_no_requ
     assert two.waits.tables == {}
 
 
-def asked(log: MemoryWaits, *tables: Name, sink: Sink | None, timeout: float = 60) -> Outcomes:
+def asked(log: SinkLog, *tables: Name, sink: Sink | None, timeout: float = 60) -> Outcomes:
     """What the command gets while a sink works beside it."""
 
     def stopped(_: float) -> bool:
@@ -106,7 +107,7 @@ def asked(log: MemoryWaits, *tables: Name, sink: Sink | None, timeout: float = 6
 
 @pytest.mark.remedy("sink.MaintenanceIncomplete")
 def test_the_command_prints_each_table_and_fails_until_each_can_be_maintained() -> None:
-    log = MemoryWaits()
+    log = memory_log()
     found = asked(log, ("shop", "t"), ("shop", "gone"), ("shop", "x"), sink=Sink(log))
     assert outcome_lines(found) == [
         "shop.gone: not maintained: there is no such table",
@@ -124,7 +125,7 @@ def test_the_command_prints_each_table_and_fails_until_each_can_be_maintained() 
 
 @pytest.mark.remedy("sink.MaintenanceIncomplete")
 def test_a_request_that_nobody_answers_is_kept() -> None:
-    log = MemoryWaits()
+    log = memory_log()
     with pytest.raises(MaintenanceIncomplete, match=r"not answered within 0 s.*is kept"):
         asked(log, sink=None, timeout=0)
     waits = Waits(log, lambda: 1.0)

@@ -46,11 +46,11 @@ def asked(
 ) -> list[str]:
     """The topics that are read for table n, which waits with a change in topic `held`; none if all are."""
     kept: Any = MemoryWarehouse()
-    waits = Waits(kept.waits, lambda: 0.0)
+    waits = Waits(kept.log, lambda: 0.0)
     ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
     if moved:
         event = Event(destination="shop", epoch=1, seq=5, ts_ms=0, moves={("shop", "o"): NAME})
-        kept.ddl.add([event], {})
+        kept.log.add_ddl([event], {})
     values = [
         schema(("id", "int"), table=table, version=number, topic=topic)
         for table, number, topic in versions
@@ -101,7 +101,7 @@ def test_all_topics_are_read_of_a_table_that_may_have_rows_in_any() -> None:
 
 def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> None:
     kept: Any = MemoryWarehouse()
-    waits = Waits(kept.waits, lambda: 0.0)
+    waits = Waits(kept.log, lambda: 0.0)
     ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
     applier = Applier(
         book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics(), ddl=ddl
@@ -109,7 +109,7 @@ def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> N
     waits.begin(NAME, ReloadRequested(), {(NEW, 0): 7})
     newer = {"version": 2, "number": "9", "database": NAME[0], "table": NAME[1], "gently": True}
     row = {"number": 0, "kind": "request", "database": NAME[0], "table": NAME[1], "at_ms": 5}
-    kept.waits.append({**row, "request": json.dumps(newer)})
+    kept.log.wait({**row, "request": json.dumps(newer)})
     assert waits.refresh()
     (request,) = waits.requests
     Reloader(applier=applier, topics=Topics()).answer(request)  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def test_a_request_for_many_tables_waits_for_few_batches_and_lets_others_follow(
 ) -> None:
     monkeypatch.setattr(reload, "_SECONDS_FOR_TABLES", seconds)
     kept: Any = MemoryWarehouse()
-    waits = Waits(kept.waits, lambda: 0.0)
+    waits = Waits(kept.log, lambda: 0.0)
     gate: Any = CountedGate()
     applier = Applier(
         book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics(), gate=gate
@@ -150,7 +150,7 @@ def test_tables_are_read_together_as_long_as_their_records_can_be_kept() -> None
     applier = Applier(
         book=SchemaBook(list),
         warehouse=kept,
-        waits=Waits(kept.waits, lambda: 0.0),
+        waits=Waits(kept.log, lambda: 0.0),
         metrics=Metrics(),
     )
     reloader = Reloader(applier=applier, topics=Ends(), most=lambda: 400)  # type: ignore[arg-type]

@@ -35,14 +35,14 @@ def test_a_table_whose_first_commit_is_being_written_does_not_exist_yet(
     warehouse: Records,
 ) -> None:
     held = warehouse.kept
-    for folder in ("__waits", "__recent", "__ledger", "shop/t"):
+    for folder in ("__recent", "shop/t"):
         log = Path(warehouse.path) / folder / "_delta_log"
         log.mkdir(parents=True)
         (log / ".00000000000000000000.json.1f0c.tmp").touch()
 
-    assert not held.waits.state()
+    assert not held.log.state()
     assert held.recent.newest() is None
-    assert held.ledger.applied() == {}
+    assert held.log.applied() == {}
     assert held.tables.names() == []
 
 

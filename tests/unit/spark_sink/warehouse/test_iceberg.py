@@ -291,23 +291,6 @@ def test_facts_have_long_names_whole_and_no_deletes_that_a_compaction_left(
 
 @pytest.mark.spark
 @_LONG
-def test_a_small_table_is_not_rewritten_over_rows_that_another_sink_has_added_since(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    one, other = (open_warehouse(spark, str(tmp_path), table_format="iceberg") for _ in range(2))
-    tables = [cast(Any, held.ledger).table for held in (one, other)]
-    for number, table in enumerate(tables):
-        table.append("n INT", [{"n": number}])
-    rows = tables[0].rows()
-    tables[1].append("n INT", [{"n": 2}])
-    tables[0].rewrite(rows)
-    assert sorted(row.n for row in tables[0].rows().collect()) == [0, 1, 2]
-    tables[0].rewrite(tables[0].rows().where("n > 0"))
-    assert sorted(row.n for row in tables[1].rows().collect()) == [1, 2]
-
-
-@pytest.mark.spark
-@_LONG
 def test_a_commit_that_loses_to_another_is_a_conflict_by_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:

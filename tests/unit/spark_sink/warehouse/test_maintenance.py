@@ -7,9 +7,8 @@ import os
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,13 +21,9 @@ from spark_sink.warehouse.delta import warehouse as warehouse_module
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance
-from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
-from spark_sink.warehouse.milestones import Milestone
-from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import OutOfTime
 from spark_sink.warehouse.sources import Sources
-from tests.harness.memory_warehouse import MemoryWarehouse
-from tests.unit.spark_sink.conftest import FORMAT, Warehouse, of_delta
+from tests.unit.spark_sink.conftest import Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
@@ -92,65 +87,6 @@ def entry(batch: int, partition: int) -> Entry:
 def floor(seq: int) -> Floor:
     source = Source("d", "s", "t")
     return Floor(database="s", table="t", source=source, epoch=1, seq=seq, ts_ms=seq)
-
-
-def test_the_ledger_keeps_the_last_batches_and_the_last_of_each_partition(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    kept = open_warehouse(spark, str(tmp_path), every=2, table_format=FORMAT)
-    sinks = {name: MilestoneRecorder(MemoryWarehouse(), sink=name) for name in ("a", "b")}
-    stated = {name: Milestone(reached={}, versions={}, sink=name) for name in sinks}
-
-    def linked(batch: int, partition: int, sink: str = "a") -> Entry:
-        """An entry whose milestone has what has changed since the sink's last one."""
-        versions = {**stated[sink].versions, ("shop", f"t{batch}"): batch}
-        stated[sink] = replace(stated[sink], versions=versions)
-        text = sinks[sink].text(stated[sink])
-        sinks[sink].stored(stated[sink])
-        at_ms = entry(batch, partition).applied_at_ms + (sink == "b")
-        return replace(entry(batch, partition), milestone=text, applied_at_ms=at_ms)
-
-    kept.ledger.append([linked(0, 7), linked(0, 5, "b")])
-    kept.ledger.append([linked(1, 0), linked(1, 5, "b")])
-    kept.ledger.append([linked(2, 0)])
-    before = stated["a"]
-    kept.ledger.append([linked(3, 0)])
-    for seq in (1, 2):
-        kept.floors.add([floor(seq)])
-    again = open_warehouse(spark, str(tmp_path), every=2)
-    there = {("aq.shop.t", 7): 10, ("aq.shop.t", 5): 20, ("aq.shop.t", 0): 40}
-    assert again.ledger.applied() == there
-    assert again.ledger.newest_ms() == 4_000_000
-    # What the milestones that are left were linked to is gone, and they are read as they were.
-    last = [(2_000_001, stated["b"]), (4_000_000, stated["a"])]
-    assert again.ledger.last_of_sinks() == last
-    assert [one.milestone for one in again.ledger.batches()[-2:]] == [before, stated["a"]]
-    kept.ledger.append([linked(4, 0)])
-    assert again.ledger.last_of_sinks() == [last[0], (5_000_000, stated["a"])]
-    assert [floor.place for floor in again.floors.highest()] == [(1, 2)]
-    ledger, floors = cast(Any, again.ledger), cast(Any, again.floors)
-    assert sorted(row.batch_id for row in ledger.table.rows().collect()) == [0, 1, 2, 3, 4]
-    assert floors.table.rows().count() == 1
-
-
-def test_a_floor_that_another_sink_adds_during_a_rewrite_stays(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept, other = (open_warehouse(spark, str(tmp_path), every=2) for _ in range(2))
-    kept.floors.add([floor(1)])
-    theirs = Floor(database="x", table="y", source=Source("e", "x", "y"), epoch=1, seq=5, ts_ms=5)
-    settle = DeltaLog.settle_retention
-
-    def settled(log: DeltaLog, seconds: int) -> None:
-        settle(log, seconds)
-        # All that is rewritten has been read by now, unless the commit itself reads it.
-        other.floors.add([theirs])
-
-    monkeypatch.setattr(DeltaLog, "settle_retention", settled)
-    kept.floors.add([floor(2)])
-    assert spark.read.format("delta").load(f"{tmp_path}/__floors").count() == 2
-    places = {(one.table, one.place) for one in kept.floors.highest()}
-    assert places == {("t", (1, 2)), ("y", (1, 5))}
 
 
 @pytest.mark.long("the contract purges markers, test_marker_purge.py has the rules")

@@ -23,7 +23,7 @@ from spark_sink.warehouse.milestones import (
 from spark_sink.warehouse.protocol import Name, Standing
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request, Waits
-from tests.harness.memory_warehouse import MemoryCommits, MemoryUpkeep, MemoryWaits, MemoryWarehouse
+from tests.harness.memory_warehouse import MemoryCommits, MemoryUpkeep, MemoryWarehouse
 
 NAME, OTHER = ("shop", "t"), ("shop", "u")
 SHAPE = Shape(*NAME, (("id", "int"),), ("id",))
@@ -51,7 +51,7 @@ def merge(warehouse: MemoryWarehouse, recorder: MilestoneRecorder, key: int, seq
         query_id="q", batch_id=seq, topic="a", partition=0, from_offset=seq - 1, until_offset=seq,
         records=1, applied_at_ms=seq, milestone=milestone.text(),
     )  # fmt: skip
-    warehouse.ledger.append([entry])
+    warehouse.log.append([entry])
     return milestone
 
 
@@ -136,7 +136,7 @@ def test_batches_and_waits_are_in_their_order_though_the_clock_is_set_back() -> 
     warehouse = MemoryWarehouse()
     warehouse.tables.evolve(None, SHAPE)
     recorder, now = MilestoneRecorder(warehouse), [2_000.0]
-    waits = Waits(warehouse.waits, lambda: now[0])
+    waits = Waits(warehouse.log, lambda: now[0])
     moments: list[int] = []
 
     def batch(until: int) -> None:
@@ -147,7 +147,7 @@ def test_batches_and_waits_are_in_their_order_though_the_clock_is_set_back() -> 
             query_id="q", batch_id=until, topic="a", partition=0, from_offset=until - 1,
             until_offset=until, records=1, applied_at_ms=moments[-1], milestone=milestone,
         )  # fmt: skip
-        warehouse.ledger.append([entry])
+        warehouse.log.append([entry])
 
     def wait() -> None:
         waits.begin(NAME, ReloadRequested(), {})
@@ -159,11 +159,11 @@ def test_batches_and_waits_are_in_their_order_though_the_clock_is_set_back() -> 
         wait()
         if number == 3:
             # A restart, after which only what is stored is known.
-            recorder, waits = MilestoneRecorder(warehouse), Waits(warehouse.waits, lambda: now[0])
+            recorder, waits = MilestoneRecorder(warehouse), Waits(warehouse.log, lambda: now[0])
             waits.refresh()
         batch(2 * number)
     assert moments == sorted(set(moments))
-    found = warehouse.ledger.batches()
+    found = warehouse.log.batches()
     assert [one.until["a", 0] for one in found] == list(range(1, 11)), (
         "none is lost or out of order"
     )
@@ -179,21 +179,19 @@ def changed(rng: random.Random, before: Milestone, tables: list[Name]) -> Milest
     """A milestone after a batch of these tables."""
     floors = {(one.database, one.table): one for one in before.floors}
     versions, left, beside = dict(before.versions), dict(before.left), dict(before.beside)
-    waiting = dict(before.waiting)
     for name in tables:
         versions[name] = versions.get(name, 0) + rng.choice((1, 2))
         left[name] = Commit(versions[name], f"{rng.randrange(16**12):012x}")
         match rng.randrange(8):
             case 0:
                 beside["markers", *name] = Commit(rng.randrange(99), "m")
-                waiting[name] = rng.randrange(99), {("aq.shop.t", 0): rng.randrange(99)}
             case 1:
                 seq = rng.randrange(99)
                 floors[name] = Floor(
                     database=name[0], table=name[1], source=Source("shop", *name), epoch=1, seq=seq, ts_ms=0
                 )  # fmt: skip
             case 2:
-                for held in (versions, left, waiting, floors):
+                for held in (versions, left, floors):
                     held.pop(name, None)
                 beside.pop(("markers", *name), None)
     return Milestone(
@@ -201,7 +199,6 @@ def changed(rng: random.Random, before: Milestone, tables: list[Name]) -> Milest
         versions=versions,
         left=left,
         beside=beside,
-        waiting=waiting,
         floors=in_order(floors.values()),
         existing={name: {"shop": (1, 2)} for name in tables[:1]},
         sink="s",
@@ -272,10 +269,10 @@ def test_maintenance_of_one_table_adds_few_bytes_too_and_the_next_batch_is_read(
     warehouse.tables.merge(Shape(*MANY[3], SHAPE.columns, SHAPE.key), [row(3, 3)])
     sink.recorder.restate()
     again = sink.batch(2, MANY[4])
-    texts = [one.milestone or "" for one in warehouse.ledger.entries]
+    texts = [one["milestone"] or "" for one in warehouse.log._read().batches.values()]
     assert len(texts[0]) > 10_000
     assert max(len(text) for text in texts[1:]) < 1_000
-    one, two = warehouse.ledger.batches()
+    one, two = warehouse.log.batches()
     assert one.milestone is not None
     assert one.milestone.versions == {**first.versions, MANY[3]: first.versions[MANY[3]] + 1}
     assert two.milestone == again
@@ -287,7 +284,7 @@ def test_maintenance_of_one_table_adds_few_bytes_too_and_the_next_batch_is_read(
     sink.recorder.begin()
     sink.recorder.restate()
     sink.batch(4, MANY[6])
-    assert all(one.milestone is not None for one in warehouse.ledger.batches())
+    assert all(one.milestone is not None for one in warehouse.log.batches())
 
 
 class Sink:
@@ -298,7 +295,7 @@ class Sink:
         self.seconds = seconds
         """The time of its host, in which all that it does happens."""
         warehouse.notes.write(f"__sinks/{name or 'default.unnamed'}.json", "{}")
-        self.waits = Waits(warehouse.waits, lambda: self.seconds, sink=name)
+        self.waits = Waits(warehouse.log, lambda: self.seconds, sink=name)
         self.recorder = MilestoneRecorder(warehouse, sink=name)
         self.waits.refresh()
         self.recorder.integrity.begin((), self.waits.tables.values())
@@ -318,14 +315,14 @@ class Sink:
             until_offset=until, records=1, milestone=self.recorder.text(milestone),
             applied_at_ms=self.recorder.moment(self.seconds, self.waits),
         )  # fmt: skip
-        self.warehouse.ledger.append([entry])
+        self.warehouse.log.append([entry])
         self.recorder.stored(milestone)
         return milestone
 
     def faults(self) -> list[tuple[tuple[str, str], TableReplaced]]:
         """The tables that are not as the ledger has them."""
         found = self.recorder.integrity.misfits(self.waits.tables, ())
-        return [(name, fault) for name, fault, _ in found if isinstance(fault, TableReplaced)]
+        return [(name, fault) for name, fault in found if isinstance(fault, TableReplaced)]
 
 
 def test_a_start_loads_no_table_that_is_as_the_sink_left_it(
@@ -404,27 +401,3 @@ def test_a_wait_that_ended_while_another_sink_applied_a_batch_is_not_taken_for_l
     other.batch(2, OTHER)
     warehouse.tables.replace(SHAPE, [row(1, 1)], cut=(one.waits.tables[NAME].since_ms, {}))
     assert Sink(warehouse).faults() == []
-
-
-def test_a_wait_that_the_log_no_longer_has_is_taken_up_again() -> None:
-    warehouse = MemoryWarehouse()
-    one = Sink(warehouse)
-    one.batch(1, NAME)
-    one.waits.begin(NAME, ReloadRequested(), {("a", 0): 1})
-    one.seconds = 10.0
-    one.waits.loaded(
-        one.waits.tables[NAME], {}, Request(number="1", database=NAME[0], table=NAME[1])
-    )
-    older = list(warehouse.waits.rows())
-    one.waits.begin(NAME, ReloadRequested(), {("a", 0): 2})
-    one.batch(2)
-    for rows in ([], older):
-        again = Sink(warehouse)
-        again.waits.log = MemoryWaits()
-        for each in rows:
-            again.waits.log.append(each)
-        again.waits.tables.clear()
-        again.waits.refresh()
-        ((name, fault),) = again.faults()
-        assert name == NAME
-        assert "the log of waits does not have it any more" in str(fault)

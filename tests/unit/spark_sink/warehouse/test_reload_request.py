@@ -18,7 +18,7 @@ from tests.harness.memory_warehouse import MemoryWarehouse
 
 
 def waiting(kept: MemoryWarehouse, **tables: tuple[type[Any], str]) -> Waits:
-    waits = Waits(kept.waits, lambda: 0.0)
+    waits = Waits(kept.log, lambda: 0.0)
     waits.refresh()
     for table, (kind, options) in tables.items():
         fault = kind(f"shop.{table}", advice=f"{action(('shop', table))}{options}")
@@ -54,7 +54,7 @@ def test_each_table_is_answered_by_itself_and_refusals_are_raised_at_the_end(
     caplog.set_level(logging.INFO)
     kept = MemoryWarehouse()
     asks = waiting(kept, a=(KeyChanged, ""), b=(KeyChanged, ""), c=(KeyChanged, ""))
-    sink = Waits(kept.waits, lambda: 0.0)
+    sink = Waits(kept.log, lambda: 0.0)
     answers = iter("abc")
 
     def answered(_: float) -> bool:

@@ -29,7 +29,7 @@ def unstated(*sources: tuple[str, str]) -> dict[tuple[str, str], set[tuple[str, 
 
 def noted(kept: MemoryWarehouse) -> TopicIds:
     """What a process knows that begins."""
-    waits = Waits(kept.waits, lambda: 0.0)
+    waits = Waits(kept.log, lambda: 0.0)
     waits.refresh()
     return TopicIds(
         notes=kept.notes, waits=waits, tables=kept.tables.names, shape=kept.tables.shape

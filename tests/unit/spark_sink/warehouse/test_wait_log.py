@@ -11,31 +11,27 @@ import pytest
 
 from spark_sink.errors import MalformedRecord
 from spark_sink.jobs.maintain import MaintenanceRequest, answer_row, open_requests, request_row
-from spark_sink.warehouse import waiting_tables
+from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.waiting_tables import Request, Waits, folded
-from tests.harness.memory_warehouse import MemoryWaits
+from tests.harness.memory_warehouse import memory_log
 
 DAY = 24 * 3600.0
 TABLES = tuple(f"t{number}" for number in range(7))
 
 
-class Log(MemoryWaits):
-    """A log, and all that was ever in it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.all: list[dict[str, Any]] = []
-
-    def append(self, *rows: Mapping[str, Any]) -> None:
-        super().append(*rows)
-        self.all += map(dict, rows)
-
-
 def test_years_of_waits_leave_a_bounded_log_with_the_same_states_and_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting_tables, "_MOST_ROWS", 50)
-    rng, now, log = random.Random(5), [10_000 * DAY], Log()
+    rng, now, log = random.Random(5), [10_000 * DAY], memory_log(every=50)
+    log.make()
+    there: list[dict[str, Any]] = []
+    wait = SinkLog.wait
+
+    def noted(self: SinkLog, *rows: Mapping[str, Any]) -> None:
+        wait(self, *rows)
+        there.extend(map(dict, rows))
+
+    monkeypatch.setattr(SinkLog, "wait", noted)
     waits = Waits(log, lambda: now[0], sink="")
     commands = Waits(log, lambda: now[0])
     most = 0
@@ -56,17 +52,17 @@ def test_years_of_waits_leave_a_bounded_log_with_the_same_states_and_requests(
                 waits.loaded(replace(held, kind="reloading"), {("a", 0): step}, request)
         if step % 50 == 0:
             number = f"m{step}"
-            log.append(request_row(MaintenanceRequest(number=number), at_ms=int(now[0] * 1000)))
+            log.wait(request_row(MaintenanceRequest(number=number), at_ms=int(now[0] * 1000)))
             if step % 100:
-                log.append(answer_row(number, {}, at_ms=int(now[0] * 1000)))
+                log.wait(answer_row(number, {}, at_ms=int(now[0] * 1000)))
         waits.refresh()
         most = max(most, len(log.rows()))
-    assert len(log.all) > 600
+    assert len(there) > 600
     assert most < 160
-    tables, requests = folded(log.all)
+    tables, requests = folded(there)
     assert (waits.tables, waits.requests) == (tables, requests)
     assert requests
-    asked = [row for row in log.all if row["kind"] in {"maintain", "maintained"}]
+    asked = [row for row in there if row["kind"] in {"maintain", "maintained"}]
     assert open_requests(waits.maintenance, "") == open_requests(asked, "")
     # Another process sees the same.
     other = Waits(log, lambda: now[0], sink="")

@@ -28,7 +28,6 @@ from tests.unit.spark_sink.history import Change, Image, schema
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -225,7 +224,7 @@ def test_a_sink_killed_before_its_ledger_moved_records_the_wait_once(
     warehouse.write(put(3, {"id": 2, "k": 20}, version=2))
     warehouse.write(other(4))
     with monkeypatch.context() as broken:
-        broken.setattr(type(warehouse.kept.ledger), "append", killed)
+        broken.setattr(type(warehouse.kept.log), "append", killed)
         with pytest.raises(Killed):
             warehouse.catch_up(start)
     warehouse.restart()

@@ -18,7 +18,6 @@ from tests.unit.spark_sink.history import Change
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 

@@ -23,7 +23,6 @@ from spark_sink.errors import (
     ValuesChanged,
 )
 from spark_sink.source.envelope import of_table
-from spark_sink.spark.java import java_class
 from spark_sink.text.names import OR_DISCARD
 from spark_sink.warehouse import table_faults
 from spark_sink.warehouse.coverage import Step
@@ -32,12 +31,11 @@ from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.batch.ddl.source import NAMES, Rows, Source, arrivals
 from tests.unit.spark_sink.batch.ddl.statements import Topic, create, drop, rename
-from tests.unit.spark_sink.conftest import FORMAT, Warehouse, of_delta
+from tests.unit.spark_sink.conftest import Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
@@ -106,17 +104,14 @@ def test_batches_in_any_order_and_repeated_give_the_tables_of_the_source(
     assert topic.reads <= 5
 
 
-@pytest.mark.logs("stored")
-@pytest.mark.parametrize(
-    "copy", ["", pytest.param("older", marks=pytest.mark.long("the log is gone"))]
-)
-def test_statements_whose_log_is_gone_or_an_older_copy_are_known_again_and_not_carried_out_twice(
+@pytest.mark.parametrize("copy", ["older", ""])
+def test_statements_of_which_the_log_is_gone_or_an_older_copy_are_not_carried_out_twice(
     warehouse: Warehouse, tmp_path: Path, copy: str
 ) -> None:
     warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
     topic = following(warehouse, on_drop="truncate")
     warehouse.take(insert(1, "a", 1, 10))
-    log = next(one for one in Path(warehouse.path).rglob("*ddl") if one.is_dir())
+    log = Path(warehouse.path) / "__log"
     older = shutil.copytree(log, tmp_path / "older")
     topic.values.append(rename(2, ("a", "b")))
     warehouse.take(insert(3, "a", 2, 20))
@@ -125,11 +120,19 @@ def test_statements_whose_log_is_gone_or_an_older_copy_are_known_again_and_not_c
         shutil.copytree(older, log)
     # While the sink is stopped.
     topic.values.append(rename(4, ("b", "c")))
-    if FORMAT == "delta":
-        java_class(warehouse.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
     warehouse.restart()
+    ddl = warehouse.applier.ddl
+    assert ddl is not None
+    ddl.is_lost = not copy
     # The first row comes again.
     warehouse.take(insert(1, "a", 1, 10), insert(5, "b", 3, 30))
+    reason = "its rows were moved already" if copy else "the sink's log is gone"
+    for name in NAMES:
+        held = warehouse.waiting(name)
+        assert held is not None
+        assert f"shop.{name}: {reason}" in held.reason
+        assert f"reload shop.{name} --from-beginning" in held.action
+        warehouse.reload(name, from_beginning=True)
     assert found(warehouse, "a") == {2: 20}
     assert found(warehouse, "b") == {3: 30}
     assert found(warehouse, "c") == {1: 10}
@@ -222,11 +225,11 @@ def killing(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, step: str) ->
 
         monkeypatch.setattr(type(owner), method, acting)
 
-    before(kept.ddl, "add", lambda events, _: "add" if events else "")
+    before(kept.log, "add_ddl", lambda events, _: "add" if events else "")
     before(kept.moving, "replace", lambda shape, _: f"moving {shape.table}")
     before(kept.tables, "replace", lambda shape, _: f"tables {shape.table}")
     before(kept.notes, "write", lambda _, text: "end" if text == "{}" else "note")
-    before(kept.ddl, "done", lambda _: "done")
+    before(kept.log, "done", lambda _: "done")
 
 
 @pytest.mark.parametrize(
@@ -396,10 +399,10 @@ def test_the_rows_of_a_dropped_table_can_be_given_up_and_none_of_it_comes_back(
     for other in ("a", "b"):
         with pytest.raises(ReloadRefused, match="has other rows"):
             warehouse.reload(other, discard=True)
-    for step in (("ddl", "add"), ("waits", "append")):
-        owner = type(getattr(warehouse.kept, step[0]))
+    log = type(warehouse.kept.log)
+    for step in ("add_ddl", "wait"):
         with monkeypatch.context() as broken:
-            broken.setattr(owner, step[1], killed_at(getattr(owner, step[1]), step[1]))
+            broken.setattr(log, step, killed_at(getattr(log, step), step))
             with pytest.raises(KilledAt):
                 warehouse.reload(name[1], discard=True)
         warehouse.restart()
@@ -426,7 +429,7 @@ def killed_at(act: Callable[..., Any], step: str) -> Callable[..., Any]:
     """The same, but for what `--discard` stores."""
 
     def acting(self: Any, what: Any, *more: Any, **others: Any) -> Any:
-        if step == "add" or what.get("kind") == "loaded":
+        if step == "add_ddl" or what.get("kind") == "loaded":
             raise KilledAt
         return act(self, what, *more, **others)
 

@@ -37,6 +37,7 @@ class Sink:
     def __init__(self, **settings: Any) -> None:
         self.topic = Topic()
         self.warehouse: Any = MemoryWarehouse()
+        self.warehouse.log.make()
         self.settings = settings
         self.restart()
 
@@ -44,13 +45,13 @@ class Sink:
         self.ddl = Ddl(
             topics=self.topic,
             warehouse=self.warehouse,
-            waits=Waits(self.warehouse.waits, lambda: 0.0),
+            waits=Waits(self.warehouse.log, lambda: 0.0),
             **self.settings,
         )
 
     def seqs(self) -> list[int]:
         """The statements that are stored."""
-        return [event.seq for event in self.warehouse.ddl.history().ordered()]
+        return [event.seq for event in self.warehouse.log.ddl().ordered()]
 
     def unsettled(self, seq: int) -> list[str]:
         """The tables of which a change with that number may follow rows that have yet to come."""
@@ -193,7 +194,7 @@ def test_statements_that_later_ones_supersede_are_removed_once_no_cut_goes_back_
             sink.ddl.follow({ROWS: at}, {ROWS: at})
 
     def stored() -> int:
-        return len(sink.warehouse.ddl.history().events)
+        return len(sink.warehouse.log.ddl().events)
 
     sink.ddl.follow({}, {})
     while seq < 250:
@@ -240,10 +241,10 @@ def test_a_statement_is_read_once_and_decided_on_by_the_setting_of_its_time() ->
     sink.restart()
     sink.topic.values.append(drop(7, "b"))
     sink.ddl.follow({}, {})
-    kept, emptied = sink.warehouse.ddl.history().ordered()
+    kept, emptied = sink.warehouse.log.ddl().ordered()
     assert dict(kept.moves) == {}
     assert dict(emptied.moves) == {("shop", "b"): None}
-    assert sink.warehouse.ddl.history().pending() == []
+    assert sink.warehouse.log.ddl().pending() == []
     assert sink.topic.reads == 2
 
 

@@ -13,13 +13,13 @@ A, B, C = ("aq.shop.a", 0), ("aq.shop.b", 1), ("aq.shop.c", 0)
 def merged(**until: int) -> MemoryWarehouse:
     """A warehouse with these offsets in its ledger, stored at 100 s."""
     kept = MemoryWarehouse()
-    kept.ledger.append(
+    kept.log.append([
         Entry(
             query_id="q", batch_id=1, topic=f"aq.shop.{name}", partition=1 if name == "b" else 0, from_offset=0,
             until_offset=offset, records=offset, applied_at_ms=100_000,
         )
         for name, offset in until.items()
-    )  # fmt: skip
+    ])  # fmt: skip
     return kept
 
 

@@ -18,16 +18,14 @@ from spark_sink.jobs.load.state import LOADED, Loads, LoadState
 from spark_sink.jobs.reload import Reloader
 from spark_sink.settings.model import TableRule
 from spark_sink.source.positions import Offsets
-from spark_sink.spark.java import java_class
 from spark_sink.warehouse.history import history
 from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.waiting_tables import WaitState
-from tests.unit.spark_sink.conftest import FORMAT, TOPIC, Warehouse
+from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -60,7 +58,7 @@ class Loading(Warehouse):
         return Loads(self.spark, self.path, self.kept.notes)
 
     def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
-        ends = {at: end for at, end in self.ends().items() if at[0] in topics}
+        ends = {at: end for at, end in self.ends().items() if not topics or at[0] in topics}
         return {at: self.first if at == TOPIC else 0 for at in ends}, ends
 
     def meet_requests(self) -> None:
@@ -102,7 +100,7 @@ class Loading(Warehouse):
 
 @pytest.fixture
 def at(warehouse: Warehouse) -> Loading:
-    made = Loading(warehouse.spark, Path(warehouse.path), has_stored_logs=warehouse.has_stored_logs)
+    made = Loading(warehouse.spark, Path(warehouse.path))
     made.schemas = [schema(*COLUMNS)]
     return made
 
@@ -111,15 +109,12 @@ def values(at: Loading) -> dict[int, int]:
     return {row["id"]: row["v"] for row in at.rows()}
 
 
-@pytest.mark.logs("stored")
 @pytest.mark.remedy("sink.LedgerLost")
 def test_a_table_whose_ledger_is_lost_is_read_again_by_each_command_of_its_error_and_by_no_other(
     at: Loading,
 ) -> None:
     def lost(first: int) -> WaitState:
-        shutil.rmtree(next(one for one in Path(at.path).rglob("*ledger") if one.is_dir()))
-        if FORMAT == "delta":
-            java_class(at.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+        shutil.rmtree(next(one for one in Path(at.path).glob("__log") if one.is_dir()))
         at.restart()
         at.first = first
         at.applier.hold_without_ledger()

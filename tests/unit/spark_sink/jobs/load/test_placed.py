@@ -30,7 +30,7 @@ REFUSED = "were loaded from the source, and are not in its topics"
 
 @pytest.fixture
 def at(warehouse: Warehouse) -> Loading:
-    made = Loading(warehouse.spark, Path(warehouse.path), has_stored_logs=warehouse.has_stored_logs)
+    made = Loading(warehouse.spark, Path(warehouse.path))
     made.schemas = [schema(*COLUMNS)]
     return made
 

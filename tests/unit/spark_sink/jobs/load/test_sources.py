@@ -16,7 +16,6 @@ from tests.unit.spark_sink.jobs.load.test_in_place import COLUMNS, LOW, SOURCE, 
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.logs("memory"),
     # pyspark leaves the sockets of collect() to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -25,7 +24,7 @@ LOWS = {"shop": LOW, "crm": replace(LOW, epoch=3, seq=7)}
 
 @pytest.fixture
 def at(warehouse: Warehouse) -> Loading:
-    return Loading(warehouse.spark, Path(warehouse.path), has_stored_logs=warehouse.has_stored_logs)
+    return Loading(warehouse.spark, Path(warehouse.path))
 
 
 def of_shards(at: Loading, *rows: tuple[str, int, int], offset: int) -> LoadState:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from spark_sink.errors import SinkError, WarehouseUnusable
+from spark_sink.errors import LogDamaged, SinkError, WarehouseUnusable
 from spark_sink.jobs.load.state import Loads
 from spark_sink.jobs.load.trouble import check_warehouse
 from spark_sink.jobs.load.validation import Validator
 from spark_sink.spark.java import java_class
+from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema
@@ -37,14 +38,15 @@ class Answering:
 
 
 def forget(warehouse: Warehouse) -> None:
-    """What Delta remembers of its logs, which another process does not."""
+    """Makes it that of another process, which remembers nothing of its logs."""
+    warehouse.kept = open_warehouse(warehouse.spark, warehouse.path)
     java_class(warehouse.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
 
 
 def compared(warehouse: Warehouse, name: tuple[str, str] = NAME) -> str:
     """Why a table is not compared."""
     loader: Any = Answering(warehouse)
-    waits = Waits(warehouse.kept.waits, lambda: 0)
+    waits = Waits(warehouse.kept.log, lambda: 0)
     return Validator(loader=loader, waits=waits).compare(name, (SOURCE,)).not_compared or ""
 
 
@@ -102,11 +104,12 @@ def test_a_warehouse_whose_own_tables_cannot_be_read_is_no_trouble_of_a_table(
 ) -> None:
     warehouse.schemas = [schema(*COLUMNS)]
     warehouse.take(Change(op="c", seq=1, after=image(1, 10)))
-    assert warehouse.kept.ledger.applied() == {TOPIC: 1}
-    for name in ("__ledger", "shop/t"):
+    warehouse.take(Change(op="c", seq=2, after=image(2, 10)))
+    assert warehouse.kept.log.applied() == {TOPIC: 2}
+    for name in ("__log", "shop/t"):
         for file in (Path(warehouse.path) / name).rglob("*"):
             if file.is_file():
                 file.write_bytes(b"\0")
     forget(warehouse)
-    with pytest.raises(WarehouseUnusable, match=r"/wh: "):
+    with pytest.raises(LogDamaged, match=r"/wh/__log: .* is damaged"):
         compared(warehouse)

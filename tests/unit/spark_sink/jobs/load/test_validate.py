@@ -30,7 +30,7 @@ from spark_sink.warehouse.ledger import Entry
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
-from tests.harness.memory_warehouse import MemoryWarehouse
+from tests.harness.memory_warehouse import MemoryWarehouse, memory_log
 from tests.unit.spark_sink.jobs.load.test_plan import PLAN, TABLE, written
 
 SHAPE = Shape("trade", "x", (("id", "int"), ("v", "int")), ("id",))
@@ -85,10 +85,10 @@ def warehouse() -> MemoryWarehouse:
         records=9,
         applied_at_ms=5,
     )
-    made.ledger.append([batch])
+    made.log.append([batch])
     offsets: Offsets = {("aq.trade", 0): 9}
     waiting = KeyChanged("its key was id", advice="Run: python -m spark_sink reload trade.waits")
-    Waits(made.waits, lambda: 1).begin(("trade", "waits"), waiting, offsets)
+    Waits(made.log, lambda: 1).begin(("trade", "waits"), waiting, offsets)
     return made
 
 
@@ -180,7 +180,7 @@ def test_a_lost_source_ends_it_after_the_tables_before(
 def test_a_warehouse_without_a_sinks_ledger_is_one_error(
     warehouse: MemoryWarehouse, plan: Path
 ) -> None:
-    warehouse.ledger.entries.clear()
+    warehouse.log = memory_log()
     lines, error = validated(warehouse, plan)
     assert lines == []
     assert isinstance(error, WarehouseUnusable)

@@ -50,7 +50,7 @@ class Sink:
     def restart(self) -> None:
         """Forgets what a process remembers."""
         self.warehouse.restart()
-        self.until: Offsets = self.warehouse.kept.ledger.applied()
+        self.until: Offsets = self.warehouse.kept.log.applied()
         self.warehouse.applier.applied = dict(self.until)
         self.follower = Follower(
             self.warehouse.spark,

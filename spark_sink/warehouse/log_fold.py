@@ -1,0 +1,262 @@
+"""What the records of the sink's own log fold to, and the records that fold to the same.
+
+Invariant: records fold to the same in any order, and any of them twice. (Of statements that are superseded,
+some may be there again: they change nothing beside later ones.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from spark_sink.errors import ForeignWarehouse
+from spark_sink.source.positions import Offsets
+from spark_sink.warehouse.ledger import Entry, Floor, Source
+from spark_sink.warehouse.milestones import Share, milestones_of
+from spark_sink.warehouse.moves import Event, History
+
+Record = Mapping[str, Any]
+"""A record, with its `kind`."""
+Row = Mapping[str, Any]
+"""A row of the log of waits, see `waiting_tables`; the first four kinds are not the state of a table."""
+
+REQUEST: Final = "request"
+MAINTAIN: Final = "maintain"
+MAINTAINED: Final = "maintained"
+REQUESTS: Final = (REQUEST, MAINTAIN)
+_DAY_MS: Final = 24 * 3600 * 1000
+"""For which replaced rows are kept: commands look for their answers, and clocks differ."""
+
+
+def batch_record(entries: Collection[Entry], again: Mapping[str, int]) -> Record:
+    """The record of a batch from its entries, of which there is one at least.
+
+    `again` says how often topics were made again by then.
+    """
+    first = next(iter(entries))
+    return {
+        "kind": "batch",
+        "again": {one.topic: again[one.topic] for one in entries if one.topic in again},
+        "at_ms": first.applied_at_ms,
+        "query_id": first.query_id,
+        "batch_id": first.batch_id,
+        "milestone": next((one.milestone for one in entries if one.milestone), None),
+        "parts": [
+            [one.topic, one.partition, one.from_offset, one.until_offset, one.records]
+            for one in entries
+        ],
+    }
+
+
+def floors_record(floors: Iterable[Floor]) -> Record:
+    """The record of truncates."""
+    return {"kind": "floors", "floors": [asdict(one) for one in floors]}
+
+
+def ddl_record(events: Iterable[Event], until: Offsets, again: Mapping[str, int]) -> Record:
+    """The record of statements, and up to where the DDL topics are read; see `batch_record`."""
+    return {
+        "kind": "ddl",
+        "events": [[one.destination, *one.place, one.ts_ms, one.text()] for one in events],
+        "read": [[*at, again.get(at[0], 0), offset] for at, offset in until.items()],
+    }
+
+
+@dataclass(slots=True)
+class Folded:
+    """All that the log has."""
+
+    is_made: bool = False
+    """Whether a sink has begun with the log."""
+    again: dict[str, int] = field(default_factory=dict)
+    """How often topics were made again, so that offsets from before are void."""
+    offsets: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """How often the topic of each partition was made again by its last batch, and up to where it is applied."""
+    times: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The time of the last batch of each partition (ms)."""
+    batches: dict[str, Record] = field(default_factory=dict)
+    """The recent batches, by their text."""
+    floors: dict[tuple[str, str, Source], Floor] = field(default_factory=dict)
+    """The highest truncate of each table and source."""
+    history: History = field(default_factory=History)
+    read: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """The same as `offsets` of the DDL topics."""
+    rows: list[Row] = field(default_factory=list)
+    """Those of the log of waits."""
+    older: dict[str, int] = field(default_factory=dict)
+    """The files that have older batches, each with the time of its last one (ms)."""
+    imported: dict[str, str] = field(default_factory=dict)
+    """What was taken over of the tables that earlier versions have in place of the log."""
+
+    def take(self, record: Record) -> None:
+        """Adds a record. Raises ForeignWarehouse for one of a later version."""
+        match record["kind"]:
+            case "made":
+                self.is_made = True
+            case "batch":
+                self.is_made = True
+                self.batches[json.dumps(record, sort_keys=True)] = record
+                for topic, partition, _, until, _ in record["parts"]:
+                    place = record["again"].get(topic, 0), until
+                    self._reach((topic, partition), place, record["at_ms"])
+            case "offsets":
+                for topic, partition, again, until, at_ms in record["offsets"]:
+                    self._reach((topic, partition), (again, until), at_ms)
+            case "again":
+                for topic, again in record["topics"].items():
+                    self.again[topic] = max(again, self.again.get(topic, 0))
+            case "floors":
+                for one in record["floors"]:
+                    floor = Floor(**{**one, "source": Source(**one["source"])})
+                    at = floor.database, floor.table, floor.source
+                    if at not in self.floors or floor.place > self.floors[at].place:
+                        self.floors[at] = floor
+            case "ddl":
+                self.history.add(
+                    Event.of(name, (epoch, seq), ts_ms, text)
+                    for name, epoch, seq, ts_ms, text in record["events"]
+                )
+                for topic, partition, again, until in record["read"]:
+                    found = self.read.get((topic, partition), (0, 0))
+                    self.read[topic, partition] = max((again, until), found)
+            case "done":
+                for name, (epoch, seq) in record["places"].items():
+                    held = self.history.done.get(name, (epoch, seq))
+                    self.history.done[name] = max((epoch, seq), held)
+            case "superseded":
+                for name, epoch, seq in record["events"]:
+                    self.history.events.pop((name, (epoch, seq)), None)
+                    self.history.alters.pop((name, (epoch, seq)), None)
+            case "wait":
+                self.rows.append(record["row"])
+            case "older":
+                self.older |= record["files"]
+            case "imported":
+                self.imported |= record["tables"]
+            case other:
+                raise ForeignWarehouse(
+                    f"its log has a record of the kind {other}, which this version does not know",
+                    advice="Use the version of the sink that wrote it",
+                )
+
+    def _reach(self, at: tuple[str, int], place: tuple[int, int], at_ms: int) -> None:
+        self.offsets[at] = max(place, self.offsets.get(at, (0, 0)))
+        self.times[at] = max(at_ms, self.times.get(at, 0))
+
+    def present(
+        self, places: Mapping[tuple[str, int], tuple[int, int]]
+    ) -> dict[tuple[str, int], int]:
+        """The offsets, without those of topics that were made again since."""
+        return {
+            at: until for at, (again, until) in places.items() if again == self.again.get(at[0], 0)
+        }
+
+    def shares(self, older: Iterable[Record] = ()) -> list[Share]:
+        """Each partition's share of each batch, with those of the `older` ones; of a partition without one,
+        up to where it is applied."""
+        found = []
+        for one in (*older, *self.batches.values()):
+            text = one["milestone"]
+            for topic, partition, since, until, _ in one["parts"]:
+                is_void = one["again"].get(topic, 0) < self.again.get(topic, 0)
+                span = (0, 0) if is_void else (since, until)
+                found.append(
+                    Share(one["at_ms"], one["query_id"], topic, partition, span[0], span[1], text)
+                )
+                text = None
+        known = {(one.topic, one.partition) for one in found}
+        return found + [
+            Share(self.times[at], "", *at, until, until, None)
+            for at, until in self.present(self.offsets).items()
+            if at not in known
+        ]
+
+    def split(self, every: int, keep_ms: int) -> list[Record]:
+        """Leaves the last `every` batches of each sink; returns those of them that are to be kept elsewhere.
+
+        These are not older than the newest batch by more than `keep_ms`.
+        """
+        stated = [one["milestone"] for one in self.batches.values() if one["milestone"]]
+        known = milestones_of(stated)
+        moments: dict[str, set[int]] = {}
+        of: dict[str, str] = {}
+        for text, one in self.batches.items():
+            held = known[one["milestone"]] if one["milestone"] else None
+            of[text] = held.sink if held is not None else ""
+            moments.setdefault(of[text], set()).add(one["at_ms"])
+        first = {sink: sorted(found)[-every:][0] for sink, found in moments.items()}
+        newest = max((one["at_ms"] for one in self.batches.values()), default=0)
+        left, moved = list[Record](), list[Record]()
+        for text, one in self.batches.items():
+            if one["at_ms"] >= first[of[text]]:
+                left.append(one)
+            elif one["at_ms"] >= newest - keep_ms:
+                moved.append(one)
+        self.batches = _by_text(_readable(left, stated))
+        return _readable(moved, stated)
+
+    def records(self) -> list[Record]:
+        """The records that fold to this, without rows of the log of waits that are replaced and old."""
+        known = self.history
+        newest = max((row["at_ms"] for row in self.rows), default=0)
+        standing = {id(one) for one in in_force(self.rows)}
+        rows = [one for one in self.rows if one["at_ms"] >= newest - _DAY_MS or id(one) in standing]
+        offsets = [[*at, *place, self.times[at]] for at, place in self.offsets.items()]
+        found: list[Record] = [
+            {"kind": "imported", "tables": self.imported},
+            {"kind": "again", "topics": self.again},
+            {"kind": "offsets", "offsets": offsets},
+            *self.batches.values(),
+            floors_record(self.floors.values()),
+            ddl_record((*known.events.values(), *known.alters.values()), {}, {}),
+            {"kind": "ddl", "events": [], "read": [[*at, *one] for at, one in self.read.items()]},
+            {"kind": "done", "places": known.done},
+            *({"kind": "wait", "row": row} for row in rows),
+            {"kind": "older", "files": self.older},
+        ]
+        return [{"kind": "made"}, *found] if self.is_made else found
+
+
+def _by_text(batches: Iterable[Record]) -> dict[str, Record]:
+    return {json.dumps(one, sort_keys=True): one for one in batches}
+
+
+def _readable(batches: Collection[Record], texts: Collection[str]) -> list[Record]:
+    """The batches with milestones that need none of the others, of which there are `texts`."""
+    first: dict[str, int] = {}
+    for one in batches:
+        if (link := _link(one["milestone"])) is not None:
+            first[link[0]] = min(link[1], first.get(link[0], link[1]))
+    begun = {(name, number) for name, number in first.items() if number}
+    if not begun:
+        return [*batches]
+    whole: dict[tuple[str, int] | None, str] = {}
+    for text, held in milestones_of(texts).items():
+        if (link := _link(text)) is not None and link in begun and held is not None:
+            whole[link] = held.text(link)
+    return [
+        {**one, "milestone": whole.get(_link(one["milestone"]), one["milestone"])}
+        for one in batches
+    ]
+
+
+def _link(text: str | None) -> tuple[str, int] | None:
+    link = json.loads(text).get("link") if text else None
+    return (link[0], link[1]) if link else None
+
+
+def in_force(rows: Collection[Row]) -> list[Row]:
+    """The last state of each table, and the requests without an answer."""
+    answered = {_asked(row) for row in rows if row["kind"] not in REQUESTS}
+    last: dict[tuple[str, str], Row] = {}
+    for row in sorted(rows, key=lambda row: (row["number"], row["at_ms"])):
+        if row["kind"] not in {*REQUESTS, MAINTAINED}:
+            last[row["database"], row["table"]] = row
+    asked = [row for row in rows if row["kind"] in REQUESTS and _asked(row) not in answered]
+    return [*asked, *last.values()]
+
+
+def _asked(row: Row) -> object:
+    return json.loads(row["request"] or "{}").get("number")
