@@ -101,6 +101,8 @@ class Presence:
     _over: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _claimed: bool = False
+    broke_off: bool = False
+    """Whether the last process of this sink was not stopped in order."""
     superseded: CheckpointShared | None = None
     """Why this process must end: another one has begun to run the sink since."""
 
@@ -118,6 +120,8 @@ class Presence:
                 f"{self.own.title} already runs{where}",
                 advice="Stop it; or give this sink a name, and topics of its own, in its settings",
             )
+        last = _read(self.notes, self.own.name)
+        self.broke_off = last is not None and not last.ended
         for other in self._others():
             # One that was stopped in order makes this comparison itself when it starts again.
             if not other.ended:

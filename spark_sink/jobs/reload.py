@@ -71,6 +71,8 @@ from wire.table_version import VersionKey
 
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
+_ATTEMPTS: Final = 3
+"""Processes that may end amid a reload until it is refused."""
 _SECONDS_FOR_TABLES: Final = 5.0
 """For which the batches wait, until the table in hand is done."""
 _ERRORS: Final = (SinkError, PySparkException, Py4JError)
@@ -99,10 +101,12 @@ class Reloader:
         topics: Topics,
         loads: Loads | None = None,
         most: Callable[[], int] = lambda: MANY,
+        broke_off: Callable[[], bool] = lambda: False,
     ) -> None:
         """`loads` are the rows that were loaded from sources; without it, no such request is carried out.
 
-        `most` returns how many records may be kept at a time: those that a batch may have.
+        `most` returns how many records may be kept at a time: those that a batch may have. `broke_off` returns
+        whether the last process of the sink was not stopped in order.
         """
         self._loads = loads
         self._store = applier.warehouse.tables
@@ -111,18 +115,35 @@ class Reloader:
         self._waits = applier.waits
         self._topics = topics
         self._most = most
+        self._broke_off = broke_off
         self._merged: Offsets | None = None
         """What the ledger had when the reloads that are carried out began."""
         self._versions: list[str] | None = None
         """The schemas topic as it was last read for them."""
 
     def answer(self, *requests: Request) -> None:
-        """Reloads tables, or records of each why that failed."""
-        self._merged = self._versions = None
+        """Reloads tables, or records of each why that failed.
+
+        Reloads that were begun when the last process ended may be why: each is repeated by itself, after the
+        others, and not more often than a few times.
+        """
         # Of two requests for a table, the later is answered after the first.
         first = {request.name: request for request in reversed(requests)}
+        asked = list(reversed(first.values()))
+        alone = sorted(filter(self._broken_off, asked), key=self._broken_off)
+        self._answer([one for one in asked if one not in alone])
+        for request in alone:
+            self._answer([request])
+
+    def _broken_off(self, request: Request) -> int:
+        """How many processes of the sink ended amid a reload, none of them in order."""
+        held = self._waits.waiting(request.name)
+        return held.begun if held is not None and self._broke_off() else 0
+
+    def _answer(self, requests: Collection[Request]) -> None:
+        self._merged = self._versions = None
         begun = self._between_batches(
-            {request: partial(self._begun, request) for request in reversed(first.values())}
+            {request: partial(self._begun, request) for request in requests}
         )
         # Since a table waits, it is known in which other topics it gets rows.
         self._versions = None
@@ -189,13 +210,20 @@ class Reloader:
             self._discard(request)
             return None
         held = self._waiting(request)
+        if (times := self._broken_off(request)) >= _ATTEMPTS:
+            raise ReloadRefused(
+                f"the sink has ended {times} times amid the reload of {'.'.join(request.name)}",
+                advice="Find in its log why it ended; if it lacked memory, raise driver_memory. Then run the "
+                "reload again",
+            )
         kept = self._cut(request)
         put = kept[1] if kept is not None and kept[0] == held.since_ms else None
         if put is not None and self._ended(request, put):
             _log.info("table reloaded table=%s.%s", *request.name)
             return None
         # Together, so that no change is between the two.
-        held, reached = self._waits.reloading(self._waits.tables[request.name]), self._position()
+        held, reached = self._waits.tables[request.name], self._position()
+        held = self._waits.reloading(held, broken_off=self._broken_off(request))
         return request, partial(self._rebuild, held, request, put, reached)
 
     def _discard(self, request: Request) -> None:

@@ -179,7 +179,13 @@ class Sink:
         self._rate = RateLimit(per_second=settings.max_rate)
         loads = Loads(spark, settings.warehouse, self._warehouse.notes)
         most = partial(batch_limit, spark, settings)
-        self._reloader = Reloader(applier=self._applier, topics=topics, loads=loads, most=most)
+        self._reloader = Reloader(
+            applier=self._applier,
+            topics=topics,
+            loads=loads,
+            most=most,
+            broke_off=lambda: self._presence.broke_off,
+        )
         self._recent = (
             Follower(
                 spark,

@@ -28,6 +28,8 @@ from spark_sink.warehouse.protocol import Name
 WAITING: Final = "waiting"
 RELOADING: Final = "reloading"
 LOADED: Final = "loaded"
+_UNSTATED: Final = ("cause", "begun", "replacing")
+"""What is stored of a state only if there is any, as earlier versions of the sink do not know it."""
 _OF_MAINTENANCE: Final = (MAINTAIN, MAINTAINED)
 """Requests for maintenance and their answers, which are of no table's state."""
 
@@ -93,7 +95,8 @@ class WaitState:
     """The number of the request that this state answers."""
     cause: str = ""
     """The error for which the table waits, once `error` is why a request was refused."""
-
+    begun: int = 0
+    """How many processes have begun the reload that was asked for, none of which was stopped in order."""
     replacing: tuple[tuple[Source, Place], ...] = ()
     """The source tables of which existing rows are still to come, with the positions before the first."""
 
@@ -189,9 +192,9 @@ class Waits:
         if held.replacing != now:
             self._put(replace(held, replacing=now, at_ms=self._now()))
 
-    def reloading(self, held: WaitState) -> WaitState:
-        """Records that a reload has begun."""
-        return self._put(replace(held, kind=RELOADING, at_ms=self._now()))
+    def reloading(self, held: WaitState, *, broken_off: int = 0) -> WaitState:
+        """Records that a reload has begun, which so many processes did not survive."""
+        return self._put(replace(held, kind=RELOADING, at_ms=self._now(), begun=broken_off + 1))
 
     def interrupt(self, held: WaitState) -> WaitState:
         """Records that what a running reload builds no longer fits; the table waits on."""
@@ -215,6 +218,7 @@ class Waits:
                 action=advice,
                 answered=request.number,
                 cause=held.waits_for if held.waits else "",
+                begun=0,
             )
         )
 
@@ -267,10 +271,8 @@ class Waits:
     def _put(self, standing: WaitState) -> WaitState:
         self._last += 1
         body = asdict(standing)
-        answered, cause = body.pop("answered"), body.pop("cause")
-        more: dict[str, Any] = {"cause": cause} if cause else {}
-        if replacing := body.pop("replacing"):
-            more["replacing"] = replacing
+        answered = body.pop("answered")
+        more = {name: one for name in _UNSTATED if (one := body.pop(name))}
         body |= {
             "number": self._last,
             "offsets": _text(standing.offsets),
@@ -311,6 +313,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
             offsets=_offsets(row["offsets"]),
             answered=stored["number"],
             cause=stored.get("cause", ""),
+            begun=stored.get("begun", 0),
             replacing=tuple(
                 (Source(**of), (at[0], at[1])) for of, at in stored.get("replacing", ())
             ),

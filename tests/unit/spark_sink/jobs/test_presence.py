@@ -116,6 +116,10 @@ def test_a_sink_that_was_killed_is_in_the_way_of_others_and_not_of_itself() -> N
     own = made(notes, ONE)
     own.claim(TOPICS)
     own.end()
+    again = made(notes, ONE)
+    again.claim(TOPICS)
+    again.end()
+    assert (own.broke_off, again.broke_off) == (True, False)
 
 
 def test_a_sink_that_runs_is_known_by_its_beats_and_not_started_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -118,6 +119,66 @@ def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> N
     assert (held.waits, held.error, held.answered) == (True, "ReloadRefused", "9")
     assert "has asked for gently, which this version does not know" in held.reason
     assert "Update the sink" in held.action
+
+
+def test_reloads_that_end_the_process_are_repeated_alone_and_refused_by_name_at_last() -> None:
+    kept: Any = MemoryWarehouse()
+
+    class Ended(BaseException):
+        """The process."""
+
+    def process(*, broke_off: bool = True) -> list[list[str]]:
+        """Answers the requests as a new process; returns of which tables topics were read together."""
+        waits, read = Waits(kept.log, lambda: 0.0), list[list[str]]()
+        waits.refresh()
+        applier = Applier(book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics())
+
+        class Carried(Reloader):
+            def _rebuild(self, held: Any, request: Request, *_: object) -> Any:
+                return SimpleNamespace(request=request, held=held)
+
+            def _groups(self, rebuilds: Any) -> Any:
+                read.append([one.request.table for one in rebuilds])
+                return [rebuilds]
+
+            def _carry_out(self, rebuilds: Any) -> None:
+                if any(one.request.table == "large" for one in rebuilds):
+                    raise Ended
+                for one in rebuilds:
+                    waits.loaded(one.held, {}, one.request)
+
+        topics: Any = Topics()
+        with suppress(Ended):
+            Carried(applier=applier, topics=topics, broke_off=lambda: broke_off).answer(
+                *waits.requests
+            )
+        return read
+
+    waits = Waits(kept.log, lambda: 0.0)
+    tables = ("large", "small", "tiny")
+    for table in tables:
+        waits.begin(("shop", table), ReloadRequested(), {(NEW, 0): 7})
+    waits.ask(*(Request(number=one, database="shop", table=one) for one in tables))
+    assert process() == [[*tables]]
+    # What an operator stops is no fault of a table.
+    assert process(broke_off=False) == process(broke_off=False) == [[*tables]]
+    assert process() == [[], ["large"]]
+    waits.refresh()
+    assert {one.number for one in waits.requests} == {*tables}
+    assert process() == [[], ["small"], ["tiny"], ["large"]]
+    waits.refresh()
+    assert [(one.name[1], one.kind) for one in waits.tables.values()] == [
+        ("large", "reloading"), ("small", "loaded"), ("tiny", "loaded")
+    ]  # fmt: skip
+    assert process() == [[], []]
+    waits.refresh()
+    held = waits.tables["shop", "large"]
+    assert (held.waits, held.error, waits.requests) == (True, "ReloadRefused", [])
+    assert "the sink has ended 3 times amid the reload of shop.large" in held.reason
+    assert "raise driver_memory" in held.action
+    assert "reload shop.large" in held.action
+    waits.ask(Request(number="again", database="shop", table="large"))
+    assert process() == [["large"]]
 
 
 @pytest.mark.parametrize(("seconds", "times"), [(30.0, 1), (0.0, 10)])
