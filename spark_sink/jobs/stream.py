@@ -226,6 +226,7 @@ class Sink:
             waits=self._waits.waiting,
             milestones=self._applier.milestones,
             gate=self._applier.gate,
+            broke_off=lambda: self._presence.broke_off,
         )
         requested = RequestedMaintenance(
             waits=self._waits,

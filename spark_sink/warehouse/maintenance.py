@@ -9,7 +9,7 @@ changes that wait.
 After a step of the clock, neither markers nor files are removed until the retention time has passed, since what
 readers use would seem as much older.
 A table that cannot be maintained stops no other and no batch: why is kept in a note, for the status, and the
-next round tries again.
+next round tries again. So it does with one amid whose maintenance the process has ended.
 Batches of all tables wait for the maintenance of one only after its commits have lost to them, then for
 `hold_seconds` at most, and for no more than a fourth of the time.
 Unused files include those that no commit names yet, and a batch reads the log as of its start. So no files or
@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -31,7 +32,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_sink.errors import SinkError
+from spark_sink.errors import MaintenanceIncomplete, SinkError
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
 from spark_sink.text.names import MAINTAINED, UNMAINTAINED
@@ -105,11 +106,14 @@ class Maintenance:
     """What takes up the versions of tables that were rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
+    broke_off: Callable[[], bool] = lambda: False
+    """Returns whether the last process of this sink was not stopped in order."""
     wait: Callable[[float], object] = time.sleep
     merged: Counter[Name] = field(default_factory=Counter)
     """The number of batches of this process with rows of a table since its last maintenance."""
     _before: dict[Name, int] = field(default_factory=dict)
     _done: dict[str, int] | None = None
+    """The version of each table after its last maintenance; its complement, once the next one has begun."""
 
     def due(self) -> Name | None:
         """Returns a table with enough batches since its last maintenance, by any process; None without one."""
@@ -133,6 +137,7 @@ class Maintenance:
         """
         taken, left = self.merged[name], ""
         try:
+            self._begin(name)
             left = self._maintain(name)
         except CommitConflict:
             # The next round tries again.
@@ -149,9 +154,29 @@ class Maintenance:
             left = self._failed(name, failure)
         else:
             self._note(name, "")
+        with suppress(*_FAULTS):
+            self._end(name)
         self.merged[name] -= taken
         self._before[name] = 0
         return left
+
+    def _begin(self, name: Name) -> None:
+        """Notes that a table's maintenance begins.
+
+        Raises MaintenanceIncomplete if the last process ended amid it: the next round tries again, so that a
+        table that needs more memory than there is does not end each process at its start.
+        """
+        last = self._maintained().get(json.dumps(name), 0)
+        if last < 0 and self.broke_off():
+            raise MaintenanceIncomplete(
+                "the sink ended amid it: if its log says that memory was lacking, raise driver_memory"
+            )
+        self._record(name, min(last, ~last))
+
+    def _end(self, name: Name) -> None:
+        last = self._maintained().get(json.dumps(name), 0)
+        if last < 0:
+            self._record(name, ~last)
 
     def _failed(self, name: Name, failure: Exception) -> str:
         """Keeps why a table cannot be maintained, unless it is gone; returns the reason."""
@@ -311,7 +336,7 @@ class Maintenance:
         if name not in self._before:
             last = self.warehouse.upkeep.version(name, at_least=True)
             done = self._maintained().get(json.dumps(name), 0)
-            self._before[name] = max(0, last - done)
+            self._before[name] = max(0, last - max(done, ~done))
         return self._before[name]
 
     def _maintained(self) -> dict[str, int]:

@@ -190,3 +190,57 @@ def test_a_table_that_cannot_be_maintained_stops_no_other_and_is_named_until_it_
     assert maintenance.maintain(ALL[0]) == ""
     assert "maintenance" not in lines()
     assert (max(counts), counts[-1]) == (1, 0)
+
+
+class Deadly(MemoryUpkeep):
+    """A table of which the compaction needs more memory than there is."""
+
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
+        if name == ("shop", "t"):
+            raise Ended
+        super().compact(name, seconds=seconds)
+
+
+class Ended(BaseException):
+    """The process."""
+
+
+def test_a_table_amid_whose_maintenance_the_process_ended_waits_for_the_next_round() -> None:
+    kept: Any = MemoryWarehouse()
+    kept.upkeep = Deadly(kept.tables)
+    for name in ALL:
+        kept.tables.evolve(None, Shape(*name, (("id", "int"),), ("id",)))
+
+    def process(*, broke_off: bool) -> Maintenance:
+        return Maintenance(
+            warehouse=kept,
+            plan=Plan(every=5),
+            complete_until=lambda: 0.0,
+            busy_since=lambda: None,
+            merged=Counter(dict.fromkeys(ALL, 5)),
+            sources=Sources(notes=kept.notes, of_table=lambda _: (), newest={}),
+            broke_off=lambda: broke_off,
+        )
+
+    def all_due(maintenance: Maintenance) -> dict[Name, str]:
+        found = {}
+        while (name := maintenance.due()) is not None:
+            found[name] = maintenance.maintain(name)
+        return found
+
+    # As it was stopped the first time, it is no fault of the table.
+    for broke_off in (False, False):
+        with pytest.raises(Ended):
+            all_due(process(broke_off=broke_off))
+    maintenance = process(broke_off=True)
+    assert "the sink ended amid it" in all_due(maintenance)[ALL[0]]
+    assert "raise driver_memory" in "\n".join(status_lines(kept))
+    # After as many batches again.
+    maintenance.merged.update(dict.fromkeys(ALL, 5))
+    with pytest.raises(Ended):
+        all_due(maintenance)
+    kept.upkeep = MemoryUpkeep(kept.tables)
+    maintenance = process(broke_off=True)
+    assert "the sink ended amid it" in all_due(maintenance)[ALL[0]]
+    assert maintenance.maintain(ALL[0]) == ""
+    assert "maintenance" not in "\n".join(status_lines(kept))
