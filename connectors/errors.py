@@ -876,6 +876,8 @@ class KafkaLost(AqueductError):
 
     retry = Retry.TIMED
     remedy = "Aqueduct starts again from the journal by itself; check the brokers."
+    topics: Mapping[str, int] = MappingProxyType({})
+    """The topics of rows, with their partitions, that were asked; empty if it was about others."""
 
 
 class KafkaSlow(KafkaLost):

@@ -31,7 +31,7 @@ from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import RemovedRows
 from app.worker.pipeline.stage import StageSpec
 from app.worker.status import DestinationStatus
-from connectors.errors import MalformedEvent, RuleImpossible, SnapshotUnsupported
+from connectors.errors import KafkaLost, MalformedEvent, RuleImpossible, SnapshotUnsupported
 from connectors.kafka.reading.partition_reader import (
     Follower,
     Partition,
@@ -137,7 +137,11 @@ class EmptiedTables:
             images=RowImages(route, versions, described.definition),
         )
         with _fault_of_the_machine(route.table), closing(rows):
-            self._wait_for(self._fold(route, rows))
+            try:
+                self._wait_for(self._fold(route, rows))
+            except KafkaLost as error:
+                error.topics = {route.topic: route.partitions}
+                raise
             seconds = time.monotonic() - began
             known = self._known(route, described, rows)
             done, number = rows.deleted, -(-rows.deleted // PART_ROWS) + 1

@@ -343,10 +343,12 @@ class SourceAgent:
         while True:
             try:
                 piece = await handoff.take(max_bytes=self.budget.bytes, timeout=glance)
-            except AqueductError:
+            except AqueductError as error:
                 # Pieces that only move the cursor count too: skipped statements, filtered events.
                 if held is not None:
                     await self._commit(publisher, held, commits)
+                if isinstance(error, KafkaLost) and error.topics:
+                    raise await publisher.of_tables(error, error.topics, self._tables_of) from error
                 raise
             self.signals.check()
             reader.check()

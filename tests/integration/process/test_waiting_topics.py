@@ -318,6 +318,48 @@ def test_tables_whose_topics_take_no_records_wait_alone_and_come_back_by_themsel
     assert sorted(seqs) == list(range(1, len(seqs) + 1))
 
 
+@pytest.mark.long(
+    "test_truncates.py has the deletes, the test above topics without a leader that are written to"
+)
+def test_a_table_that_is_emptied_while_its_topic_has_no_leader_waits_alone(
+    brokers: TwoBrokers, mysql: Mysql, tmp_path: Path
+) -> None:
+    wanted = settings(brokers, mysql, tmp_path, truncates="deletes")
+    wanted["topics"]["offline_seconds"] = 3
+    prefix = str(wanted["prefix"])
+    run(mysql, "CREATE TABLE shop.calm (id INT PRIMARY KEY, n INT)")
+    run(mysql, "INSERT INTO shop.calm VALUES (0, 0)")
+    with running(wanted, tmp_path) as one:
+        calm(brokers, one, prefix, 1)
+        brokers.second.start()
+        place(brokers, f"{prefix}.shop.far", [2], partitions=2)
+        run(mysql, "CREATE TABLE shop.far (id INT PRIMARY KEY, n INT)")
+        run(
+            mysql,
+            "INSERT INTO shop.far VALUES (1, 1), (2, 2)",
+            "INSERT INTO shop.calm VALUES (1, 1)",
+        )
+        calm(brokers, one, prefix, 2)
+        brokers.second.kill()
+        run(mysql, "TRUNCATE shop.far", "INSERT INTO shop.calm VALUES (2, 2)")
+        calm(brokers, one, prefix, 3)
+        (why,) = waits(one, "far").values()
+        assert "TooFewBrokers" in why
+        run(mysql, "INSERT INTO shop.far VALUES (3, 3)", "INSERT INTO shop.calm VALUES (3, 3)")
+        calm(brokers, one, prefix, 4)
+        brokers.second.start()
+        one.wait(lambda status: "set record or omit" in str(status["set_aside"]))
+        assert one.stop() == 0
+    wanted["destinations"]["shop"]["truncates"] = "record"
+    with running(wanted, tmp_path) as one:
+        one.wait(lambda status: status["state"] == "RUNNING" and not status["set_aside"])
+        run(mysql, "INSERT INTO shop.far VALUES (4, 4)", "INSERT INTO shop.calm VALUES (4, 4)")
+        calm(brokers, one, prefix, 5)
+    found = [one.value for one in changes(brokers, f"{prefix}.shop.far", partitions=2)]
+    ids = [one["after"]["id"] if one["op"] == "c" else one["op"] for one in found]
+    assert list(dict.fromkeys(ids)) == [1, 2, "t", 3, 4]
+
+
 def place(brokers: TwoBrokers, topic: str, copies: list[int], *, partitions: int) -> None:
     """Make a topic with copies on these brokers, all of which must be in sync."""
     plan = TopicPlan(
