@@ -41,8 +41,9 @@ from wire.records import (
 
 SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which an end is given up."""
-HELD = TRANSACTION_TIMEOUT
-"""Seconds without progress after which the brokers are asked for open transactions."""
+HELD = 2 * TRANSACTION_TIMEOUT
+"""Seconds without progress after which the brokers are asked for open transactions. That of a worker that was
+killed has ended by then: a broker looks for those that are past their time-out every ten seconds."""
 _ANSWER_SECONDS = 15.0
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.2

@@ -135,6 +135,7 @@ def case(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cas
         play(mysql, SECOND)
         with running(wanted, folder) as worker:
             caught_up(worker, mysql)
+            worker.stop()
         prefix = wanted["prefix"]
         assert mysql.mysqlbinlog is not None
         files = sorted(mysql.data.glob("binlog.0*"))
