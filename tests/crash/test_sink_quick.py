@@ -33,30 +33,18 @@ def killed() -> None:
     raise Killed("Killed")
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        STEPS[1:],
-        pytest.param(
-            STEPS,
-            marks=pytest.mark.long(
-                "a merge; unit/spark_sink/batch/ddl/test_following.py ends DDL's steps"
-            ),
-        ),
-    ],
-    ids=["merge", "both"],
-)
+@pytest.mark.long("test_sink.py repeats a batch; tests of each part end it at single writes")
 async def test_a_batch_that_ends_at_any_write_is_applied_again(
-    stack: Stack, spark: SparkSession, tmp_path: Path, steps: tuple[str, ...]
+    stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("SEED") or random.randrange(10**6))
-    scene = SinkScene(tmp_path, stack.kafka, spark, prefix=f"sinkquick{len(steps)}", seed=seed)
+    scene = SinkScene(tmp_path, stack.kafka, spark, prefix="sinkquick", seed=seed)
     scene.settings["max_offsets_per_trigger"] = 1000
     await scene.begin()
     await scene.play(*["insert"] * 12)
     scene.apply()
     await scene.play("swap", "truncate", "unusable", *["insert", "update", "move", "delete"] * 3)
-    for step in steps:
+    for step in STEPS:
         with installed(step, killed), pytest.raises(Exception, match="Killed"):
             scene.apply()
     (scene.checkpoint / "metadata").write_text("")

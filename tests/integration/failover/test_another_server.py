@@ -38,6 +38,7 @@ def both(stack: Stack) -> Iterator[Pair]:
 
 
 @pytest.mark.remedy("NoAlignment")
+@pytest.mark.long("test_without_gtids.py resumes at a standby")
 def test_it_is_resumed_after_the_published_changes_and_missing_ones_stop_the_destination(
     stack: Stack, both: Pair, tmp_path: Path
 ) -> None:

@@ -152,6 +152,7 @@ def test_a_store_that_is_killed_under_load_catches_up_when_it_is_back(
     assert texts(central) == added(*range(1, 26))
 
 
+@pytest.mark.long("a store that is killed catches up")
 def test_what_was_missed_over_a_restart_and_a_checkpoint_is_read_from_the_journal(
     stack: Stack, mysql: Mysql, central: Mysql, tmp_path: Path
 ) -> None:

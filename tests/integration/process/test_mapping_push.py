@@ -183,6 +183,7 @@ def test_pushed_versions_take_effect_at_one_boundary_each_also_over_takeovers(
     assert capsys.readouterr().out == "no difference\n"
 
 
+@pytest.mark.long("the first test has boundaries over takeovers")
 def test_a_transaction_in_parts_ends_by_the_version_it_began_with_on_another_worker_too(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

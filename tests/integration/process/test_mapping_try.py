@@ -164,6 +164,7 @@ def test_what_a_trial_reports_is_what_is_published_after_the_switch(
     assert "7" in refused(tmp_path, "--last", "1")
 
 
+@pytest.mark.long("what a trial reports is what is published")
 def test_a_trial_follows_a_server_beside_the_worker_and_names_what_it_cannot_do(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

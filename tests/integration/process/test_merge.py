@@ -224,6 +224,7 @@ def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
     assert inversions(check_each_once(stack, wanted["prefix"])) == 0
 
 
+@pytest.mark.long("unit/app/worker/work has pauses")
 def test_a_merge_that_is_paused_publishes_nothing_and_continues_with_each_record_once(
     stack: Stack,
     mysql: Mysql,
@@ -360,6 +361,7 @@ def test_a_stalled_shard_is_passed_and_kills_repeat_nothing(
 
 
 @pytest.mark.remedy("JournalUnreadable")
+@pytest.mark.long("test_one_worker.py has a worker without ZooKeeper")
 def test_without_zookeeper_one_worker_merges_until_it_has_ended(
     stack: Stack,
     mysql: Mysql,
@@ -425,6 +427,7 @@ def test_without_zookeeper_one_worker_merges_until_it_has_ended(
 
 
 @pytest.mark.remedy("MergeUnfinished")
+@pytest.mark.long("unit/app/worker/merge/test_shares.py has what is not merged yet")
 def test_a_merge_that_is_removed_with_unread_records_is_named_until_it_is_back(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

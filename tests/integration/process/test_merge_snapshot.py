@@ -216,12 +216,12 @@ def test_existing_rows_come_in_the_order_of_the_merge_and_none_late(
 @pytest.mark.parametrize(
     ("mysql", "kills"),
     [
-        (None, KILLS[1:]),
-        pytest.param(None, KILLS, marks=pytest.mark.long("two of these kills")),
-        pytest.param(MARIADB, KILLS, marks=pytest.mark.long("MySQL")),
+        (None, KILLS),
+        (MARIADB, KILLS),
     ],
     indirect=["mysql"],
 )
+@pytest.mark.long("test_snapshot.py has kills of one destination")
 def test_after_kills_no_row_comes_twice(
     stack: Stack,
     mysql: Mysql,
@@ -253,6 +253,7 @@ def test_after_kills_no_row_comes_twice(
     assert len(read) == len(set(read)) > len(EXISTING)
 
 
+@pytest.mark.long("validation/test_validate.py has those of a destination")
 def test_a_validation_compares_the_merged_topic_and_repairs_it(
     stack: Stack, mysql: Mysql, shards: Shards, tmp_path: Path
 ) -> None:

@@ -133,6 +133,7 @@ def killed(
             assert worker.process.wait(60) == -signal.SIGKILL, worker.log[-3000:]
 
 
+@pytest.mark.long("test_snapshot.py has kills, test_masking.py masked values")
 def test_a_masked_key_is_read_on_after_kills_and_key_rotations_and_is_nowhere_raw(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

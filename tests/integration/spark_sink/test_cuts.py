@@ -44,6 +44,7 @@ def end(name: str, part: int, *, last: bool) -> tuple[str, str]:
     return MARKERS, json.dumps({"status": "END", "id": name, "part": part, "last": last})
 
 
+@pytest.mark.long("unit/spark_sink/views has cuts and recent changes of what is committed")
 async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a_last(
     stack: Stack, spark: SparkSession, tmp_path: Path
 ) -> None:

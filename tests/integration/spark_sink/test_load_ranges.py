@@ -139,6 +139,7 @@ def types_of(mysql: Mysql, table: str) -> list[tuple[str, str]]:
     return list(ask(mysql, f"{listed} AND table_name = '{table}' ORDER BY ordinal_position"))
 
 
+@pytest.mark.long("unit/spark_sink/jobs/load/test_key_ranges.py has the ranges")
 def test_each_row_is_in_one_range(mysql: Mysql, spark: SparkSession, tmp_path: Path) -> None:
     for table, (column, values) in KEYS.items():
         run(

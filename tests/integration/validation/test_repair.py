@@ -162,6 +162,7 @@ def coming_back(mysql: Mysql) -> Iterator[None]:
         yield
 
 
+@pytest.mark.long("kills, and other changes meanwhile")
 def test_of_a_row_that_comes_back_meanwhile_the_newest_image_wins(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:
@@ -185,6 +186,7 @@ def test_of_a_row_that_comes_back_meanwhile_the_newest_image_wins(
     assert numbers == sorted(set(numbers))
 
 
+@pytest.mark.long("kills, and other changes meanwhile")
 def test_rows_that_come_back_between_the_select_and_its_entry_stay(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,6 +234,7 @@ def assert_rows_from_before_a_rename_are_explained(
     assert (one["missing"], one["notes"]) == (0, [])
 
 
+@pytest.mark.long("differences are found while rows change")
 def test_a_worker_that_is_killed_and_started_again_meanwhile(
     stack: Stack, mysql: Mysql, tmp_path: Path
 ) -> None:

@@ -33,7 +33,6 @@ from tests.integration.validation.test_validate import (
 )
 
 NEWEST, MARIADB = f"9.7{WITHOUT_GTIDS}", "mariadb-11.8"
-LONG = pytest.mark.long("the newest MySQL without GTIDs; reads of MariaDB")
 LATE = "SET GLOBAL binlog_group_commit_sync_delay = 500000"
 """Microseconds, which is several times as long as it takes to publish a change."""
 
@@ -52,14 +51,10 @@ def mysql(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mysql]:
 
 @pytest.mark.parametrize(
     "mysql",
-    [
-        NEWEST,
-        pytest.param(f"8.0{WITHOUT_GTIDS}", marks=LONG),
-        pytest.param("mariadb-10.11", marks=LONG),
-        pytest.param(MARIADB, marks=LONG),
-    ],
+    [NEWEST, f"8.0{WITHOUT_GTIDS}", "mariadb-10.11", MARIADB],
     indirect=True,
 )
+@pytest.mark.long("test_validate.py has them with GTIDs")
 def test_planted_differences_are_found_and_repaired_while_other_rows_change(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

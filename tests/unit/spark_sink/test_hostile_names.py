@@ -20,6 +20,7 @@ pytestmark = [
 COLUMNS = tuple((name, "varchar(20)") for name in NAMES)
 
 
+@pytest.mark.long("integration/process/test_hostile_names.py has such names, to the warehouse")
 def test_columns_of_any_name_keep_their_values(warehouse: Warehouse) -> None:
     key = ("${env:HOME}", "new\nline")
     warehouse.schemas = [

@@ -424,6 +424,7 @@ def test_a_batch_that_must_end_merges_no_further_table_and_is_applied_again(
 
 
 @pytest.mark.remedy("sink.ForeignRecords")
+@pytest.mark.long("integration/spark_sink/test_sink.py has topics that no version names")
 def test_rows_of_a_version_that_names_another_topic_make_their_table_wait_until_they_are_skipped(
     warehouse: Warehouse,
 ) -> None:

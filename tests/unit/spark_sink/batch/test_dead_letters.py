@@ -79,6 +79,7 @@ UNUSABLE: list[tuple[str | bytes, str | None, str, str]] = [
 """Each with the table that it names, and its error and reason."""
 
 
+@pytest.mark.long("half of a move; test_put_aside.py has the limit, the contract what is stored")
 def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

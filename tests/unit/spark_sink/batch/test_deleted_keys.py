@@ -191,6 +191,7 @@ class Foreign:
         raise self.fault
 
 
+@pytest.mark.long("recent/test_reading.py has deleted rows")
 def test_readers_of_recent_changes_see_no_row_that_is_older_than_its_delete(
     hard: Warehouse,
 ) -> None:

@@ -99,6 +99,7 @@ def test_recent_rows_that_existed_already_are_seen_before_they_are_merged(
     assert {row["id"]: row for row in warehouse.rows()} == held(KEYED[:4])
 
 
+@pytest.mark.long("test_partial_images.py completes images")
 def test_an_image_that_lacks_columns_is_completed_by_a_row_that_existed_already(
     warehouse: Warehouse,
 ) -> None:
@@ -308,6 +309,7 @@ def killed(_entries: object) -> None:
 
 @pytest.mark.remedy("sink.RowsPublishedAgain")
 @pytest.mark.parametrize("table_format", FORMATS_LONG)
+@pytest.mark.long("test_replacements.py has when a table is replaced")
 def test_readers_never_see_a_table_empty_whose_rows_are_replaced(
     spark: SparkSession, tmp_path: Path, table_format: Any
 ) -> None:

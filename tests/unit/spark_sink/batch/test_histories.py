@@ -64,6 +64,7 @@ def test_a_change_that_comes_twice_in_a_batch_is_kept_once(kept: Warehouse) -> N
     assert changes(kept, "id", "v") == [("c", 1, 10), ("t", None, None)]
 
 
+@pytest.mark.long("its other tests have what a history keeps")
 def test_a_change_that_lacks_columns_says_which(kept: Warehouse) -> None:
     kept.take(Change(op="c", seq=1, after={"id": 1, "v": 10}))
     kept.take(Change(op="u", seq=2, before={"id": 1}, after={"id": 1}, more={"absent": ["v"]}))

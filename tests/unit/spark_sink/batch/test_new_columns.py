@@ -433,6 +433,7 @@ def test_a_reload_takes_a_snapshot_in_partitions_that_the_stream_has_yet_to_come
     assert {row["id"]: row["v"] for row in warehouse.rows()} == wanted
 
 
+@pytest.mark.long("rows with a key")
 def test_rows_without_a_key_go_once_their_columns_or_values_have_changed(
     warehouse: Warehouse,
 ) -> None:
@@ -452,6 +453,7 @@ def test_rows_without_a_key_go_once_their_columns_or_values_have_changed(
     assert sorted((row["id"], row["v"]) for row in warehouse.rows()) == [(2, "z"), (3, "ab")]
 
 
+@pytest.mark.long("rows with a key")
 def test_a_column_that_the_mapping_drops_goes_from_rows_without_a_key(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -491,6 +493,7 @@ def test_a_table_without_a_key_waits_if_a_new_column_has_unknown_values(
         warehouse.take(Change(op="d", seq=2, version=2, before={"id": 1, "u": "0-1"}))
 
 
+@pytest.mark.long("values of other columns are converted")
 def test_a_key_that_was_converted_is_found_again_after_a_reload(warehouse: Warehouse) -> None:
     warehouse.schemas = versions_of("decimal(10,2)", "int", of="id")
     warehouse.take(

@@ -292,6 +292,7 @@ HARD = TableRules([TableRule(match=r"shop\..*", deletes="hard")])
 
 
 @pytest.mark.parametrize("table_format", FORMATS_LONG)
+@pytest.mark.long("each kind of change")
 def test_a_change_of_a_row_that_was_removed_since_neither_waits_nor_gives_others_old_values(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Format
 ) -> None:

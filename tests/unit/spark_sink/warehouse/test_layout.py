@@ -215,6 +215,7 @@ _VALUES: dict[str, tuple[str, list[str]]] = {
 }
 
 
+@pytest.mark.long("a value that no partition can have")
 def test_each_value_is_read_back_from_its_partition(spark: SparkSession, tmp_path: Path) -> None:
     """All types at once, with the text in the key; beside a table without partitions."""
     columns = tuple((name, kind) for name, (kind, _) in _VALUES.items())

@@ -197,6 +197,7 @@ def test_neither_a_reader_of_an_old_snapshot_nor_a_batch_that_is_not_committed_l
 
 
 @of_delta
+@pytest.mark.long("the contract has conflicts of commits")
 def test_a_batch_and_a_compaction_that_lose_to_one_another_are_tried_again(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +229,7 @@ def test_a_batch_and_a_compaction_that_lose_to_one_another_are_tried_again(
     assert warehouse.files() == 1
 
 
+@pytest.mark.long("jobs/test_maintain.py has what remains for the next round")
 def test_a_compaction_that_is_out_of_time_keeps_what_it_has_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

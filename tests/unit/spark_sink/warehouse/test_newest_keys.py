@@ -158,6 +158,7 @@ def rows(spark: SparkSession, start: int, end: int, seq: int) -> DataFrame:
 @of_delta
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.long("the next test has a commit that comes between")
 def test_rows_of_new_keys_are_only_added_unless_another_commit_comes_between(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
     assert warehouse.waiting() is None
 
 
+@pytest.mark.long("jobs/test_reload.py has which are read together")
 def test_tables_that_are_reloaded_at_once_are_read_once_and_each_is_put_in_place_by_itself(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,6 +388,7 @@ UNFIT = {
 
 
 @pytest.mark.remedy("sink.ReservedName", "sink.ColumnClash", "sink.UnsupportedType")
+@pytest.mark.long("tables whose rows come again")
 def test_tables_with_columns_that_none_can_have_end_their_wait_once_altered_and_published_again(
     warehouse: Warehouse,
 ) -> None:

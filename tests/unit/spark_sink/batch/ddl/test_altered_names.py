@@ -78,7 +78,9 @@ def test_rows_that_a_rename_moved_get_what_an_alter_without_a_row_between_gives(
     compared(warehouse, source)
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
+@pytest.mark.parametrize(
+    "is_alone", [pytest.param(False, marks=pytest.mark.long("no row is in the batch")), True]
+)
 def test_statements_have_their_effect_though_no_row_of_the_table_follows(
     warehouse: Warehouse, *, is_alone: bool
 ) -> None:

@@ -104,7 +104,9 @@ def test_batches_in_any_order_and_repeated_give_the_tables_of_the_source(
     assert topic.reads <= 5
 
 
-@pytest.mark.parametrize("copy", ["older", ""])
+@pytest.mark.parametrize(
+    "copy", [pytest.param("older", marks=pytest.mark.long("the log is gone")), ""]
+)
 def test_statements_of_which_the_log_is_gone_or_an_older_copy_are_not_carried_out_twice(
     warehouse: Warehouse, tmp_path: Path, copy: str
 ) -> None:
@@ -310,13 +312,10 @@ def test_tables_that_wait_while_they_come_and_go_are_the_sources_once_they_were_
     "steps",
     [
         pytest.param((), id="whole"),
-        pytest.param(
-            ("tables b", "end"),
-            id="killed",
-            marks=pytest.mark.long("a swap of tables that do not wait is killed in these steps"),
-        ),
+        pytest.param(("tables b", "end"), id="killed"),
     ],
 )
+@pytest.mark.long("the next test has such a wait, and its end")
 def test_a_waiting_table_that_is_renamed_waits_by_its_new_name_and_no_other_does(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]
 ) -> None:
@@ -560,10 +559,8 @@ def test_a_table_whose_rows_were_built_or_moved_before_the_failure_is_reloaded_f
     assert found(warehouse, "a") == {2: 20, 5: 25, 8: 28}
 
 
-@pytest.mark.parametrize(
-    "key",
-    [("id",), pytest.param((), marks=pytest.mark.long("the other parameter has a key"))],
-)
+@pytest.mark.parametrize("key", [("id",), ()])
+@pytest.mark.long("a dropped table whose rows are given up")
 def test_the_rows_of_a_dropped_table_are_kept_though_only_the_source_had_some_values(
     warehouse: Warehouse, key: tuple[str, ...]
 ) -> None:

@@ -110,6 +110,7 @@ def values(at: Loading) -> dict[int, int]:
 
 
 @pytest.mark.remedy("sink.LedgerLost")
+@pytest.mark.long("test_start.py has which tables wait without the ledger")
 def test_a_table_whose_ledger_is_lost_is_read_again_by_each_command_of_its_error_and_by_no_other(
     at: Loading,
 ) -> None:
@@ -201,6 +202,7 @@ def test_a_change_that_the_select_saw_is_not_applied_again(at: Loading) -> None:
     assert values(at) == {2: 10}
 
 
+@pytest.mark.long("later changes are judged by the load in the same way")
 def test_a_truncate_before_the_load_is_not_left_out_by_a_sink_that_lags(at: Loading) -> None:
     """The partition with its record may have later ones, and that with the rows that it removes none.
 
@@ -247,6 +249,7 @@ def test_a_load_of_a_table_with_a_history_has_to_be_asked_for() -> None:
         check_no_history([("shop", "other"), NAME], rules)
 
 
+@pytest.mark.long("the rows of a load replace those of the table")
 def test_a_load_without_rows_empties_the_table(at: Loading) -> None:
     at.take(Change(op="c", seq=1, after=image(1, 10)))
     state = at.loaded(offset=at.ends()[TOPIC])

@@ -46,6 +46,7 @@ def of_shards(at: Loading, *rows: tuple[str, int, int], offset: int) -> LoadStat
     return at.loads.keep(state)
 
 
+@pytest.mark.long("one that the sink has not come to is missed too")
 def test_each_source_continues_from_its_own_position(at: Loading) -> None:
     a, b = shards(at, SERVERS)
     at.take(a("c", 1, row(1, 10)), b("c", 1, row(1, 20), epoch=3))

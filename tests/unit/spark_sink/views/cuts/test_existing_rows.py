@@ -20,11 +20,8 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(
-    "is_merged",
-    [False, pytest.param(True, marks=pytest.mark.long("recent changes"))],
-    ids=["recent", "merged"],
-)
+@pytest.mark.parametrize("is_merged", [False, True], ids=["recent", "merged"])
+@pytest.mark.long("runs of existing rows have the time of the commit before them")
 def test_a_table_is_in_no_cut_before_the_last_of_its_rows_that_existed_already(
     warehouse: Warehouse, is_merged: bool
 ) -> None:

@@ -211,9 +211,8 @@ def test_a_cut_of_the_past_is_read_by_transaction_number_and_time(warehouse: War
     assert sink.cut("1970-01-01T00:17:00Z").positions["shop"].seq == later
 
 
-@pytest.mark.parametrize(
-    "is_restarted", [pytest.param(False, marks=pytest.mark.long("a restarted one")), True]
-)
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.long("a sink that stops leaves the newest cut")
 def test_the_newest_cut_is_still_there_after_maintenance_without_a_batch(
     warehouse: Warehouse, is_restarted: bool
 ) -> None:

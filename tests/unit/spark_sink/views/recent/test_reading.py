@@ -160,6 +160,7 @@ def test_tables_read_together_end_at_the_same_offsets(warehouse: Warehouse) -> N
     }
 
 
+@pytest.mark.long("recent/test_follower.py has what a beginning holds")
 def test_what_a_reader_is_handed_and_its_plan_are_flat_beside_5000_other_tables(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
