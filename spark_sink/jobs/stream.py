@@ -321,6 +321,7 @@ class Sink:
         with self._applier.gate:
             self._applier.follow_ddl({})
             self._applier.hold_against_ledger()
+        self._warehouse.log.begun()
         if settings.mode == "available-now":
             self._reloader.answer(*self._waits.requests)
         self._applier.milestones.begin()

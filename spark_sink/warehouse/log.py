@@ -86,17 +86,25 @@ class SinkLog:
     def make(self) -> bool:
         """Begins with the log as a sink, which also compacts it; returns whether there was one.
 
-        Takes over what earlier versions have stored.
+        Takes over what earlier versions have stored. A new log counts as one from `begun` on, or from its first
+        batch on.
         """
         with self._lock:
             was_made = self._read().is_made
             self._compacts = True
             was_made |= self._take_over()
-            if not was_made:
-                self.add({"kind": "made"})
             if len(self._taken) > self.every:
                 self.compact()
             return was_made
+
+    def begun(self) -> None:
+        """Records that there is a log, once all tables wait that lack what a lost one had.
+
+        Earlier, a kill between the two would let them continue without it.
+        """
+        with self._lock:
+            if not self._read().is_made:
+                self.add({"kind": "made"})
 
     def _take_over(self) -> bool:
         """Takes over what earlier versions have stored, and removes it; returns whether there was a ledger."""
@@ -116,7 +124,7 @@ class SinkLog:
                     for one in given
                 ]
             imported = {"kind": "imported", "tables": found}
-            self.add(*given, imported, {"kind": "made"})
+            self.add(*given, imported, *([{"kind": "made"}] if LEDGER in found else []))
             self.compact()
             _log.info("taken over of earlier versions tables=%s", ", ".join(new))
         for name in found:
