@@ -76,7 +76,7 @@ class SqlProgress:
     def new_of(self, cursor: Cursor, records: Iterable[Record]) -> list[Record]:
         """Return the records that were not applied yet, and store that they are.
 
-        Apply them in the same transaction. Raises ProgressMoved if another client has applied some meanwhile.
+        Apply them in the same transaction. Raise ProgressMoved if another client has applied some meanwhile.
         """
         found: list[Record] = []
         stored: dict[tuple[Partition, str], Position | None] = {}

@@ -54,7 +54,7 @@ class Subscription:
     def wanted(self) -> dict[str, frozenset[str] | None]:
         """Each topic to read, with the logical tables wanted of it; None: all that it has.
 
-        Raises InvalidSubscription.
+        Raise InvalidSubscription.
         """
         return topics_of(self.tables, prefix=self.prefix, mapped=self.topics, tag=self.tag_topic)
 

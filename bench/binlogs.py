@@ -114,7 +114,7 @@ def _make(mysql: Mysql, recipes: Sequence[Recipe]) -> dict[str, Any]:
 
 
 def _next_file(cursor: Any) -> tuple[str, str]:
-    """Start a binlog file; returns its name and the transactions before it."""
+    """Start a binlog file; return its name and the transactions before it."""
     cursor.execute("FLUSH BINARY LOGS")
     cursor.execute("SHOW BINARY LOG STATUS")
     status = cursor.fetchone()

@@ -157,7 +157,7 @@ class Read:
 
 
 def verify(peer: Peer, task: Task, topics: list[str]) -> None:
-    """Compare topics with their tables, of which each has the same number of rows; raises RunFailed."""
+    """Compare topics with their tables, of which each has the same number of rows; raise RunFailed."""
     found = asyncio.run(_read(task.servers.kafka, topics))
     wanted = Read.of(task.workload.recipe.rows // len(topics))
     for topic in topics:

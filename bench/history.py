@@ -224,7 +224,7 @@ async def rows_of(broker: str, topic: str, file: Path) -> None:
 
 
 def start(how: Start) -> dict[str, Any]:
-    """Start in a separate process; returns its output."""
+    """Start in a separate process; return its output."""
     command = [sys.executable, "-m", "bench.history_start", json.dumps(asdict(how))]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -221,7 +221,7 @@ class _Watch:
         self._seen = 0
 
     def until(self, worker: Worker, reached: Callable[[int], bool]) -> int:
-        """Sample until the large transaction has reached a point; returns its progress."""
+        """Sample until the large transaction has reached a point; return its progress."""
         deadline = time.monotonic() + _TIMEOUT
         is_near = False
         while time.monotonic() < deadline:

@@ -49,7 +49,7 @@ class LogFile:
         return self._file.tell()
 
     def put(self, producer: int, key: bytes, value: bytes) -> int:
-        """Write a transactional record; returns its offset."""
+        """Write a transactional record; return its offset."""
         self._batch(_TRANSACTIONAL, producer, 0, record(key, value))
         return self.offset - 1
 

@@ -109,7 +109,7 @@ def measure(
     verify: Verify | None = None,
     timeout: float = LONGEST_STANDSTILL,
 ) -> Result:
-    """Run a peer on a workload, and verify its output; raises RunFailed if that is not the workload.
+    """Run a peer on a workload, and verify its output; raise RunFailed if that is not the workload.
 
     ``verify`` does it instead of the comparison with the recipe, before the topics are deleted.
     """

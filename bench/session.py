@@ -29,7 +29,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(name: str, story: Callable[[], None]) -> int:
-    """Run a benchmark; returns its exit code."""
+    """Run a benchmark; return its exit code."""
     for number in _SIGNALS:
         signal.signal(number, _interrupted)
     try:
@@ -68,7 +68,7 @@ def _only_one() -> Iterator[None]:
 
 
 def pairs_wanted(default: int) -> int:
-    """The number of paired runs, from RUNS; raises BenchError."""
+    """The number of paired runs, from RUNS; raise BenchError."""
     text = os.environ.get("RUNS") or str(default)
     if not text.isdecimal() or not int(text):
         raise BenchError(f"RUNS is {text!r}; give the number of paired runs, such as {default}")

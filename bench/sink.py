@@ -156,7 +156,7 @@ class Bench:
         return DATABASE if self._backlog.batch is None else sink_topics.DATABASE
 
     def _python(self, module: str, *arguments: str, folder: Path) -> str:
-        """Run a module to its end; returns what it printed."""
+        """Run a module to its end; return what it printed."""
         log = folder / f"{module}.log"
         command = [sys.executable, "-m", module, *arguments]
         child = self._at.children.start(command, label=module, log=log, env=environment())
@@ -257,7 +257,7 @@ def _of_many_tables(at: Servers, name: str) -> Backlog:
 
 
 def _made(at: Servers, prefix: str, of: tuple[int, int, int, int]) -> tuple[str, ...]:
-    """Publish topics; returns the simple job's first arguments for them."""
+    """Publish topics; return the simple job's first arguments for them."""
     tables, rows, changes, _ = of
     asyncio.run(sink_topics.publish(at.kafka, prefix, tables, rows=rows, changes=changes))
     return ("MANY", rf"{prefix}\.{sink_topics.DATABASE}\..*")

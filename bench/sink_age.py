@@ -68,7 +68,7 @@ class Look:
 def aged(
     spark: SparkSession, folder: Path, *, batches: int, every: int, look_every: int
 ) -> list[Look]:
-    """Applies batches; measures the sink after each `look_every` of them."""
+    """Apply batches; measure the sink after each `look_every` of them."""
     return list(_aged(spark, folder, batches=batches, every=every, look_every=look_every))
 
 

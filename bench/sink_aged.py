@@ -126,7 +126,7 @@ class Aged:
         return cls(spark=spark, past=past, applier=applier, applied=0)
 
     def apply(self, batches: int) -> list[tuple[float, float]]:
-        """Apply the sink's next batches; returns the seconds and CPU seconds of each."""
+        """Apply the sink's next batches; return the seconds and CPU seconds of each."""
         found = []
         for _ in range(batches):
             first = self.applied * RECORDS
@@ -183,7 +183,7 @@ def _cpu(pid: int) -> float:
 
 
 def _start(stack: Stack, path: Path, look: Look) -> Look:
-    """Starts the sink on the topic's next batch, from the ledger, and stops it."""
+    """Start the sink on the topic's next batch, from the ledger, and stop it."""
     sink = Sink.start(stack, path)
     try:
         seconds = sink.first()

@@ -39,7 +39,7 @@ _PATIENCE: Final = 300.0
 
 
 async def _load(kafka: str, seen: Visible) -> list[float]:
-    """Fill the tables, then write at the rate; returns the lags of the latter in seconds."""
+    """Fill the tables, then write at the rate; return the lags of the latter in seconds."""
     await create(kafka, _PREFIX, TABLES)
     producer = AIOKafkaProducer(bootstrap_servers=kafka, enable_idempotence=True)
     await producer.start()

@@ -51,7 +51,7 @@ class Past:
     _versions: dict[Path, int] = field(default_factory=dict)
 
     def add(self, batches: int) -> None:
-        """Adds batches; the newest are maintained on the configured schedule."""
+        """Add batches; the newest are maintained on the configured schedule."""
         for some in _groups(batches):
             self._add_to_table(some)
             self._add_to_ledger(some)

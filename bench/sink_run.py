@@ -143,9 +143,9 @@ def expected(batches: int) -> dict[int, str]:
 
 
 async def write(kafka: str, until: int) -> int:
-    """Creates missing topics, and fills them up to the end of a batch.
+    """Create missing topics, and fill them up to the end of a batch.
 
-    Returns the number of batches in them, which may be greater after an interrupted run.
+    Return the number of batches in them, which may be greater after an interrupted run.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
@@ -189,7 +189,7 @@ class Sink:
 
     @classmethod
     def start(cls, stack: Stack, config: Path) -> Sink:
-        """Starts the sink."""
+        """Start the sink."""
         log = FOLDER / "sink.log"
         size = log.stat().st_size if log.exists() else 0
         command = [sys.executable, "-m", "spark_sink", "--config", str(config)]
@@ -212,7 +212,7 @@ class Sink:
         return int(found[-1]) + 1 if found else 0
 
     def until(self, batches: int, *, seconds: float, every: float) -> None:
-        """Waits until so many batches are applied; `seconds` is the maximum wait for one more."""
+        """Wait until so many batches are applied; `seconds` is the maximum wait for one more."""
         seen, since = 0, time.monotonic()
         while (now := self.newest()) < batches:
             if now != seen:
@@ -222,7 +222,7 @@ class Sink:
             time.sleep(every)
 
     def first(self) -> float:
-        """Waits for the first batch; returns the seconds since the start."""
+        """Wait for the first batch; return the seconds since the start."""
         while not _APPLIED.search(self.text()):
             if not self.child.alive() or time.monotonic() - self.started_at > _START_SECONDS:
                 raise RunFailed(f"the sink applied nothing; see {self.log}")
@@ -236,7 +236,7 @@ class Sink:
         return pid
 
     def stop(self) -> None:
-        """Stops the sink, as an operator does."""
+        """Stop the sink, as an operator does."""
         self.child.popen.send_signal(signal.SIGTERM)
         self.child.popen.wait(60)
 
@@ -334,7 +334,7 @@ def _held(config: Path) -> dict[int, str]:
 
 
 def _reach(stack: Stack, config: Path, mark: int) -> Look:
-    """Applies batches up to the mark, then starts the sink again."""
+    """Apply batches up to the mark, then start the sink again."""
     there = asyncio.run(write(stack.kafka, mark))
     with _started(stack, config) as sink:
         sink.until(there, seconds=_START_SECONDS, every=0.5)
@@ -355,7 +355,7 @@ def flat(early: dict[str, Any], late: dict[str, Any]) -> list[str]:
 
 
 def story() -> None:
-    """Continues from the stored state."""
+    """Continue from the stored state."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     results = FOLDER / "looks.json"
     looks = json.loads(results.read_text()) if results.exists() else []

@@ -98,7 +98,7 @@ def story() -> None:
 
 
 def _warm(spark: SparkSession, held: Warehouse[DataFrame]) -> None:
-    """Runs everything once: the first batch of a JVM takes many times as long as later ones."""
+    """Run everything once: the first batch of a JVM takes many times as long as later ones."""
     shape = _made(spark, held, 10_000)
     for vectors in (False, True):
         _set_vectors(spark, shape, enabled=vectors)
@@ -149,7 +149,7 @@ def _changed(
     merge: Callable[[DataFrame], None],
     number: int,
 ) -> None:
-    """Changes rows of a table: its newest, or rows in all of its files."""
+    """Change rows of a table: its newest, or rows in all of its files."""
     ids = spark.range(0, CHANGES, numPartitions=1)
     place = f"(id * {rows // CHANGES} + {number * 7}) % {rows}" if spread else f"{rows} - 1 - id"
     seq = 2 + next(_batches)

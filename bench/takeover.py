@@ -213,7 +213,7 @@ class Trial:
         return found
 
     def _ended(self, pair: Pair, watch: Watch, number: signal.Signals) -> list[float]:
-        """End a leader; returns for each of its destinations the seconds to the next one's first record."""
+        """End a leader; return for each of its destinations the seconds to the next one's first record."""
         leaders = self._balanced(pair)
         time.sleep(1.0)
         worker = leaders[self.names[0]]
@@ -225,7 +225,7 @@ class Trial:
         return took
 
     def _rolled(self, pair: Pair, watch: Watch) -> list[float]:
-        """Restart both workers in turn; returns the longest gap between records per destination."""
+        """Restart both workers in turn; return the longest gap between records per destination."""
         self._balanced(pair)
         began = time.monotonic()
         for worker in ("a", "b"):

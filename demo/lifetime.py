@@ -27,7 +27,7 @@ class AlreadyRunning(DemoError):
 
 @contextlib.contextmanager
 def only_demo(lock: Path) -> Iterator[None]:
-    """Hold the lock; raises AlreadyRunning when another demo does."""
+    """Hold the lock; raise AlreadyRunning when another demo does."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
         try:

@@ -72,7 +72,7 @@ class Load:
 
     @property
     def running(self) -> bool:
-        """Whether any shopper is still at work; raises if one has failed."""
+        """Whether any shopper is still at work; raise if one has failed."""
         if self._errors:
             raise LoadFailed(f"the load on MySQL failed: {self._errors[0]}")
         return any(thread.is_alive() for thread in self._threads)

@@ -145,7 +145,7 @@ class Children:
     ) -> str:
         """Run a tool to its end and return what it printed; errors call it by `name`.
 
-        Raises ToolError with the tail of its output unless it succeeds.
+        Raise ToolError with the tail of its output unless it succeeds.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:

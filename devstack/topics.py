@@ -47,7 +47,7 @@ async def batches(
 ) -> AsyncGenerator[list[ConsumerRecord]]:
     """All records of these topics as they arrive, those of a partition in order.
 
-    Raises TopicsUnreadable if a topic is missing or an end is not reached.
+    Raise TopicsUnreadable if a topic is missing or an end is not reached.
     """
     if not topics:
         return

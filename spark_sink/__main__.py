@@ -76,7 +76,7 @@ class _StartsAgain(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command and returns its exit code."""
+    """Run a command and return its exit code."""
     options = _parser().parse_args(arguments)
     stop = _stop_on_signals(threading.Event())
     try:
@@ -222,7 +222,7 @@ def _cut(options: argparse.Namespace, spark: SparkSession, settings: Settings) -
 def _reload(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
-    """Requests reloads of the sink that runs, or of the next that does, and waits for its answers."""
+    """Request reloads of the sink that runs, or of the next that does, and wait for its answers."""
     others = (
         options.from_beginning,
         options.only_new,
@@ -275,7 +275,7 @@ def _of_plan(
 
 
 def _register(spark: SparkSession, settings: Settings) -> None:
-    """Brings the metastore up to date now; beside a running sink this does no harm."""
+    """Bring the metastore up to date now; beside a running sink this does no harm."""
     if not settings.metastore.uri:
         raise BadSettings("metastore.uri is not set", advice="Set it, see docs/sink/settings.md")
     warehouse = _warehouse(spark, settings)
@@ -293,7 +293,7 @@ def _register(spark: SparkSession, settings: Settings) -> None:
 def _maintain(
     options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
 ) -> None:
-    """Maintains tables through the sink that runs, or here if none does."""
+    """Maintain tables through the sink that runs, or here if none does."""
     warehouse = _warehouse(spark, settings)
     if is_running(warehouse.notes, settings.name):
         waits = Waits(warehouse.log, time.time)

@@ -177,25 +177,25 @@ class Metrics:
         )
 
     def serve(self, bind: str, port: int) -> None:
-        """Answers GET /metrics until the process ends."""
+        """Answer GET /metrics until the process ends."""
         start_http_server(port, addr=bind, registry=self.registry)
 
     def rows(self, table: str, op: str, number: int) -> None:
-        """Counts changes of one table."""
+        """Count changes of one table."""
         self._rows.labels(self._table(table), op).inc(number)
 
     def stage(self, stage: str, seconds: float) -> None:
-        """Notes the time of one stage."""
+        """Note the time of one stage."""
         self._stage.labels(stage).observe(seconds)
 
     def table(self, table: str, *, seconds: float, lag: float) -> None:
-        """Notes the time of one table's merge, and its lag."""
+        """Note the time of one table's merge, and its lag."""
         label = self._table(table)
         self._table_seconds.labels(label).inc(seconds)
         self._table_lag.labels(label).set(lag)
 
     def destination(self, name: str, place: Place, *, lag: float) -> None:
-        """Notes the changes of a destination that a batch has merged."""
+        """Note the changes of a destination that a batch has merged."""
         self._destination_lag.labels(name).set(lag)
         self._applied_places[name] = max(place, self._applied_places.get(name, place))
         self._applied_seq.labels(name).set(self._applied_places[name][1])
@@ -207,14 +207,14 @@ class Metrics:
             return sorted(self._seen_places)
 
     def seen(self, places: Mapping[str, Place]) -> None:
-        """Notes the highest place that was read of each destination."""
+        """Note the highest place that was read of each destination."""
         for name, place in places.items():
             with self._labelling:
                 self._seen_places[name] = max(place, self._seen_places.get(name, place))
                 self._seen_seq.labels(name).set(self._seen_places[name][1])
 
     def unapplied(self, topics: Mapping[str, int]) -> None:
-        """Notes how many offsets of each topic are not applied."""
+        """Note how many offsets of each topic are not applied."""
         numbers: Counts[str] = Counts()
         for topic, number in sorted(topics.items()):
             numbers[self._topics.of(topic)] += number
@@ -222,52 +222,52 @@ class Metrics:
             self._topic_unapplied.labels(label).set(number)
 
     def applied(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Notes up to where partitions are applied."""
+        """Note up to where partitions are applied."""
         for (topic, partition), offset in offsets.items():
             self._offset.labels(topic, str(partition)).set(offset)
 
     def visible(self, offsets: Offsets, *, oldest_ms: int | None, now: float) -> None:
-        """Notes up to where partitions are stored, and the lag of the oldest change since the last time."""
+        """Note up to where partitions are stored, and the lag of the oldest change since the last time."""
         for (topic, partition), offset in offsets.items():
             self._visible.labels(topic, str(partition)).set(offset)
         if oldest_ms is not None:
             self._visible_lag.observe(max(0.0, now - oldest_ms / 1000))
 
     def batch(self, *, seconds: float) -> None:
-        """Counts a batch."""
+        """Count a batch."""
         self._batches.inc()
         self._duration.observe(seconds)
 
     def lag(self, *, seconds: float, newest: float) -> None:
-        """Notes a batch's lag and the time of its newest change."""
+        """Note a batch's lag and the time of its newest change."""
         self._lag.observe(max(0.0, seconds))
         self._newest.set(newest)
 
     def complete(self, *, until: float, unapplied: int) -> None:
-        """Notes up to when the warehouse is complete, and how much is left."""
+        """Note up to when the warehouse is complete, and how much is left."""
         self._complete.set(until)
         self._unapplied.set(unapplied)
 
     def kafka(self, *, up: bool) -> None:
-        """Notes whether Kafka answers."""
+        """Note whether Kafka answers."""
         self._kafka.set(up)
 
     def waiting(self, tables: Mapping[tuple[str, str], str]) -> None:
-        """Notes the tables that wait, and for which error."""
+        """Note the tables that wait, and for which error."""
         self._waiting.clear()
         for error, number in Counts(tables.values()).items():
             self._waiting.labels(error).set(number)
 
     def unmaintained(self, number: int) -> None:
-        """Notes how many tables could not be maintained."""
+        """Note how many tables could not be maintained."""
         self._unmaintained.set(number)
 
     def gaps(self, number: int) -> None:
-        """Notes how many tables have rows that a statement has changed without a record."""
+        """Note how many tables have rows that a statement has changed without a record."""
         self._gaps.set(number)
 
     def dead_letters(self, table: str, error: str, number: int) -> None:
-        """Counts records that became dead letters; `table` is empty where they name none."""
+        """Count records that became dead letters; `table` is empty where they name none."""
         self._letters.labels(self._table(table) if table else "", error).inc(number)
 
     def _table(self, name: str) -> str:
@@ -276,5 +276,5 @@ class Metrics:
             return self._tables.of(name)
 
     def failed(self, name: str) -> None:
-        """Notes the error that stops the sink."""
+        """Note the error that stops the sink."""
         self._error.labels(name).set(1)

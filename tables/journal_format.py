@@ -80,7 +80,7 @@ def damaged(what: str, record: StoredRecord, error: Exception) -> JournalUnreada
 def read_as(what: str, record: StoredRecord, read: Callable[[dict[str, Any]], Read]) -> Read:
     """The content of a record as an object.
 
-    ``read`` raises KeyError, TypeError, ValueError or AttributeError for a value of another form. Raises
+    ``read`` raises KeyError, TypeError, ValueError or AttributeError for a value of another form. Raise
     JournalTooNew and JournalUnreadable, which calls the record ``what``.
     """
     value = decoded(record)

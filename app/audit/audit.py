@@ -101,7 +101,7 @@ class Scope:
 
 
 def audit(scope: Scope) -> Verdict:
-    """Make it. Raises TruthUnreadable, NotAuditable, and the errors of Kafka and the source."""
+    """Make it. Raise TruthUnreadable, NotAuditable, and the errors of Kafka and the source."""
     name = scope.binlog.name
     verdict = Verdict(destination=scope.destination, witness=name.value, limits=LIMITS[name])
     topics = scope.published.topics()

@@ -150,7 +150,7 @@ def _padded(size: int) -> Same:
 
 
 def _text(decode: Callable[[bytes], str]) -> Same:
-    """Raises UnicodeDecodeError for bytes that are no text."""
+    """Raise UnicodeDecodeError for bytes that are no text."""
 
     def same(printed: bytes, value: Any) -> bool:
         return isinstance(value, str) and decode(unquoted(printed)) == value

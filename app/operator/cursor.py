@@ -77,7 +77,7 @@ from wire.text import utc
 async def read_cursor(journal: Journal) -> dict[str, Any]:
     """Return the cursor, the source that is read, the skips and the interventions, each oldest first, as JSON.
 
-    The source is None if the journal does not have it. Raises StateUnknown if the destination has never run.
+    The source is None if the journal does not have it. Raise StateUnknown if the destination has never run.
     """
     state = await journal.state(whole_history=False)
     assert state.cursor is not None
@@ -503,7 +503,7 @@ async def plan_set(
     """Return the move to a position; ``server``: the server of the named file, by default the
     cursor's. ``replacing_by``: the operator who wants all rows to be published again after it.
 
-    Raises SourceDiverged if another server answers than the file's, SnapshotUnsupported if its rows cannot be
+    Raise SourceDiverged if another server answers than the file's, SnapshotUnsupported if its rows cannot be
     read exactly.
     """
     present = await journal.initialized_state()
@@ -715,7 +715,7 @@ async def plan_skip(
 ) -> tuple[str, str]:
     """Return the named transaction, which the cursor has not passed yet, and the loss that its skip causes.
 
-    The transaction is its GTID; without GTIDs ``server_uuid:file:pos`` of its first event. Raises UsageError if
+    The transaction is its GTID; without GTIDs ``server_uuid:file:pos`` of its first event. Raise UsageError if
     it is none, AlreadyPast if it is published.
     """
     state = await journal.state(whole_history=False)

@@ -292,7 +292,7 @@ async def send_request(
 ) -> Outcome | None:
     """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
 
-    Raises NotApplied if none did in time, RequestReplaced if another request came first.
+    Raise NotApplied if none did in time, RequestReplaced if another request came first.
     """
     began = time.monotonic()
     offset = await journal.write(control_note(control))
@@ -335,7 +335,7 @@ async def request_state(
 ) -> tuple[Control, Outcome | None]:
     """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None: do not.
 
-    Return the written request and its outcome; None if that was not waited for. Raises NotApplied if no worker
+    Return the written request and its outcome; None if that was not waited for. Raise NotApplied if no worker
     applied it in time, RequestReplaced if another request came first.
     """
     last = (await journal.latest_state()).control
@@ -397,7 +397,7 @@ def _configure_of_destinations(parser: argparse.ArgumentParser) -> None:
 def _request(options: argparse.Namespace, desired: DesiredState | None, text: str) -> int:
     """Request a state; None keeps the present one, and begins a new run.
 
-    0 once a worker has reached it, 1 if the destination failed instead. Raises NotApplied if no
+    0 once a worker has reached it, 1 if the destination failed instead. Raise NotApplied if no
     worker applied it.
     """
     name, journal = options.destination, UnitJournal.of(load(), options.destination)
@@ -483,7 +483,7 @@ class Acceptance:
 async def plan_acceptance(journal: JournalPartition, names: Collection[str]) -> Acceptance | None:
     """Return what is to be accepted of these topics, or of all; None if all are those that were written to.
 
-    Raises UsageError for a topic that the destination or merge never wrote to, TopicGone for one that does not
+    Raise UsageError for a topic that the destination or merge never wrote to, TopicGone for one that does not
     exist.
     """
     state = await committed_state(journal)

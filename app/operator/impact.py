@@ -87,7 +87,7 @@ _FILE_SERVER = Server(version=(9, 7, 4))
 def file_catalog(text: str, database: str | None) -> tuple[Catalog, list[DdlUnresolved]]:
     """Return the tables that a file's statements make, and why others were skipped.
 
-    The file is a dump, or the JSON output of `schema rebuild`; raises UsageError if it is JSON of another kind.
+    The file is a dump, or the JSON output of `schema rebuild`; raise UsageError if it is JSON of another kind.
     """
     with suppress(ValueError):
         text = _rebuild_output(orjson.loads(text))

@@ -163,7 +163,7 @@ def journal_of(settings: Settings, name: str) -> JournalPartition:
     """Return the partition of a destination's records; or of a merge's, which is ``merge.NAME``; or of the
     decisions on logical schemas, ``logical.schemas``.
 
-    Raises UsageError if the settings have no such one.
+    Raise UsageError if the settings have no such one.
     """
     topics = topic_plans(settings)
     if name == LOGICAL_SCHEMAS and is_mapped(settings):
@@ -188,7 +188,7 @@ async def wait_for_record(
 ) -> T:
     """Return what ``take`` makes of the records after an offset, once it makes anything of one.
 
-    Raises TimeoutError, or the error that ``take`` raises.
+    Raise TimeoutError, or the error that ``take`` raises.
     """
     found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 

@@ -96,7 +96,7 @@ async def store_mapping(
 ) -> NewVersion:
     """Store a mapping as the version after the newest.
 
-    ``after``: the newest version that the author has seen; None: whichever it is. Raises MappingError with all
+    ``after``: the newest version that the author has seen; None: whichever it is. Raise MappingError with all
     faults, MappingConflict if another version is the newest, UsageError if nothing would change.
     """
     settings.mapping.usable(mapping, settings.prefix)
@@ -123,7 +123,7 @@ async def store_mapping(
 async def with_stored_mapping(settings: Settings) -> Settings:
     """Return settings with the newest mapping that they can use, where they name the store; else as they are.
 
-    Raises MappingError if no version can be used.
+    Raise MappingError if no version can be used.
     """
     if settings.mapping.store != "zookeeper":
         return settings
@@ -146,7 +146,7 @@ class PresentMapping:
 async def mapping_in_force(settings: Settings, state: DestinationState) -> PresentMapping:
     """Return the version that the journal names, or with mapping.store: file the settings' mapping.
 
-    Raises MappingError if no version is in force yet, or if the store lacks it or has another one.
+    Raise MappingError if no version is in force yet, or if the store lacks it or has another one.
     """
     if settings.mapping.store != "zookeeper":
         file = settings.mapping.file
@@ -167,7 +167,7 @@ async def with_mapping_in_force(settings: Settings, destination: str) -> Setting
     """Return settings with the mapping that a destination publishes by, where they name the store; else as
     they are. Before its first run that is the newest version, which the run will take.
 
-    Raises MappingError if there is no such version, or if it cannot be used.
+    Raise MappingError if there is no such version, or if it cannot be used.
     """
     if settings.mapping.store != "zookeeper":
         return settings

@@ -53,7 +53,7 @@ from wire.topics import quarantine_topic
 async def list_quarantined(journal: Journal) -> list[tuple[Entry, int]]:
     """Return the quarantined tables by name, each with the number of its waiting events, then those given up.
 
-    Raises StateUnknown if the destination has never run.
+    Raise StateUnknown if the destination has never run.
     """
     quarantine = (await journal.state(whole_history=False)).quarantine
     entries = quarantine.quarantined
@@ -170,7 +170,7 @@ async def resolve(
 
     Return the written resolution, and the table's entry after it; None if that was not waited for.
 
-    ``sql``: the statement, if one gives the definition. Raises NotQuarantined if there is nothing to resolve or
+    ``sql``: the statement, if one gives the definition. Raise NotQuarantined if there is nothing to resolve or
     to give up, UsageError or DdlUnresolved if there is no such definition, NotApplied if no worker tried it.
     """
     state = await journal.state()

@@ -52,7 +52,7 @@ async def answer_to(
 ) -> Answer[T] | None:
     """Write the records of a request, and return what ``answer`` reads of the state that later records make.
 
-    ``what``: the request's name for an error. ``wait``: seconds; None: do not, and return None. Raises
+    ``what``: the request's name for an error. ``wait``: seconds; None: do not, and return None. Raise
     NotApplied if no worker answered in time.
     """
     began = time.monotonic()

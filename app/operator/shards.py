@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 async def published_tables(settings: Settings) -> dict[TableName, PublishedSchema]:
     """Return the last record of each logical table; none before the first was published.
 
-    A record that is no logical schema is skipped, as the publication does; the log states it. Raises UsageError
+    A record that is no logical schema is skipped, as the publication does; the log states it. Raise UsageError
     if the settings have no mapping.
     """
     if not is_mapped(settings):
@@ -187,7 +187,7 @@ async def resolve(
 
     Return what the worker made of it, and the seconds taken.
 
-    ``name``: a real table, with its destination or without; or a column. ``value``: the type to take. Raises
+    ``name``: a real table, with its destination or without; or a column. ``value``: the type to take. Raise
     UsageError if it names what the logical table does not have, NotApplied if no worker answered in time,
     RequestReplaced if another decision on the same subject came first.
     """
@@ -268,7 +268,7 @@ def configure_resolve(parser: argparse.ArgumentParser) -> None:
 
 
 def run_resolve(options: argparse.Namespace) -> int:
-    """Send it; 0 once it is in force, 1 if a worker refused it. Raises NotApplied if no worker answered."""
+    """Send it; 0 once it is in force, 1 if a worker refused it. Raise NotApplied if no worker answered."""
     column, type_text = options.take_type or ("", "")
     verbs = {
         Verb.EXCLUDE: options.exclude,

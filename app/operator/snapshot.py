@@ -73,7 +73,7 @@ async def request_snapshots(
     rows to read, and ``replaces`` whether the rows that subscribers have are replaced. ``removes``: keys of
     records, deleted if no row of ``where``, which finds any of theirs, has them.
 
-    Raises UsageError if it cannot be asked of one of the tables, SnapshotUnsupported if their rows cannot be
+    Raise UsageError if it cannot be asked of one of the tables, SnapshotUnsupported if their rows cannot be
     read exactly, NotApplied if no worker applied it in time.
     """
     state = await journal.state()
@@ -137,7 +137,7 @@ def _tables_to_start(
     given: Sequence[TableName],
     unseen: Collection[TableName],
 ) -> list[TableName]:
-    """The captured tables among those given, or all; raises UsageError for one that cannot be started."""
+    """The captured tables among those given, or all; raise UsageError for one that cannot be started."""
     known, routes = {*_known(state), *unseen}, journal.plan.rules.routes
     captured = {name for name in known if routes.captures(*name)}
     if not given and not captured:
@@ -187,7 +187,7 @@ def _check_removable(journal: Journal, names: Collection[TableName]) -> None:
 def _tables_to_change(
     state: DestinationState, action: SnapshotAction, given: Sequence[TableName]
 ) -> list[TableName]:
-    """The tables whose snapshot can be paused, resumed or stopped; raises UsageError if one cannot."""
+    """The tables whose snapshot can be paused, resumed or stopped; raise UsageError if one cannot."""
     fits = {
         SnapshotAction.PAUSE: (SnapshotState.WAITING, SnapshotState.READING),
         SnapshotAction.RESUME: (SnapshotState.PAUSED,),
@@ -234,7 +234,7 @@ def _request(
     where: str | None = None,
     replaces: bool = False,
 ) -> int:
-    """Request it; 0 once a worker has applied it, 1 if it failed for a table. Raises NotApplied if none did."""
+    """Request it; 0 once a worker has applied it, 1 if it failed for a table. Raise NotApplied if none did."""
     settings = run_operation(with_mapping_in_force(load(), options.destination))
     requests, applied = run_operation(
         request_snapshots(
@@ -317,7 +317,7 @@ def run_stop(options: argparse.Namespace) -> int:
 async def replacing_requests(
     journal: Journal, state: DestinationState, source: ReachableSource, *, by: str
 ) -> list[Note]:
-    """The journal's records; raises SnapshotUnsupported if rows cannot be read exactly at the source."""
+    """The journal's records; raise SnapshotUnsupported if rows cannot be read exactly at the source."""
     plan, routes = journal.plan, journal.plan.rules.routes
     has_history = plan.history is not None
     refusal = unsupported(source.facts, source.address, has_history=has_history)
@@ -544,7 +544,7 @@ async def plan_load(
     """Return the plan for tables, real or logical ones; of a logical one, for all its real tables.
 
     A plan that ``keeps_refused`` has tables whose rows cannot be read by a SELECT alone, with the reason; else
-    SnapshotUnsupported is raised for the first one. Raises UsageError for a table that is not captured, and
+    SnapshotUnsupported is raised for the first one. Raise UsageError for a table that is not captured, and
     NotComparable if no schema history is kept.
     """
     state = await journal.state()
@@ -644,7 +644,7 @@ def _logical(definitions: Definitions, name: TableName) -> TableName:
 
 
 def _captured(definitions: Definitions, name: TableName, destination: str) -> CapturedTable:
-    """How a table is published; raises SnapshotUnsupported if a SELECT does not return that."""
+    """How a table is published; raise SnapshotUnsupported if a SELECT does not return that."""
     table = definitions.tables[name]
     try:
         captured = definitions.expected.captured(name, table)

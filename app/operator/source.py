@@ -29,7 +29,7 @@ async def request_switch(
 ) -> tuple[SourceRequest, Answer[Current] | None]:
     """Request a source by its address; raise UsageError for one that the settings do not have.
 
-    Return the written request, and the source that is read after it; None if that was not waited for. Raises
+    Return the written request, and the source that is read after it; None if that was not waited for. Raise
     NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
     """
     _check_known(journal, address)

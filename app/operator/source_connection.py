@@ -57,7 +57,7 @@ async def reachable_source(
 ) -> ReachableSource:
     """Try one source after the other, first the one that is read.
 
-    With ``server_uuid``, that server is taken if it is among those that answer. Raises the only
+    With ``server_uuid``, that server is taken if it is among those that answer. Raise the only
     source's error, or NoSourceFits with that of each.
     """
     faults: list[tuple[SourceAddress, AqueductError]] = []

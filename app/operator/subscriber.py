@@ -406,7 +406,7 @@ def _make_and_report(
 ) -> int:
     """Make the move once it is confirmed, unless only its report is wanted.
 
-    Raises NotConfirmed. A move that leaves each offset as it is needs no confirmation.
+    Raise NotConfirmed. A move that leaves each offset as it is needs no confirmation.
     """
     group = options.group
     moved = [each for each in moves if each.after != each.before]

@@ -110,7 +110,7 @@ async def validate(
     ``most_listed``: the number of differences of a table that are listed. ``progress`` receives each result as
     it grows. ``busy`` receives, in any thread, why reading waits for the source, and None once it does not.
 
-    Raises UsageError for a table that is not captured, NotComparable if no table can be compared,
+    Raise UsageError for a table that is not captured, NotComparable if no table can be compared,
     PublishingStalled if the worker does not run, and the errors of the source and of Kafka.
     """
     journal = Journal.of(settings, destination)
@@ -250,7 +250,7 @@ async def repair(
 
     Return as text what was done of each table, or why not all of it was.
 
-    Raises NotApplied if no worker takes a request, and the errors of the source and of Kafka.
+    Raise NotApplied if no worker takes a request, and the errors of the source and of Kafka.
     """
     request = partial(_request_rows, journal, report, by)
     return [

@@ -51,7 +51,7 @@ def _type(text: str) -> str:
 
 
 def shadow_rules(*, never: str = "", also: str = "") -> ShadowRules:
-    """Return the shadow rules of the settings; raises ValueError for an invalid expression.
+    """Return the shadow rules of the settings; raise ValueError for an invalid expression.
 
     ``never`` are expressions over ``database.table`` for what is no shadow; ``also`` such over a shadow's name,
     whose group ``table`` is the name of its table. Both with commas.

@@ -62,7 +62,7 @@ class Peer(Protocol):
     """Whether a message may hold many rows."""
 
     def program(self, task: Task) -> Program:
-        """Write its settings into the task's folder; returns its command."""
+        """Write its settings into the task's folder; return its command."""
 
     def topics(self, task: Task) -> list[str]:
         """The topics of its rows."""

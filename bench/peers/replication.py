@@ -72,7 +72,7 @@ def measure(task: Task) -> Result:
 
 
 def _until_done(child: Child, roots: dict[str, int]) -> tuple[Watch, dict[str, float], float]:
-    """Wait for its end; returns the CPU seconds of each process, and of all others."""
+    """Wait for its end; return the CPU seconds of each process, and of all others."""
     watch = Watch(roots, child="child")
     first, busy, deadline = watch.cpu(), busy_seconds(), time.monotonic() + _LONGEST
     while child.alive():
@@ -86,7 +86,7 @@ def _until_done(child: Child, roots: dict[str, int]) -> tuple[Watch, dict[str, f
 
 
 def decode(wanted: dict[str, Any]) -> dict[str, float]:
-    """Decode the wanted rows; returns their number and the time."""
+    """Decode the wanted rows; return their number and the time."""
     warnings.simplefilter("ignore", DeprecationWarning)  # it uses PyMySQL's old names
     stream = BinLogStreamReader(
         connection_settings={

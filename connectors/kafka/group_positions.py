@@ -111,7 +111,7 @@ async def _active(options: Mapping[str, Any], group: str) -> GroupActive:
 
 
 async def members(options: Mapping[str, Any], group: str) -> frozenset[str]:
-    """Return the client ids of a group's members; none for an unknown group. Raises KafkaLost or KafkaDenied.
+    """Return the client ids of a group's members; none for an unknown group. Raise KafkaLost or KafkaDenied.
 
     A process that was killed is a member until its session with the group is over.
     """

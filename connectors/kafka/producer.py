@@ -327,7 +327,7 @@ async def send_finished(
     """Put a batch into the open transaction; return the future of its result, which must be
     awaited.
 
-    It waits while an earlier batch of the same partition has not left. Raises RecordTooLarge.
+    It waits while an earlier batch of the same partition has not left. Raise RecordTooLarge.
     """
     if len(batch.raw) > LARGEST_BATCH:
         raise too_large(batch, LARGEST_BATCH)
@@ -479,7 +479,7 @@ async def send_all(
 async def append(
     options: Mapping[str, Any], topic: str, partition: int, *, key: bytes, value: bytes
 ) -> int:
-    """Add it; return the record's offset. Raises KafkaLost, KafkaDenied or the error of the
+    """Add it; return the record's offset. Raise KafkaLost, KafkaDenied or the error of the
     broker's refusal."""
     producer = AIOKafkaProducer(
         **options, acks="all", request_timeout_ms=int(ANSWER_TIMEOUT * 1000)

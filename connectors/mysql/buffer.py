@@ -61,7 +61,7 @@ LARGEST = 1 << 30
 
 
 def inflated(data: bytes, size: int, *, raw: bool = False) -> bytes:
-    """``size`` bytes of a zlib stream, or of a raw one without head and checksum; raises
+    """``size`` bytes of a zlib stream, or of a raw one without head and checksum; raise
     CorruptEvent otherwise."""
     if size > LARGEST:
         raise CorruptEvent(f"compressed bytes are not the {size} that were announced: too many")

@@ -22,7 +22,7 @@ _REST = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING", END, ";"})
 
 
 def written_tables(sql: str, server: Server, session: Session) -> frozenset[TableName]:
-    """The tables that a statement writes; raises LexicalFault or GrammarFault if that is uncertain."""
+    """The tables that a statement writes; raise LexicalFault or GrammarFault if that is uncertain."""
     if "ORACLE" in session.sql_mode:
         raise GrammarFault("in sql_mode ORACLE a name may call a function")
     reader = Reader(lexed(sql, server, session), server, session)

@@ -20,7 +20,7 @@ Gtid = tuple[int, int, int]
 
 
 def split_gtid(text: str) -> Gtid:
-    """``0-1-100`` as numbers; raises ValueError for other text."""
+    """``0-1-100`` as numbers; raise ValueError for other text."""
     match = _GTID.fullmatch(text)
     numbers = tuple(map(int, match.groups())) if match else ()
     if not match or any(n >= most for n, most in zip(numbers, _MOST, strict=True)):

@@ -29,10 +29,10 @@ class ClaimStore(Protocol):
     """Keeps values by names such as ``aq.shop.orders/2026-11-21/<sha256>.json``."""
 
     def put(self, name: str, value: bytes) -> str:
-        """Keep a value for good; return its location for readers. Raises a named error of the store."""
+        """Keep a value for good; return its location for readers. Raise a named error of the store."""
 
     def get(self, name: str) -> bytes:
-        """Return the value. Raises ClaimGone, or another named error of the store."""
+        """Return the value. Raise ClaimGone, or another named error of the store."""
 
 
 class FolderStore:

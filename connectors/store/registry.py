@@ -61,7 +61,7 @@ class Requests:
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Return the answer to a request, which may be sent twice.
 
-        Raises OSError or HTTPException, or ValueError for a URL that names no host.
+        Raise OSError or HTTPException, or ValueError for a URL that names no host.
         """
         return self._request("POST", path, body, headers)
 

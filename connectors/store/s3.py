@@ -84,7 +84,7 @@ class S3Store:
         self._made: Any = None
 
     def put(self, name: str, value: bytes) -> str:
-        """Keep a value for good; return its URI. Raises a named error of the claim store."""
+        """Keep a value for good; return its URI. Raise a named error of the claim store."""
         # S3 itself stores a checksum of what it received; every such server computes it.
         checksum = hashlib.md5(value, usedforsecurity=False)
         with self._named(name):
@@ -111,7 +111,7 @@ class S3Store:
         return head
 
     def get(self, name: str) -> bytes:
-        """Return the value of a name. Raises ClaimGone, and what ``put`` raises."""
+        """Return the value of a name. Raise ClaimGone, and what ``put`` raises."""
         with self._named(name):
             body = self._client().get_object(**self._object(name))["Body"]
             with body:

@@ -88,7 +88,7 @@ class KazooSession:
     async def opened(
         cls, address: ZooKeeperClient, changed: Callable[[], None], *, within: float
     ) -> KazooSession:
-        """Open a session; raises CoordinationLost or CoordinationRefused if none is established in
+        """Open a session; raise CoordinationLost or CoordinationRefused if none is established in
         that time."""
         session = cls(address, changed)
         session._client.start_async()

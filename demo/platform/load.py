@@ -69,7 +69,7 @@ class Writer(threading.Thread):
         self.committed += is_kept
 
     def _run(self, connection: pymysql.Connection, plan: list[Statement], *, is_kept: bool) -> bool:
-        """Run a transaction; returns False if a table was altered within it."""
+        """Run a transaction; return False if a table was altered within it."""
         try:
             with connection.cursor() as cursor:
                 for sql, values in plan:

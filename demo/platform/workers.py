@@ -41,7 +41,7 @@ class Workers:
         return self._running("merges", MERGE)[1]
 
     def kill_leader_of(self, kind: str, name: str) -> str:
-        """Kill the worker that runs a destination or the merge (``merges``); returns its name."""
+        """Kill the worker that runs a destination or the merge (``merges``); return its name."""
         number = self.until(lambda: self._running(kind, name)[0], f"no worker runs {name}", 60)
         self.supervisors[number].kill()
         self.kills += 1

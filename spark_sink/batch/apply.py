@@ -126,7 +126,7 @@ class Applier:
     sizes: TableSizes = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begins without a batch."""
+        """Begin without a batch."""
         self.milestones = MilestoneRecorder(
             self.warehouse, sink=self.waits.sink or "", rules=self.rules
         )
@@ -153,7 +153,7 @@ class Applier:
         moved: Moved,
         is_whole: bool = False,
     ) -> None:
-        """Brings records (columns of Spark's Kafka source) into the tables and the ledger.
+        """Bring records (columns of Spark's Kafka source) into the tables and the ledger.
 
         `is_whole` means that the batches so far are known to divide no transaction.
         """
@@ -170,7 +170,7 @@ class Applier:
         return is_due and self.ddl is not None and not self.gate.locked()
 
     def apply_ddl(self, nothing: DataFrame) -> None:
-        """Does what new DDL says without a batch; `nothing` are records of Kafka, of which there are none.
+        """Do what new DDL says without a batch; `nothing` are records of Kafka, of which there are none.
 
         The ledger does not have it, as after a batch that was killed before it; once more, it changes nothing.
         """
@@ -189,7 +189,7 @@ class Applier:
                 self.busy_since = None
 
     def _bring(self, altered: Collection[Event], nothing: DataFrame) -> None:
-        """Brings tables to the versions that statements have given them, without a row."""
+        """Bring tables to the versions that statements have given them, without a row."""
         tables: dict[Name, TablePart] = {}
         self._add_altered(tables, altered, {topic for topic, _ in self.applied})
         if not tables:
@@ -202,18 +202,18 @@ class Applier:
             self.milestones.rebuilt(name)
 
     def forget(self, name: Name) -> None:
-        """Drops what is remembered of a table that was replaced."""
+        """Drop what is remembered of a table that was replaced."""
         self.milestones.integrity.forget(name)
         self._forget(name)
 
     def hold_against_ledger(self) -> None:
-        """Makes tables wait that are not as the sink left them, once DDL is followed; no batch has begun."""
+        """Make tables wait that are not as the sink left them, once DDL is followed; no batch has begun."""
         absent = self.ddl.absent() if self.ddl is not None else ()
         for name, fault in self.milestones.integrity.misfits(self.waits.tables, absent):
             self._wait(name, fault, {}, start={})
 
     def hold_without_ledger(self) -> None:
-        """Makes all tables wait, since the ledger is gone and Kafka may have removed what they lack."""
+        """Make all tables wait, since the ledger is gone and Kafka may have removed what they lack."""
         self.waits.refresh()
         for name in self.warehouse.tables.names():
             if not self.waits.waiting(name):
@@ -327,7 +327,7 @@ class Applier:
     def _add_altered(
         self, tables: dict[Name, TablePart], events: Collection[Event], topics: Collection[str]
     ) -> None:
-        """Adds to a batch the versions that statements have given to tables, of which no row may follow.
+        """Add to a batch the versions that statements have given to tables, of which no row may follow.
 
         Not to tables that wait, whose reload finds them, or that do not exist; `topics` are those of the batch.
         """
@@ -379,7 +379,7 @@ class Applier:
         return rows if tables is None else rows.where(" OR ".join(map(of_table, tables)))
 
     def follow_ddl(self, start: Offsets) -> None:
-        """Carries out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        """Carry out new DDL; the gate is held. A batch begins at `start`; empty without one."""
         self.followed = time.monotonic()
         events = self.ddl.history.settled() if self.ddl is not None else ()
         self.milestones.integrity.begin(events, self.waits.tables.values())
@@ -398,7 +398,7 @@ class Applier:
             self.truncates.forget()
 
     def keep_pace(self, rows: DataFrame, number: int) -> None:
-        """Sets, in the session of the rows, what is best for so many."""
+        """Set, in the session of the rows, what is best for so many."""
         if self.pace is not None:
             self.pace.keep(rows.sparkSession, number)
 
@@ -434,7 +434,7 @@ class Applier:
             return False
 
     def _replacing(self, part: TablePart) -> None:
-        """Takes a batch's part of replacements of a waiting table's rows; asks for a reload after the last."""
+        """Take a batch's part of replacements of a waiting table's rows; ask for a reload after the last."""
         held = self.waits.tables[part.name]
         replaced = Replacements(begun=dict(held.replacing))
         replaced.add(part.replaced)
@@ -505,7 +505,7 @@ class Applier:
         *,
         aside: PutAside | None,
     ) -> dict[Name, TableError]:
-        """Merges all that can be; returns why the others cannot."""
+        """Merge all that can be; return why the others cannot."""
         ready: list[Part] = []
         faults: dict[Name, TableError] = {}
         with stages.timed(READ):
@@ -566,7 +566,7 @@ class Applier:
         *,
         aside: PutAside | None,
     ) -> Counter[str]:
-        """Merges a table, without its records that are refused and become dead letters; returns their ops."""
+        """Merge a table, without its records that are refused and become dead letters; return their ops."""
         refused: Counter[str] = Counter()
         while True:
             try:

@@ -62,7 +62,7 @@ def traced_to(
 
 
 def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: Notes) -> bool:
-    """Brings the table to the shape that is wanted; returns whether anything had to change."""
+    """Bring the table to the shape that is wanted; return whether anything had to change."""
     held = found.held
     rows = tables.rows(held, fixed=True) if held is not None and found.conversions else None
     altered = altered_rows(rows, found, wanted)
@@ -102,7 +102,7 @@ def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: N
 def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFrame | None:
     """The `rows` of the held shape as `wanted` has them, if ALTER TABLE has changed values of them; else None.
 
-    Raises ValuesChanged if only the source has the values, or if keys are changed.
+    Raise ValuesChanged if only the source has the values, or if keys are changed.
     """
     if rows is None or found.held is None:
         return None
@@ -138,7 +138,7 @@ def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFr
 
 
 def _check_images(tables: Tables[DataFrame], held: Shape, found: Traced, wanted: Shape) -> None:
-    """Raises ValuesChanged if images of a table without a key lack values that those which remove them have."""
+    """Raise ValuesChanged if images of a table without a key lack values that those which remove them have."""
     lacking = [move for move in found.unknown if not move.is_hidden]
     if lacking and not tables.rows(held).where(concerned_sql(lacking, held)).isEmpty():
         which = "; ".join(f"{one.column}: {one.reason}" for one in lacking)

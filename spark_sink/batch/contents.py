@@ -97,7 +97,7 @@ class Replacements:
     ended: dict[Source, Place] = field(default_factory=dict)
 
     def add(self, later: Replacements) -> None:
-        """Adds those of other records, in any order."""
+        """Add those of other records, in any order."""
         for own, more in ((self.begun, later.begun), (self.ended, later.ended)):
             own.update({of: max(at, own.get(of, at)) for of, at in more.items()})
 
@@ -137,7 +137,7 @@ class TablePart:
     """Why no record of the table is applied."""
 
     def add(self, key: VersionKey, place: Place) -> None:
-        """Adds a version that a statement has announced."""
+        """Add a version that a statement has announced."""
         self.versions.add(key)
         first, last = self.spans.get(key, (place, place))
         self.spans[key] = min(first, place), max(last, place)
@@ -190,9 +190,9 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 
 
 def contents(batch: DataFrame) -> Contents:
-    """Reads the whole batch once, and again only for the rare records of which more must be known.
+    """Read the whole batch once, and again only for the rare records of which more must be known.
 
-    Raises where a record's wire number or format is not known.
+    Raise where a record's wire number or format is not known.
     """
     groups = (
         batch.groupBy(*_GROUP)
@@ -231,7 +231,7 @@ def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
 
 
 def versions_of(part: TablePart, book: SchemaBook) -> list[TableVersion]:
-    """The versions of a table's records. Raises ForeignRecords if rows are in a topic that none of them names.
+    """The versions of a table's records. Raise ForeignRecords if rows are in a topic that none of them names.
 
     Two installations may have the same names of destinations and tables, and number versions alike.
     """

@@ -60,7 +60,7 @@ class DeletedKeys:
     def merge(
         self, shape: Shape, rows: DataFrame, *, has_deletes: bool, is_new: bool = False
     ) -> None:
-        """Merges rows as `Tables.merge`; unless `reads_once`, they are computed, and read several times.
+        """Merge rows as `Tables.merge`; unless `reads_once`, they are computed, and read several times.
 
         `has_deletes` is false if they have none.
         """
@@ -83,7 +83,7 @@ class DeletedKeys:
         return self.warehouse.deleted.tables.rows(shape, beside=beside)
 
     def put_back(self, name: Name, *, wanted: Shape | None = None) -> None:
-        """Puts the markers back into their table, unless they have the shape `wanted`; safe to repeat."""
+        """Put the markers back into their table, unless they have the shape `wanted`; safe to repeat."""
         held = self._shape(name)
         if held is None or held == wanted:
             return
@@ -100,14 +100,14 @@ class DeletedKeys:
         self.forget(name)
 
     def discard(self, name: Name) -> None:
-        """Removes the markers beside a table that was recreated, if they could not be put back before."""
+        """Remove the markers beside a table that was recreated, if they could not be put back before."""
         if name in self._known() or self._unread.pop(name, None) is not None:
             self.drops(name)
             self.warehouse.deleted.tables.drop(*name)
             self._known().pop(name, None)
 
     def forget(self, name: Name) -> None:
-        """Takes note that a table was replaced, so that it may have markers of its own."""
+        """Take note that a table was replaced, so that it may have markers of its own."""
         if self._unswept is not None and self.rules.has_hard_deletes(name):
             self._unswept.add(name)
 
@@ -120,7 +120,7 @@ class DeletedKeys:
         return next(iter(self._unswept), None)
 
     def sweep(self, name: Name) -> None:
-        """Moves the markers that a table has of its own beside it; no batch is applied meanwhile.
+        """Move the markers that a table has of its own beside it; no batch is applied meanwhile.
 
         If another writer commits first, the table stays due.
         """
@@ -162,7 +162,7 @@ class DeletedKeys:
         tables.merge(shape, markers)
 
     def _shape(self, name: Name) -> Shape | None:
-        """The shape of a table's markers; None without any. Raises why they cannot be read."""
+        """The shape of a table's markers; None without any. Raise why they cannot be read."""
         held = self._known()
         if (failure := self._unread.pop(name, None)) is not None:
             # The next call looks again.

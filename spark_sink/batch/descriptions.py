@@ -12,5 +12,5 @@ from wire.text import printed
 
 
 def describe(session: SparkSession, text: str) -> None:
-    """Describes the jobs that this thread starts from now on."""
+    """Describe the jobs that this thread starts from now on."""
     session.sparkContext.setJobDescription(printed(text))

@@ -47,12 +47,12 @@ class Truncates:
     """Held by what changes them: tables are rebuilt beside the batches, several at a time."""
 
     def forget(self) -> None:
-        """Drops what is remembered, as tables have moved."""
+        """Drop what is remembered, as tables have moved."""
         with self._lock:
             self._highest = None
 
     def raised(self, *truncates: Iterable[Floor]) -> Floored:
-        """Records truncates of several tables; returns the highest of each table and source."""
+        """Record truncates of several tables; return the highest of each table and source."""
         with self._lock:
             found = self._raised(truncates)
             return {name: dict(sources) for name, sources in found.items()}

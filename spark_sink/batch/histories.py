@@ -31,7 +31,7 @@ class Histories:
     _known: dict[Name, Shape] = field(default_factory=dict)
 
     def add(self, batch: DataFrame, part: TablePart, versions: list[TableVersion]) -> None:
-        """Adds the changes that a batch has for a table; does nothing if it has no history."""
+        """Add the changes that a batch has for a table; do nothing if it has no history."""
         if not self.rules.has_history(part.name):
             return
         tables = self.warehouse.histories.tables

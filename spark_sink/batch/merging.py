@@ -47,10 +47,10 @@ def merged(
     deleted: DeletedKeys | None = None,
     is_new: bool = False,
 ) -> None:
-    """Merges a table's rows of some versions; raises MalformedRecord, with all that have no value.
+    """Merge a table's rows of some versions; raise MalformedRecord, with all that have no value.
 
     A table that `is_new` is created with them. `deleted` merges them where deleted rows are removed; without
-    it, deletes leave markers. Raises UnsupportedPartialImage where one lacks a column that nothing completes.
+    it, deletes leave markers. Raise UnsupportedPartialImage where one lacks a column that nothing completes.
     `stages` takes the time of `fold`, unless the rows stay with the executors, which fold them during `merge`.
     """
     stages = stages or Stages()

@@ -15,7 +15,7 @@ Part = TypeVar("Part")
 def in_parallel(
     act: Callable[[Part], None], parts: Sequence[Part], *, session: SparkSession, threads: int
 ) -> None:
-    """Runs `act` on all parts; raises the first part's error after all have ended."""
+    """Run `act` on all parts; raise the first part's error after all have ended."""
     if len(parts) == 1:
         act(parts[0])
         return

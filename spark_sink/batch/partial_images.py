@@ -53,7 +53,7 @@ def whole(
     `markers` are those that are stored beside it. What is not newer than its key's marker needs no columns: the
     rows that completed it may be gone, and it is not merged.
 
-    Raises UnsupportedPartialImage, with the positions of all records that nothing completes.
+    Raise UnsupportedPartialImage, with the positions of all records that nothing completes.
     """
     rows = _compared(rows, held, shape).localCheckpoint(eager=False)
     if markers is not None:
@@ -97,7 +97,7 @@ def partners(found: Mapping[Change, str]) -> set[Change]:
 
 
 def _refuse_halves(rows: DataFrame) -> None:
-    """Raises where a row would be deleted of which a create is still to come."""
+    """Raise where a row would be deleted of which a create is still to come."""
     halves = rows.where(f"{MOVED} AND {OP} IN ('c', 'd') AND ({OP} = 'c' OR size({ABSENT}) > 0)")
     found = halves.selectExpr(
         "__destination AS d", "__seq AS s", f"{OP} AS op", _NEW, *_AT
@@ -228,7 +228,7 @@ def _lacking(name: str) -> str:
 
 
 def _refuse_lacking(rows: DataFrame, last: DataFrame, shape: Shape) -> None:
-    """Raises with the positions of all records that the last rows of their keys would need."""
+    """Raise with the positions of all records that the last rows of their keys would need."""
     keys = last.selectExpr(*_key(shape)).alias("s")
     joined = rows.where(_LACKS).alias("t").join(keys, f.expr(same_key(shape)), "left_semi")
     found = joined.select(*_AT).collect()

@@ -107,7 +107,7 @@ class PutAside:
     ) -> DataFrame:
         """The batch without a table's records that `fault` names, which are dead letters now.
 
-        Those read past the batch's end are omitted only: the stream has yet to come to them. Raises `fault` if
+        Those read past the batch's end are omitted only: the stream has yet to come to them. Raise `fault` if
         one of them may be completed by what has yet to come.
         """
         places = positions_of(fault)
@@ -129,7 +129,7 @@ class PutAside:
         return outside(batch, places)
 
     def report(self, batch_id: int) -> None:
-        """Logs the dead letters of the batch in one line; `new` are fewer if it was applied before."""
+        """Log the dead letters of the batch in one line; `new` are fewer if it was applied before."""
         if not self.found:
             return
         first = min(self.found)
@@ -167,7 +167,7 @@ class PutAside:
         return self._known
 
     def _admit(self, owner: Owner, reasons: Reasons) -> None:
-        """Makes records dead letters; raises UnusableLimitReached if those are too many."""
+        """Make records dead letters; raise UnusableLimitReached if those are too many."""
         with self._gate:
             new = {at: why for at, why in sorted(reasons.items()) if at not in self._stored()}
             if not new:

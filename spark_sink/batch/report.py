@@ -35,7 +35,7 @@ _LARGE: Final = 50_000
 
 
 def announce(batch_id: int, moved: tuple[Offsets, Offsets], *, is_first: bool) -> None:
-    """Logs what a batch begins with where it may take minutes: the first of a process, and large ones."""
+    """Log what a batch begins with where it may take minutes: the first of a process, and large ones."""
     start, until = moved
     offsets = sum(end - start.get(at, 0) for at, end in until.items())
     if is_first or offsets >= _LARGE:
@@ -46,7 +46,7 @@ def announce(batch_id: int, moved: tuple[Offsets, Offsets], *, is_first: bool) -
 def report_table(
     metrics: Metrics, part: TablePart, stages: Stages, *, seconds: float, now: float
 ) -> None:
-    """Reports one table once its part of a batch is merged.
+    """Report one table once its part of a batch is merged.
 
     `seconds` are those of the whole table, `now` the time (Unix seconds) when it was merged.
     """
@@ -69,7 +69,7 @@ def report_table(
 
 
 def report_last_merge(name: Name, last: LastMerge | None) -> None:
-    """Logs what the table's format says of a merge that took long."""
+    """Log what the table's format says of a merge that took long."""
     if last is None:
         return
     _log.info(
@@ -100,7 +100,7 @@ def report_batch(
     seconds: float,
     applied: float,
 ) -> None:
-    """Reports a batch that is in the ledger; `applied` is when its tables were merged (Unix seconds).
+    """Report a batch that is in the ledger; `applied` is when its tables were merged (Unix seconds).
 
     `waiting` are the tables of the batch that wait: their changes are seen, and not applied.
     """

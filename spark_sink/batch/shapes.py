@@ -46,7 +46,7 @@ class Shapes:
         return frozenset(list(self._known.values()))
 
     def forget(self, name: Name) -> None:
-        """Drops what is remembered of a table."""
+        """Drop what is remembered of a table."""
         self._known.pop(name, None)
         self._new.discard(name)
 
@@ -55,7 +55,7 @@ class Shapes:
     ) -> tuple[Shape, list[TableVersion]] | None:
         """The table's shape with room for the versions, and these by its columns; None if there are none.
 
-        A table that is made with the first rows of `part` has yet to be, see `is_new`. Raises KeyChanged,
+        A table that is made with the first rows of `part` has yet to be, see `is_new`. Raise KeyChanged,
         TypeConflict, and ColumnsChanged if what the table has now, `standing`, has no room for them.
         """
         tables = self.warehouse.tables
@@ -98,7 +98,7 @@ class Shapes:
         return name in self._new
 
     def merged(self, shape: Shape) -> None:
-        """Takes a table that rows were merged into, and so is there by now."""
+        """Take a table that rows were merged into, and so is there by now."""
         name = shape.database, shape.table
         if name in self._new:
             self._new.discard(name)

@@ -36,7 +36,7 @@ class Stages:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Adds the time that the block takes, whether it fails or not."""
+        """Add the time that the block takes, whether it fails or not."""
         began = self.clock()
         try:
             yield

@@ -134,9 +134,9 @@ def ask(
     stopped: Callable[[float], bool],
     ended: Callable[[], bool] = lambda: False,
 ) -> Outcomes:
-    """Requests maintenance of the running sink, and waits for its answer.
+    """Request maintenance of the running sink, and wait for its answer.
 
-    `stopped` waits for so many seconds and returns whether to stop; then, nothing is returned. Raises
+    `stopped` waits for so many seconds and returns whether to stop; then, nothing is returned. Raise
     MaintenanceIncomplete after `timeout` seconds, or once the sink has `ended`.
     """
     request = MaintenanceRequest(number=uuid.uuid4().hex, tables=tuple(tables), sink=sink)
@@ -165,7 +165,7 @@ def outcome_lines(outcomes: Mapping[Name, str]) -> list[str]:
 
 
 def check(outcomes: Mapping[Name, str]) -> None:
-    """Raises MaintenanceIncomplete if a table was not maintained wholly."""
+    """Raise MaintenanceIncomplete if a table was not maintained wholly."""
     faults = [".".join(name) for name, text in outcomes.items() if text]
     if faults:
         raise MaintenanceIncomplete(

@@ -107,9 +107,9 @@ class Presence:
     """Why this process must end: another one has begun to run the sink since."""
 
     def claim(self, topics: Collection[str]) -> None:
-        """Begins to keep the note up, if no other sink is in the way; `topics` are all of Kafka.
+        """Begin to keep the note up, if no other sink is in the way; `topics` are all of Kafka.
 
-        Raises CheckpointShared, WarehouseShared.
+        Raise CheckpointShared, WarehouseShared.
         """
         if self._claimed:
             return
@@ -149,7 +149,7 @@ class Presence:
         return held.complete_until if held is not None else float("inf")
 
     def end(self) -> None:
-        """Marks the sink as stopped."""
+        """Mark the sink as stopped."""
         self._over.set()
         if not self._claimed:
             return
@@ -228,7 +228,7 @@ class Presence:
         )
 
     def _check_excluded(self, other: SinkNote) -> None:
-        """Raises WarehouseShared if one of two sinks may replace the other's commits."""
+        """Raise WarehouseShared if one of two sinks may replace the other's commits."""
         if self.notes.excludes():
             return
         raise WarehouseShared(

@@ -98,7 +98,7 @@ class Rebuild:
     """Whether nothing that the table has is kept."""
 
     def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
-        """Starts from a table's rows, or from nothing."""
+        """Start from a table's rows, or from nothing."""
         self.stage.drop(*self.name)
         if held is not None and rows is not None:
             self.stage.replace(held, rows)
@@ -106,7 +106,7 @@ class Rebuild:
                 self.stage.truncate(held, floor)
 
     def begin_loaded(self) -> None:
-        """Starts from the rows of the load. Raises LoadStale if they do not fit the versions any more."""
+        """Start from the rows of the load. Raise LoadStale if they do not fit the versions any more."""
         assert self.load is not None
         state, book = self.load.state, self.applier.book
         found = book.versions(one.version_key for one in state.sources)
@@ -118,7 +118,7 @@ class Rebuild:
         self.begin(wanted, self.load.rows)
 
     def check_whole(self, tables: Tables[DataFrame], unseen: DataFrame) -> None:
-        """Raises LoadRefused if the load lacks a source of the table.
+        """Raise LoadRefused if the load lacks a source of the table.
 
         `unseen` are its records before the load's offsets that the table does not have.
         """
@@ -133,7 +133,7 @@ class Rebuild:
     def sort_out(
         self, rows: DataFrame, keys: Callable[[], DataFrame], part: TablePart | None
     ) -> None:
-        """Skips the unusable records that `part` has found; raises if one matters and may not be skipped.
+        """Skip the unusable records that `part` has found; raise if one matters and may not be skipped.
 
         `keys` returns Kafka's records, which have the keys that the rows lack.
         """
@@ -151,7 +151,7 @@ class Rebuild:
         places: Sequence[At],
         fault: TableError,
     ) -> None:
-        """Skips records; raises `fault` if they matter and the request does not allow it."""
+        """Skip records; raise `fault` if they matter and the request does not allow it."""
         if len(self.aside) + len(places) > MOST:
             raise fault
         matter = [] if self.request.skip_unusable else self._unreplaced(rows, keys(), places)
@@ -172,7 +172,7 @@ class Rebuild:
         )
 
     def omit(self, rows: DataFrame, fault: TableError) -> bool:
-        """Omits records of versions that no table can have; returns whether there were any more.
+        """Omit records of versions that no table can have; return whether there were any more.
 
         Those from before a truncate of their own source are of no consequence, as it removes their rows. Others
         are omitted only if the request skips what is unusable.
@@ -216,7 +216,7 @@ class Rebuild:
         return True
 
     def apply(self, rows: DataFrame, until: Offsets, part: TablePart | None = None) -> None:
-        """Applies the table's records to the stage, and takes the partitions that had any.
+        """Apply the table's records to the stage, and take the partitions that had any.
 
         `until` are the offsets at which the records end, for what must be read past them; `part` is what they
         have, if that is known.
@@ -238,7 +238,7 @@ class Rebuild:
         self.places |= part.places
 
     def alter(self) -> None:
-        """Brings the stage to the versions that statements have announced, of which it may have no rows."""
+        """Bring the stage to the versions that statements have announced, of which it may have no rows."""
         ddl, book = self.applier.ddl, self.applier.book
         shape = self.stage.shape(*self.name)
         if ddl is None or shape is None:
@@ -253,7 +253,7 @@ class Rebuild:
             self.seen |= part.versions
 
     def keep_history(self, rows: DataFrame, until: Offsets) -> None:
-        """Adds the changes that the load has read to the table's history, if it has one."""
+        """Add the changes that the load has read to the table's history, if it has one."""
         if self.load is None or not self.applier.rules.has_history(self.name):
             return
         own = rows.where(f"{before_sql(self.load.state)} AND NOT {unusable()}")
@@ -290,7 +290,7 @@ class Rebuild:
         *,
         shape: Shape | None,
     ) -> None:
-        """Applies the records era by era: rows of all versions that fit, then a conversion to the next ones.
+        """Apply the records era by era: rows of all versions that fit, then a conversion to the next ones.
 
         `shape` is that of the table in the stage.
         """
@@ -399,7 +399,7 @@ class Rebuild:
             )
 
     def _forward(self, held: Shape, leads: list[TableVersion]) -> None:
-        """Raises KeyChanged rather than convert a table back to an earlier version."""
+        """Raise KeyChanged rather than convert a table back to an earlier version."""
         newest = self._newest(held)
         tables = Counter(_source_key(held, lead) for lead in leads)
         for lead in leads:
@@ -499,7 +499,7 @@ def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:
 def _fitting(
     queues: list[list[TableVersion]], fit: Callable[[list[TableVersion]], object]
 ) -> list[TableVersion]:
-    """Removes from the queues, and returns in order, all versions that `fit` together without a TableError."""
+    """Remove from the queues, and return in order, all versions that `fit` together without a TableError."""
     taken: list[TableVersion] = []
     for queue in queues:
         while queue:

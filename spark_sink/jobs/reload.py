@@ -122,7 +122,7 @@ class Reloader:
         """The schemas topic as it was last read for them."""
 
     def answer(self, *requests: Request) -> None:
-        """Reloads tables, or records of each why that failed.
+        """Reload tables, or record of each why that failed.
 
         Reloads that were begun when the last process ended may be why: each is repeated by itself, after the
         others, and not more often than a few times.
@@ -183,7 +183,7 @@ class Reloader:
 
     @contextmanager
     def _refusing(self, request: Request) -> Iterator[None]:
-        """Records an error as the answer of a request."""
+        """Record an error as the answer of a request."""
         try:
             yield
         except _ERRORS as failure:
@@ -203,7 +203,7 @@ class Reloader:
                 self._refused(rebuild.request, fault)
 
     def _begun(self, request: Request) -> tuple[Request, Callable[[], Rebuild]] | None:
-        """Begins a reload; returns what makes the rebuild of its table. None if the wait has ended already."""
+        """Begin a reload; return what makes the rebuild of its table. None if the wait has ended already."""
         if request.replaced and self._has_ended(request):
             return None
         if request.discard and not request.unknown:
@@ -227,7 +227,7 @@ class Reloader:
         return request, partial(self._rebuild, held, request, put, reached)
 
     def _discard(self, request: Request) -> None:
-        """Removes a table that the source has dropped, which ends its wait."""
+        """Remove a table that the source has dropped, which ends its wait."""
         name, ddl = request.name, self._applier.ddl
         if ddl is None:
             raise ReloadRefused(f"no DDL is followed that has dropped {'.'.join(name)}")
@@ -272,9 +272,9 @@ class Reloader:
         )
 
     def _waiting(self, request: Request) -> WaitState:
-        """The table's wait; with `from_beginning`, begins one if the table does not wait.
+        """The table's wait; with `from_beginning`, begin one if the table does not wait.
 
-        Raises ReloadRefused.
+        Raise ReloadRefused.
         """
         if request.unknown:
             raise ReloadRefused(
@@ -311,7 +311,7 @@ class Reloader:
         return held
 
     def _check_gone(self, request: Request) -> None:
-        """Raises ReloadRefused if images that are still to come would not match those with NULL."""
+        """Raise ReloadRefused if images that are still to come would not match those with NULL."""
         shape, ddl = self._store.shape(*request.name), self._applier.ddl
         is_gone = ddl is not None and request.name in ddl.absent()
         if shape is not None and not shape.keyed and not is_gone:
@@ -321,7 +321,7 @@ class Reloader:
             )
 
     def _check_put_back(self, held: WaitState) -> None:
-        """Raises TableReplaced or ColumnsChanged unless the table is again as the sink left it."""
+        """Raise TableReplaced or ColumnsChanged unless the table is again as the sink left it."""
         # Its history is another matter, of which it waits after that.
         with suppress(HistoryReplaced):
             found = self._applier.milestones.integrity.checked(held.name)
@@ -423,7 +423,7 @@ class Reloader:
         return topics_of(self._versions, {name, *sources})
 
     def _ended(self, request: Request, put: dict[At, int]) -> bool:
-        """Ends the wait if its reload is already in place with no change since; returns whether it did."""
+        """End the wait if its reload is already in place with no change since; return whether it did."""
         held, reached = self._waits.tables[request.name], self._position()
         if any(reached.get(at, 0) > put.get(at, 0) for at in held.offsets):
             return False
@@ -485,7 +485,7 @@ class Reloader:
         return groups
 
     def _carry_out(self, rebuilds: list[Rebuild]) -> None:
-        """Reads the records of tables, builds these, and puts each in place."""
+        """Read the records of tables, build these, and put each in place."""
         left = rebuilds
         for _ in range(_ROUNDS):
             try:
@@ -559,7 +559,7 @@ class Reloader:
         return rebuild
 
     def _handed_over(self, rebuild: Rebuild) -> Rebuild | None:
-        """Puts a table in place that was built, and ends its wait; returns one that must be built again."""
+        """Put a table in place that was built, and end its wait; return one that must be built again."""
         request, load = rebuild.request, rebuild.load
         held, reached = self._waits.tables[request.name], self._position()
         self._check_reloading(held)
@@ -588,7 +588,7 @@ class Reloader:
         return None
 
     def _check_reloading(self, held: WaitState) -> None:
-        """Raises ReloadRefused if the table was renamed or dropped since the reload began."""
+        """Raise ReloadRefused if the table was renamed or dropped since the reload began."""
         if held.kind != RELOADING:
             raise ReloadRefused(
                 f"{'.'.join(held.name)} was renamed or dropped meanwhile",
@@ -596,7 +596,7 @@ class Reloader:
             )
 
     def _put(self, rebuild: Rebuild, held: WaitState, cut: dict[At, int]) -> None:
-        """Puts the new table in place, then ends the wait."""
+        """Put the new table in place, then end the wait."""
         request, load = rebuild.request, rebuild.load
         shape = self._stage.shape(*request.name)
         ddl = self._applier.ddl
@@ -627,7 +627,7 @@ class Reloader:
         self._stage.drop(*request.name)
 
     def _replace(self, shape: Shape, *, cut: tuple[int, Offsets], is_whole: bool) -> None:
-        """Replaces the table by the one that was rebuilt; `is_whole` if nothing of the table is in that.
+        """Replace the table by the one that was rebuilt; `is_whole` if nothing of the table is in that.
 
         Then a table that cannot be replaced, as one whose log is damaged, is removed first.
         """
@@ -644,7 +644,7 @@ class Reloader:
             self._store.replace(shape, self._stage.rows(shape), cut=cut)
 
     def _built(self, reading: Reading, rebuild: Rebuild) -> None:
-        """Builds a table in the stage; it has no `end` if that failed."""
+        """Build a table in the stage; it has no `end` if that failed."""
         rebuild.end = None
         with self._refusing(rebuild.request):
             self._build(reading, rebuild)
@@ -682,7 +682,7 @@ class Reloader:
                 return
 
     def _load(self, request: Request) -> Loaded | None:
-        """What a request's load has read; None if it names none. Raises ReloadRefused."""
+        """What a request's load has read; None if it names none. Raise ReloadRefused."""
         if not request.load:
             return None
         state = self._loads.of(request.name) if self._loads is not None else None
@@ -795,7 +795,7 @@ class Reading:
     """What they have, of each table."""
 
     def read(self) -> None:
-        """Reads them."""
+        """Read them."""
         start = first_of(self.starts.values())
         rows = self._envelopes(self.topics.read(start, self.end))
         is_kept = size(start, self.end) <= self.most

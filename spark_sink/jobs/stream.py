@@ -248,7 +248,7 @@ class Sink:
         self._beside = BackgroundTasks(due=due)
 
     def run(self, stop: threading.Event) -> None:
-        """Runs until `stop` is set, or (available-now) until all is applied; raises SinkError."""
+        """Run until `stop` is set, or (available-now) until all is applied; raise SinkError."""
         failure: Exception | None = None
         try:
             start = self._prepared(stop)
@@ -292,7 +292,7 @@ class Sink:
         return ends
 
     def maintain(self, tables: Collection[Name]) -> Outcomes:
-        """Maintains tables, all if none is named, while no sink runs."""
+        """Maintain tables, all if none is named, while no sink runs."""
         self._waits.refresh()
         newest = self._warehouse.log.newest_ms() / 1000
         self._watch.begin(min(newest, self._presence.complete_at_last()))
@@ -345,9 +345,9 @@ class Sink:
         return writer.trigger(processingTime=interval).start()
 
     def _attend(self, start: str, stop: threading.Event) -> StreamingQuery | None:
-        """Starts the query once merging is due, and waits for its end or a stop.
+        """Start the query once merging is due, and wait for its end or a stop.
 
-        Beside it, looks for requests and at Kafka's ends. Returns None where it was never due.
+        Beside it, look for requests and at Kafka's ends. Return None where it was never due.
         """
         looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
         looks.start()
@@ -488,7 +488,7 @@ class Sink:
     def _begin_again(
         self, ids: Mapping[str, str], earliest: Offsets, gone: Mapping[str, str]
     ) -> None:
-        """Makes the tables of topics wait that were deleted and made again; their offsets are void.
+        """Make the tables of topics wait that were deleted and made again; their offsets are void.
 
         So are those of topics of which records that were not read are `gone`, for the reason given.
         """
@@ -549,7 +549,7 @@ class Sink:
             raise BatchFailed from None
 
     def _end(self, query: StreamingQuery | None) -> None:
-        """Lets the batch in hand finish if it soon does, else leaves it for the next start."""
+        """Let the batch in hand finish if it soon does, else leave it for the next start."""
         if self._recent is not None:
             self._recent.stop()
         self._rate.stop()
@@ -579,7 +579,7 @@ class RateLimit:
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def pause(self, began: float, start: Offsets, until: Offsets) -> None:
-        """Waits as long as a batch of the offsets [start, until) that began at that time was too fast."""
+        """Wait as long as a batch of the offsets [start, until) that began at that time was too fast."""
         if self.per_second <= 0:
             return
         offsets = sum(end - first for first, end in spans(start, until).values())
@@ -588,7 +588,7 @@ class RateLimit:
             self.stopped.wait(left)
 
     def stop(self) -> None:
-        """Ends the pause, and all later ones."""
+        """End the pause, and all later ones."""
         self.stopped.set()
 
 

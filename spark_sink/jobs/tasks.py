@@ -68,7 +68,7 @@ class BackgroundTasks:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def look(self, stop: threading.Event) -> None:
-        """Starts the first task that is due, unless one is running."""
+        """Start the first task that is due, unless one is running."""
         if self._thread is not None and self._thread.is_alive():
             return
         work = next((work for each in self.due if (work := each()) is not None), None)

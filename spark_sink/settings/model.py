@@ -173,7 +173,7 @@ class LoadServer(BaseModel):
 
     @property
     def secret(self) -> str:
-        """The password. Raises BadSettings if its file cannot be read."""
+        """The password. Raise BadSettings if its file cannot be read."""
         if self.password_file is None:
             found = self.password.get_secret_value()
             secrets.keep([found])

@@ -108,7 +108,7 @@ class Admin:
         return wanted
 
     def close(self) -> None:
-        """Closes the client."""
+        """Close the client."""
         self._client.close(java_class(self._jvm, "java.time.Duration").ofSeconds(1))
 
     def _class(self, name: str) -> Any:
@@ -130,7 +130,7 @@ def parsed_ids(text: str) -> dict[str, str]:
 
 @contextmanager
 def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
-    """A client for questions; raises KafkaUnreachable."""
+    """A client for questions; raise KafkaUnreachable."""
     client = opened(spark, settings)
     try:
         yield client
@@ -141,7 +141,7 @@ def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
 
 
 def opened(spark: SparkSession, settings: Settings) -> Admin:
-    """A client for questions, to be closed; raises KafkaUnreachable."""
+    """A client for questions, to be closed; raise KafkaUnreachable."""
     jvm: Any = spark._jvm
     properties = client_properties(jvm, settings)
     properties.setProperty("default.api.timeout.ms", "10000")

@@ -49,9 +49,9 @@ class Installation:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def judge(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Finds those of some topics with records that are not of this installation; returns `strange`.
+        """Find those of some topics with records that are not of this installation; return `strange`.
 
-        Raises KafkaUnreachable.
+        Raise KafkaUnreachable.
         """
         with self._lock:
             unknown = set(topics) - (self._named or set())

@@ -143,7 +143,7 @@ class KafkaTopics:
 
     @contextmanager
     def admin(self) -> Iterator[Admin]:
-        """A client for questions, kept for the next one unless it fails; raises KafkaUnreachable."""
+        """A client for questions, kept for the next one unless it fails; raise KafkaUnreachable."""
         with self._lock:
             client = self._kept = self._kept or opened(self._spark, self._settings)
         try:
@@ -155,7 +155,7 @@ class KafkaTopics:
             raise unreachable(self._settings, fault) from fault
 
     def close(self) -> None:
-        """Closes the client."""
+        """Close the client."""
         with self._lock:
             kept, self._kept = self._kept, None
         if kept is not None:

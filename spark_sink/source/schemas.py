@@ -113,7 +113,7 @@ class TableVersion:
 
 
 def parse_version(value: str) -> TableVersion:
-    """A value of the schemas topic. Raises a named error where it does not follow the contract."""
+    """A value of the schemas topic. Raise a named error where it does not follow the contract."""
     try:
         # A float keeps the text that the worker wrote.
         body = json.loads(value, parse_float=str)
@@ -181,14 +181,14 @@ class SchemaBook:
     """Those that can be read, and of how many."""
 
     def fetch(self, keys: Iterable[VersionKey]) -> None:
-        """Reads the topic again where one of the keys is new."""
+        """Read the topic again where one of the keys is new."""
         wanted = list(keys)
         self._ask((key.database, key.table) for key in wanted)
         if self.read_of is None and any(key not in self._raw for key in wanted):
             self._take(self.read())
 
     def _ask(self, names: Iterable[tuple[str, str]]) -> None:
-        """Reads the versions of the source tables of these names, if that is how they are read."""
+        """Read the versions of the source tables of these names, if that is how they are read."""
         if self.read_of is not None and (new := {*names} - self._asked):
             new |= {*self.expected} - self._asked
             self._take(self.read_of(new))

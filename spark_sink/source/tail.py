@@ -63,7 +63,7 @@ class Tail:
         self._assign({at: offset for at, offset in start.items() if offset >= 0})
 
     def ends(self) -> Offsets:
-        """The committed ends of all partitions, of new topics too. Raises KafkaUnreachable, DataLost."""
+        """The committed ends of all partitions, of new topics too. Raise KafkaUnreachable, DataLost."""
         with self._topics.admin() as kafka:
             partitions = kafka.partitions(recent_pattern(self._settings))
             if gone := sorted(self.until.keys() - partitions):
@@ -78,7 +78,7 @@ class Tail:
             return kafka.offsets(partitions, "latest")
 
     def skip(self, until: Offsets) -> None:
-        """Continues at these offsets, without reading what is before them."""
+        """Continue at these offsets, without reading what is before them."""
         for at, offset in until.items():
             if offset > self.until[at]:
                 self._seek(at, offset)
@@ -86,7 +86,7 @@ class Tail:
     def read(self, until: Offsets) -> DataFrame:
         """The records up to these offsets or a little further, in the columns of Spark's Kafka source.
 
-        Where there are very many, it returns the first; `self.until` has how far it came. Raises
+        Where there are very many, it returns the first; `self.until` has how far it came. Raise
         KafkaUnreachable, DataLost.
         """
         rows = getattr(
@@ -109,11 +109,11 @@ class Tail:
         return self._frame(rows)
 
     def close(self) -> None:
-        """Closes the consumer."""
+        """Close the consumer."""
         self._consumer.close(java_class(self._jvm, "java.time.Duration").ofSeconds(1))
 
     def _assign(self, start: Offsets) -> None:
-        """Adds partitions, which are read from these offsets on."""
+        """Add partitions, which are read from these offsets on."""
         self.until |= start
         wanted = java_class(self._jvm, "java.util.ArrayList")()
         for at in self.until:
@@ -147,7 +147,7 @@ class Tail:
             raise unreachable(self._settings, fault) from fault
 
     def _reach(self, partitions: Iterable[tuple[str, int]], until: Offsets) -> set[tuple[str, int]]:
-        """Notes how far these partitions are read; returns those that are not read to `until`."""
+        """Note how far these partitions are read; return those that are not read to `until`."""
         left = set()
         for at in partitions:
             # A position passes aborted records and the ends of transactions, which are never returned.

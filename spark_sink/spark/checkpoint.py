@@ -58,7 +58,7 @@ class Checkpoint:
         return {**self.initial(), **((self._planned(planned[-1]) or {}) if planned else {})}
 
     def check(self) -> None:
-        """Raises CheckpointDamaged if a file that a start reads is cut: a power loss may leave it empty."""
+        """Raise CheckpointDamaged if a file that a start reads is cut: a power loss may leave it empty."""
         offsets, commits = self._newest("offsets"), self._newest("commits")
         for name in ("metadata", "sources/0/0", *offsets, *commits):
             path = f"{self._path}/{name}"
@@ -70,11 +70,11 @@ class Checkpoint:
                 raise CheckpointDamaged(path, advice=_REMOVE)
 
     def make(self) -> None:
-        """Makes the folder."""
+        """Make the folder."""
         self._files.make(self._path)
 
     def replace_if_damaged(self, origin: dict[str, str]) -> None:
-        """Removes a checkpoint with files that a power loss has cut: the ledger has all that it had."""
+        """Remove a checkpoint with files that a power loss has cut: the ledger has all that it had."""
         noted = f"{self._path}/{ORIGIN}"
         try:
             check_origin(self._files, noted, origin)
@@ -85,7 +85,7 @@ class Checkpoint:
             self._files.write(noted, json.dumps(origin))
 
     def forget(self) -> None:
-        """Removes Spark's files here; the file that marks a started query goes last."""
+        """Remove Spark's files here; the file that marks a started query goes last."""
         for name in _SPARKS:
             self._files.delete(f"{self._path}/{name}")
 
@@ -140,7 +140,7 @@ class _Texts(Protocol):
 
 
 def check_origin(files: _Texts, path: str, origin: dict[str, str], *, where: str = "") -> None:
-    """Marks `path` as of `origin` (prefix and cluster), or refuses another's mark.
+    """Mark `path` as of `origin` (prefix and cluster), or refuse another's mark.
 
     `where` is what an error calls it, if not by its path.
     """

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 def side_by_side(ask: Callable[[Of], Answer], of: Sequence[Of]) -> list[Answer]:
-    """What `ask` returns for each, in order, with many requests at a time; raises the first one's error."""
+    """What `ask` returns for each, in order, with many requests at a time; raise the first one's error."""
     if len(of) < 2:
         return [ask(one) for one in of]
     with ThreadPoolExecutor(min(_AT_A_TIME, len(of))) as pool:
@@ -76,7 +76,7 @@ class Files:
             stream.close()
 
     def write(self, path: str, text: str) -> None:
-        """Makes or replaces the file in one step: a reader finds all of the earlier text, or of this one."""
+        """Make or replace the file in one step: a reader finds all of the earlier text, or of this one."""
         where, system = self._at(path)
         if system.getScheme() not in _RENAMED:
             # An object store shows what was written when it is closed.
@@ -92,7 +92,7 @@ class Files:
         contexts.getFileContext(system.getUri(), self._conf).rename(source, where, overwrite)
 
     def put(self, path: str, text: str) -> None:
-        """Makes the file in one step: a reader finds all of it or no file. Fails if it exists."""
+        """Make the file in one step: a reader finds all of it or no file. Fails if it exists."""
         where, system = self._at(path)
         part = _part_of(where)
         self._create(part, text)
@@ -115,7 +115,7 @@ class Files:
         return sorted(f",{text[1:-1]}".split(f",{parent}/")[1:])
 
     def make(self, folder: str) -> None:
-        """Makes a folder and proves that a file can be written there."""
+        """Make a folder and prove that a file can be written there."""
         where, system = self._at(folder)
         system.mkdirs(where)
         probe = f"{folder}/.probe-{uuid.uuid4().hex}"
@@ -123,7 +123,7 @@ class Files:
         self.delete(probe)
 
     def delete(self, path: str) -> None:
-        """Removes a file, or a folder with all in it; nothing where there is none."""
+        """Remove a file, or a folder with all in it; nothing where there is none."""
         where, system = self._at(path)
         system.delete(where, True)
 

@@ -50,7 +50,7 @@ def _is_of_sink(record: logging.LogRecord) -> bool:
 
 
 def configure(log: Log) -> None:
-    """Sets up the root logger."""
+    """Set up the root logger."""
     console = logging.StreamHandler()
     console.setLevel(log.level.upper())
     console.setFormatter(_ConsoleLines(_FORMAT))

@@ -26,7 +26,7 @@ _ATTEMPTS: Final = 10
 
 
 def again_if_lost(act: Callable[[], None], *, stopped: Callable[[], bool]) -> None:
-    """Does `act`, and does it again if executors were lost meanwhile; raises what else it raises.
+    """Do `act`, and do it again if executors were lost meanwhile; raise what else it raises.
 
     A stop ends this after the attempt in hand.
     """

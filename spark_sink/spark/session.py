@@ -132,7 +132,7 @@ def _also_no_term(before: Callable[[], None]) -> Callable[[], None]:
 
 
 def _launch(wanted: dict[str, str]) -> None:
-    """Starts the JVM; raises JavaMissing."""
+    """Start the JVM; raise JavaMissing."""
     launch: Any = launch_gateway
     # All users of the machine can read a command line; the builder gives the session its secrets afterwards.
     shown = [(key, value) for key, value in wanted.items() if not is_secret(key)]
@@ -183,7 +183,7 @@ def has_no_memory(*, seconds: float = 5) -> bool:
 
 
 def close(spark: SparkSession, *, seconds: float = _SECONDS_TO_END) -> None:
-    """Ends the session, and the JVM if it is ours: after some seconds by force."""
+    """End the session, and the JVM if it is ours: after some seconds by force."""
     gateway: Any = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     # Under spark-submit the JVM may be gone already: what stopped the sink was sent to both.

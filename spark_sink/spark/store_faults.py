@@ -52,7 +52,7 @@ def advice(text: str) -> str:
 
 
 def make_folder(folder: str, make: Callable[[], None]) -> None:
-    """Makes a folder. Raises WarehouseUnusable."""
+    """Make a folder. Raise WarehouseUnusable."""
     try:
         make()
     except Py4JError as fault:

@@ -20,7 +20,7 @@ from wire.warehouse import folder
 
 
 def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:
-    """Notes the columns of a table that `moves` leave without a value."""
+    """Note the columns of a table that `moves` leave without a value."""
     if not moves:
         return
     kept = {_identity(one): one for one in [*noted(notes, name), *moves]}

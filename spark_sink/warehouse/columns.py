@@ -127,7 +127,7 @@ class Traced:
 
     @property
     def wanted(self) -> Shape:
-        """The table's shape with room for the versions. Raises TypeConflict and KeyChanged."""
+        """The table's shape with room for the versions. Raise TypeConflict and KeyChanged."""
         found = shaped(self.base, self.versions, name=self.name, apart=self.apart)
         return self.described(replace(found, followed=self.followed))
 

@@ -25,7 +25,7 @@ _ASIDE: Final = "__unrepresentable"
 def target(held: Shape, versions: Sequence[TableVersion]) -> Shape:
     """The shape that takes the rows of all `versions`, converting the columns of `held` where needed.
 
-    Raises TypeConflict and KeyChanged if the versions of different sources disagree.
+    Raise TypeConflict and KeyChanged if the versions of different sources disagree.
     """
     columns = dict(held.columns)
     where = f"{held.database}.{held.table}"

@@ -109,7 +109,7 @@ class Coverage:
     def step(
         self, start: Offsets, until: Offsets, merged: Offsets, *, settled: Offsets | None = None
     ) -> Step:
-        """Judges a batch of the offsets [start, until).
+        """Judge a batch of the offsets [start, until).
 
         `settled` is what was merged at a time of which all transactions are whole by now: readers of
         consistent cuts need what is after it, even if it is merged. None means all that is merged.

@@ -35,7 +35,7 @@ _BOOKKEEPING: Final = {
 
 @contextmanager
 def written(file: Path) -> Iterator[TextIO]:
-    """Opens a file that replaces ``file`` if the block succeeds; a pipe or device is written directly."""
+    """Open a file that replaces ``file`` if the block succeeds; a pipe or device is written directly."""
     if file.exists() and not file.is_file():
         with file.open("w", encoding="utf-8", newline="\n") as to:
             yield to
@@ -51,7 +51,7 @@ def written(file: Path) -> Iterator[TextIO]:
 
 
 def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
-    """Writes the dump and returns the number of rows.
+    """Write the dump and return the number of rows.
 
     The lines are a header, for each table its description and then its rows, and a trailer with counts.
     """

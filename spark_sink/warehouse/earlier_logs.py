@@ -26,7 +26,7 @@ class EarlierTables(Protocol):
         """The rows of a table."""
 
     def remove(self, name: str) -> None:
-        """Removes a table."""
+        """Remove a table."""
 
 
 def versions(tables: EarlierTables) -> dict[str, str]:

@@ -21,7 +21,7 @@ _NONE: Final = '{"version":1,"commits":[]}'
 
 
 def note_foreign(notes: Notes, name: Name, commits: Sequence[ForeignCommit]) -> None:
-    """Notes commits of other programs that changed rows of a table; the last ones are kept."""
+    """Note commits of other programs that changed rows of a table; the last ones are kept."""
     found = {one[0]: one for one in _noted(notes, name)}
     found |= {one.version: [one.version, one.operation, one.at_ms] for one in commits}
     body = {"version": 1, "commits": [found[version] for version in sorted(found)][-_KEPT:]}
@@ -29,7 +29,7 @@ def note_foreign(notes: Notes, name: Name, commits: Sequence[ForeignCommit]) -> 
 
 
 def forget_foreign(notes: Notes, name: Name) -> None:
-    """Takes a table whose rows are as its topics, or its source, have them."""
+    """Take a table whose rows are as its topics, or its source, have them."""
     if _noted(notes, name):
         notes.write(_path(name), _NONE)
 

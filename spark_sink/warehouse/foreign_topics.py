@@ -39,7 +39,7 @@ class ForeignTopics:
     _logged: set[str] = field(default_factory=set)
 
     def begin(self, matching: Collection[str]) -> None:
-        """Takes up the topics that were refused and are still among those that match."""
+        """Take up the topics that were refused and are still among those that match."""
         known = refused_topics(self.notes, self.note)
         self.installation.judge(known.keys() & matching)
         self._keep({topic: text for topic, text in known.items() if topic in matching})
@@ -58,7 +58,7 @@ class ForeignTopics:
         return rows.where(own)
 
     def raise_refused(self) -> None:
-        """Raises ForeignTopic if topics are refused."""
+        """Raise ForeignTopic if topics are refused."""
         if self.refused:
             first, more = min(self.refused), len(self.refused) - 1
             strange = self.installation.strange

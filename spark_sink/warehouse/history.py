@@ -30,7 +30,7 @@ def history(
 ) -> DataFrame:
     """All changes of a table that were merged since its history was switched on.
 
-    `spark` needs the settings and jars of the warehouse's format (docs/sink/tables.md). Raises UnknownTable.
+    `spark` needs the settings and jars of the warehouse's format (docs/sink/tables.md). Raise UnknownTable.
     """
     tables = open_warehouse(spark, warehouse, catalog=catalog).histories.tables
     if (shape := tables.shape(database, table)) is None:

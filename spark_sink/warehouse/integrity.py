@@ -82,7 +82,7 @@ class Integrity:
         return self._stated
 
     def begin(self, events: Iterable[Event], states: Iterable[WaitState]) -> None:
-        """Takes up what the ledger has; only the first call of a process does anything.
+        """Take up what the ledger has; only the first call of a process does anything.
 
         `events` are what was carried out of DDL, and `states` those of tables that waited: by both, a table may
         have changed since the last batch.
@@ -129,13 +129,13 @@ class Integrity:
                     self._reloaded[state.name] = state.since_ms
 
     def forget(self, name: Name) -> None:
-        """Takes a table that something else than a batch has written."""
+        """Take a table that something else than a batch has written."""
         self.unchanged.pop(name, None)
         self._left.pop(name, None)
         self._reloaded.pop(name, None)
 
     def took(self, name: Name, *, has_history: bool = True) -> None:
-        """Takes a table as a reload has just made it, and what is beside it as it is.
+        """Take a table as a reload has just made it, and what is beside it as it is.
 
         Not its history unless `has_history`.
         """
@@ -145,7 +145,7 @@ class Integrity:
             self._left[name] = found.commit
 
     def drops_markers(self, name: Name) -> None:
-        """Notes that markers were put back into their table, and are removed beside it."""
+        """Note that markers were put back into their table, and are removed beside it."""
         self._beside.pop((_MARKERS, *name), None)
         stated = [one for _, one in self.warehouse.log.last_of_sinks() if one is not None]
         held = [one.beside.get((_MARKERS, *name)) for one in stated if one.sink == self.sink]
@@ -163,7 +163,7 @@ class Integrity:
             return []
 
     def _forget_beside(self, name: Name, *more: str) -> None:
-        """Takes what is beside a table: the markers, which a reload has put back, and `more`."""
+        """Take what is beside a table: the markers, which a reload has put back, and `more`."""
         for kind in (_MARKERS, *more):
             self._beside.pop((kind, *name), None)
 
@@ -218,7 +218,7 @@ class Integrity:
     def checked(self, name: Name) -> Standing | None:
         """A table that this sink fills as it is now; None if it is new.
 
-        Raises TableReplaced, ColumnsChanged and HistoryReplaced.
+        Raise TableReplaced, ColumnsChanged and HistoryReplaced.
         """
         self._filled.add(name)
         return self._checked(name)
@@ -236,7 +236,7 @@ class Integrity:
         return found
 
     def _check_beside(self, kind: str, name: Name) -> None:
-        """Raises TableReplaced or HistoryReplaced if what is beside a table is not as the sink left it."""
+        """Raise TableReplaced or HistoryReplaced if what is beside a table is not as the sink left it."""
         left = self._beside[kind, *name]
         commits = self._commits(kind)
         try:
@@ -267,7 +267,7 @@ class Integrity:
         return warehouse.deleted.commits if kind == _MARKERS else warehouse.histories.commits
 
     def _wrote_beside(self, name: Name) -> None:
-        """Takes what is beside a table as a batch leaves it."""
+        """Take what is beside a table as a batch leaves it."""
         kinds = [_MARKERS] if self.rules.has_hard_deletes(name) else []
         kinds += [_HISTORY] if self.rules.has_history(name) else []
         for kind in kinds:
@@ -279,7 +279,7 @@ class Integrity:
                     self._beside[kind, *name] = found.commit
 
     def wrote(self, names: Iterable[Name], waiting: Collection[Name]) -> None:
-        """Takes tables as a batch leaves them; those that wait stay as they were left before."""
+        """Take tables as a batch leaves them; those that wait stay as they were left before."""
         own = self._filled | self._left.keys()
         filled = set(names) & own
         if filled != set(names) and len(self.warehouse.notes.names(SINKS)) < 2:
@@ -301,7 +301,7 @@ class Integrity:
             self._wrote_beside(name)
 
     def _standing(self, name: Name) -> Standing | None:
-        """The table, once foreign changes of its rows are noted. Raises TableReplaced."""
+        """The table, once foreign changes of its rows are noted. Raise TableReplaced."""
         left = self._left.get(name)
         found = self.warehouse.commits.since(name, left)
         if found is None:
@@ -321,7 +321,7 @@ class Integrity:
         return found
 
     def _refuse_before_reload(self, name: Name, since_ms: int) -> None:
-        """Raises TableReplaced if a table is not the one that its last reload made."""
+        """Raise TableReplaced if a table is not the one that its last reload made."""
         cut = self.warehouse.tables.cut(*name)
         if cut is None or cut[0] != since_ms:
             raise replaced(name, "its last reload is not in it: an older copy")
@@ -365,13 +365,13 @@ def changed(found: Standing) -> str:
 
 
 def refuse_changed(name: Name, found: Standing) -> None:
-    """Raises ColumnsChanged if another program changed what the sink made."""
+    """Raise ColumnsChanged if another program changed what the sink made."""
     if reason := changed(found):
         raise ColumnsChanged(f"{'.'.join(name)}: {reason}", advice=again(name))
 
 
 def refuse_taken(name: Name, found: Standing, wanted: Iterable[str]) -> None:
-    """Raises ColumnsChanged if another program has added a column that the source has now, too."""
+    """Raise ColumnsChanged if another program has added a column that the source has now, too."""
     if found.made is None or found.is_altering:
         return
     made = {one.lower() for one in found.made}

@@ -30,7 +30,7 @@ NO_LAYOUT: Final = Layout()
 
 
 def no_layout(name: tuple[str, str]) -> Layout:  # noqa: ARG001 - all tables are alike
-    """Leaves each table as it is."""
+    """Leave each table as it is."""
     return NO_LAYOUT
 
 

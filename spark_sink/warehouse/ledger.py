@@ -120,7 +120,7 @@ def removed_between(checkpoint: Offsets, applied: Offsets, earliest: Offsets) ->
 def check_checkpoint_not_past_ledger(
     applied: Offsets, checkpoint: Offsets, initial: Offsets
 ) -> None:
-    """Raises CheckpointPastLedger if the checkpoint claims more than the warehouse holds.
+    """Raise CheckpointPastLedger if the checkpoint claims more than the warehouse holds.
 
     That happens after a backup of the warehouse is restored.
     """

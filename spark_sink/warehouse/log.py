@@ -84,9 +84,9 @@ class SinkLog:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def make(self) -> bool:
-        """Begins with the log as a sink, which also compacts it; returns whether there was one.
+        """Begin with the log as a sink, which also compacts it; return whether there was one.
 
-        Takes over what earlier versions have stored. A new log counts as one from `begun` on, or from its first
+        Take over what earlier versions have stored. A new log counts as one from `begun` on, or from its first
         batch on.
         """
         with self._lock:
@@ -98,7 +98,7 @@ class SinkLog:
             return was_made
 
     def begun(self) -> None:
-        """Records that there is a log, once all tables wait that lack what a lost one had.
+        """Record that there is a log, once all tables wait that lack what a lost one had.
 
         Earlier, a kill between the two would let them continue without it.
         """
@@ -107,7 +107,7 @@ class SinkLog:
                 self.add({"kind": "made"})
 
     def _take_over(self) -> bool:
-        """Takes over what earlier versions have stored, and removes it; returns whether there was a ledger."""
+        """Take over what earlier versions have stored, and remove it; return whether there was a ledger."""
         tables, held = self.earlier, self._folded
         if tables is None or not (found := versions(tables)):
             return False
@@ -132,7 +132,7 @@ class SinkLog:
         return LEDGER in found
 
     def add(self, *new: Record) -> None:
-        """Records these, together."""
+        """Record these, together."""
         with self._lock:
             if not self._last:
                 self._read()
@@ -168,18 +168,18 @@ class SinkLog:
         return LastBatch(batch_id=at[2], records=found[at], applied_at_ms=at[0])
 
     def append(self, entries: Collection[Entry]) -> None:
-        """Records a batch as applied."""
+        """Record a batch as applied."""
         if entries:
             self.add(batch_record(entries, self._again))
 
     def void(self, topics: Collection[str]) -> None:
-        """Forgets up to where topics are applied, and read for DDL, as they were made again since."""
+        """Forget up to where topics are applied, and read for DDL, as they were made again since."""
         with self._lock:
             again = self._read().again
             self.add({"kind": "again", "topics": {one: again.get(one, 0) + 1 for one in topics}})
 
     def restate(self, milestone: str) -> bool:
-        """Gives the last batch another milestone, if it has one; returns whether it has."""
+        """Give the last batch another milestone, if it has one; return whether it has."""
         with self._lock:
             found = [one for one in self._read().batches.values() if one["milestone"]]
             newest = self.newest_ms()
@@ -220,7 +220,7 @@ class SinkLog:
             return [*self._read().floors.values()]
 
     def add_floors(self, floors: Collection[Floor]) -> None:
-        """Records truncates, before they are applied: these exclude older rows for good."""
+        """Record truncates, before they are applied: these exclude older rows for good."""
         if floors:
             self.add(floors_record(floors))
 
@@ -239,17 +239,17 @@ class SinkLog:
             return folded.present(folded.read)
 
     def add_ddl(self, events: Collection[Event], until: Offsets) -> None:
-        """Records statements, before they are carried out, and up to where the topics are read."""
+        """Record statements, before they are carried out, and up to where the topics are read."""
         if events or until:
             self.add(ddl_record(events, until, self._again))
 
     def done(self, places: Mapping[str, Place]) -> None:
-        """Records up to which position each destination's statements are carried out."""
+        """Record up to which position each destination's statements are carried out."""
         if places:
             self.add({"kind": "done", "places": dict(places)})
 
     def superseded(self, events: Iterable[Event]) -> None:
-        """Removes statements that change nothing beside later ones."""
+        """Remove statements that change nothing beside later ones."""
         found = [[one.destination, *one.place] for one in events]
         self.add({"kind": "superseded", "events": found})
 
@@ -267,7 +267,7 @@ class SinkLog:
             return [dict(row) for row in self._read().rows]
 
     def wait(self, *rows: Row) -> None:
-        """Records rows of waiting tables."""
+        """Record rows of waiting tables."""
         self.add(*({"kind": "wait", "row": dict(row)} for row in rows))
 
     @property
@@ -277,7 +277,7 @@ class SinkLog:
             return (self._folded if self._taken else self._read()).again
 
     def _read(self) -> Folded:
-        """Reads what is new, and returns what all is folded to; of earlier versions, if there is no more."""
+        """Read what is new, and return what all is folded to; of earlier versions, if there is no more."""
         for _ in range(_TRIES):
             names = [one for one in self.notes.names(LOG) if not one.startswith((_OLDER, "."))]
             if names == self._names and (self._folded.is_made or self.earlier is None):
@@ -341,7 +341,7 @@ class SinkLog:
         self._files[name] = _File(body["after"], tuple(body["replaces"]), given)
 
     def _refuse_damaged(self, names: Collection[str]) -> None:
-        """Raises LogDamaged if a file is missing, or damaged and not one of the last."""
+        """Raise LogDamaged if a file is missing, or damaged and not one of the last."""
         self._damaged = [one for one in self._damaged if one in names]
         last = max(self._files, default="")
         is_first = len(names) == 1
@@ -376,7 +376,7 @@ class SinkLog:
             self._fold([name])
 
     def compact(self) -> None:
-        """Writes a file that replaces all others; removes those that the last such file has replaced, and
+        """Write a file that replaces all others; remove those that the last such file has replaced, and
         batches that are past the retention."""
         with self._lock:
             self._read()

@@ -91,7 +91,7 @@ class Folded:
     """What was taken over of the tables that earlier versions have in place of the log."""
 
     def take(self, record: Record) -> None:
-        """Adds a record. Raises ForeignWarehouse for one of a later version."""
+        """Add a record. Raise ForeignWarehouse for one of a later version."""
         match record["kind"]:
             case "made":
                 self.is_made = True
@@ -174,7 +174,7 @@ class Folded:
         ]
 
     def split(self, every: int, keep_ms: int) -> list[Record]:
-        """Leaves the last `every` batches of each sink; returns those of them that are to be kept elsewhere.
+        """Leave the last `every` batches of each sink; return those of them that are to be kept elsewhere.
 
         These are not older than the newest batch by more than `keep_ms`.
         """

@@ -116,7 +116,7 @@ class Maintenance:
     """The version of each table after its last maintenance; its complement, once the next one has begun."""
 
     def due(self) -> Name | None:
-        """Returns a table with enough batches since its last maintenance, by any process; None without one."""
+        """Return a table with enough batches since its last maintenance, by any process; None without one."""
         if self.plan.every == 0:
             return None
         if self._is_steady():
@@ -131,9 +131,9 @@ class Maintenance:
         return None
 
     def maintain(self, name: Name) -> str:
-        """Purges markers, compacts files, and removes old files and log entries. Safe beside the writer.
+        """Purge markers, compact files, and remove old files and log entries. Safe beside the writer.
 
-        Returns why that was not done, or not wholly; empty if it was.
+        Return why that was not done, or not wholly; empty if it was.
         """
         taken, left = self.merged[name], ""
         try:
@@ -161,9 +161,9 @@ class Maintenance:
         return left
 
     def _begin(self, name: Name) -> None:
-        """Notes that a table's maintenance begins.
+        """Note that a table's maintenance begins.
 
-        Raises MaintenanceIncomplete if the last process ended amid it: the next round tries again, so that a
+        Raise MaintenanceIncomplete if the last process ended amid it: the next round tries again, so that a
         table that needs more memory than there is does not end each process at its start.
         """
         last = self._maintained().get(json.dumps(name), 0)
@@ -179,7 +179,7 @@ class Maintenance:
             self._record(name, ~last)
 
     def _failed(self, name: Name, failure: Exception) -> str:
-        """Keeps why a table cannot be maintained, unless it is gone; returns the reason."""
+        """Keep why a table cannot be maintained, unless it is gone; return the reason."""
         try:
             is_gone = self.warehouse.tables.shape(*name) is None
         except _FAULTS:
@@ -192,7 +192,7 @@ class Maintenance:
         return self._note(name, f"{type(fault).__name__}: {fault.where}")
 
     def _note(self, name: Name, text: str) -> str:
-        """Keeps why a table cannot be maintained, or that it can (no text); returns the reason."""
+        """Keep why a table cannot be maintained, or that it can (no text); return the reason."""
         held = faults_of(self.warehouse, self.fault_note)
         if held.get(name, "") != text:
             held.pop(name, None)
@@ -234,9 +234,9 @@ class Maintenance:
     def _keep_up(
         self, name: Name, upkeep: Upkeep, *, purged: Shape | None, may_remove: bool
     ) -> bool:
-        """Purges markers of the shape `purged`, compacts files, and removes those that are not used.
+        """Purge markers of the shape `purged`, compact files, and remove those that are not used.
 
-        Returns whether all files are compacted. What one step has no time for, or loses to a batch, prevents no
+        Return whether all files are compacted. What one step has no time for, or loses to a batch, prevents no
         other: it is raised after the last.
         """
 
@@ -262,11 +262,11 @@ class Maintenance:
         return is_whole
 
     def _despite_batches(self, step: Callable[..., object], version: Callable[[], int]) -> bool:
-        """Takes a step beside the batches; after a conflict continues it while no batch runs.
+        """Take a step beside the batches; after a conflict continue it while no batch runs.
 
         Otherwise a table that every batch writes to would never be compacted. Batches wait for some seconds at
-        a time, and run for longer between; so the last step of those that do not fit in may remain. Returns
-        whether none does. Raises OutOfTime if nothing could be committed within that time, and CommitConflict.
+        a time, and run for longer between; so the last step of those that do not fit in may remain. Return
+        whether none does. Raise OutOfTime if nothing could be committed within that time, and CommitConflict.
         """
         try:
             step()

@@ -67,11 +67,11 @@ class MilestoneRecorder:
     """Whether it has stated what the tables hold after a batch."""
 
     def __post_init__(self) -> None:
-        """Begins with nothing known."""
+        """Begin with nothing known."""
         self.integrity = Integrity(warehouse=self.warehouse, sink=self.sink, rules=self.rules)
 
     def begin(self) -> None:
-        """Takes up what the ledger has; only the first call of a process does anything."""
+        """Take up what the ledger has; only the first call of a process does anything."""
         if self.has_begun:
             return
         stated = self.integrity.stated()
@@ -95,21 +95,21 @@ class MilestoneRecorder:
         return self._last_ms
 
     def reach(self, positions: Positions, existing: Existing | None = None) -> None:
-        """Takes the newest changes of a batch, and the last rows of it that existed already."""
+        """Take the newest changes of a batch, and the last rows of it that existed already."""
         with self._lock:
             self._reached = later(self._reached, positions)
             self._existing = joined((self._existing, existing or {}))
 
     def wrote(self, name: Name) -> None:
-        """Takes a table that a batch writes to, or that maintenance has rewritten without a change."""
+        """Take a table that a batch writes to, or that maintenance has rewritten without a change."""
         self._written.add(name)
 
     def rebuilt(self, name: Name) -> None:
-        """Takes a table that something else than a batch has written."""
+        """Take a table that something else than a batch has written."""
         self._strange.add(name)
 
     def restate(self) -> None:
-        """Puts versions that maintenance has made since the last batch into this batch's milestone.
+        """Put versions that maintenance has made since the last batch into this batch's milestone.
 
         Otherwise, while no batch comes, the files of its versions might be removed as unused. Called while no
         batch is applied, and after `begin`, so that no table has a change that the last batch does not have.
@@ -141,13 +141,13 @@ class MilestoneRecorder:
         return milestone.text(self._link, since)
 
     def stored(self, milestone: Milestone) -> None:
-        """Takes the milestone whose text was stored. Another one whose storing failed may be there, or not."""
+        """Take the milestone whose text was stored. Another one whose storing failed may be there, or not."""
         self._stored = milestone
 
     def settle(self, waiting: Callable[[Name], object]) -> dict[Name, TableError]:
-        """Asks tables that something else than a batch has written for their newest changes.
+        """Ask tables that something else than a batch has written for their newest changes.
 
-        Returns why those that cannot be read have to wait, of those that do not yet by `waiting`. They are not
+        Return why those that cannot be read have to wait, of those that do not yet by `waiting`. They are not
         asked again until they are rebuilt.
         """
         faults: dict[Name, TableError] = {}

@@ -138,7 +138,7 @@ class History:
     """Those that only alter tables: there may be many, which names and rows do not depend on."""
 
     def add(self, events: Iterable[Event]) -> None:
-        """Adds events; one that is known gets what `carried` and `given_up` have more."""
+        """Add events; one that is known gets what `carried` and `given_up` have more."""
         for event in events:
             at = event.destination, event.place
             if event.only_alters and at not in self.events:

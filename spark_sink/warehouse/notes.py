@@ -15,16 +15,16 @@ class Notes(Protocol):
         """The text; None if it does not exist."""
 
     def write(self, name: str, text: str) -> None:
-        """Creates or replaces the text, in one step."""
+        """Create or replace the text, in one step."""
 
     def remove(self, name: str) -> None:
-        """Removes the text if it exists."""
+        """Remove the text if it exists."""
 
     def names(self, folder: str) -> list[str]:
         """The names of the texts in a folder, without the folder's; empty without it."""
 
     def make(self) -> None:
-        """Creates the storage for them, and proves that it is writable."""
+        """Create the storage for them, and prove that it is writable."""
 
     def excludes(self) -> bool:
         """Whether of two processes that commit the same version of a table one is refused."""

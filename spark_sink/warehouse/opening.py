@@ -42,10 +42,10 @@ def open_warehouse(
     retention_seconds: int = KEEP_SECONDS,
     layouts: Layouts = no_layout,
 ) -> Warehouse[DataFrame]:
-    """Returns the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps.
+    """Return the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps.
 
     Without `table_format`, that of the warehouse, or Delta if there is none yet. `catalog` are the properties
-    of Iceberg's catalog; `layouts` are those of tables in Delta. Raises ForeignWarehouse, and
+    of Iceberg's catalog; `layouts` are those of tables in Delta. Raise ForeignWarehouse, and
     WarehouseUnusable.
     """
     try:
@@ -98,5 +98,5 @@ def _made(files: Files, root: str) -> tuple[Format | None, str, str]:
 
 
 def open_metastore(spark: SparkSession, settings: Metastore) -> HiveMetastore:
-    """Returns the metastore in which the tables are registered; connects when it is first asked."""
+    """Return the metastore in which the tables are registered; connect when it is first asked."""
     return HiveMetastore(spark, settings)

@@ -49,17 +49,17 @@ class Tables(Protocol[Rows]):
     def shape(self, database: str, table: str) -> Shape | None:
         """The table's shape, without columns that other programs added; None without such a table.
 
-        Raises ForeignTable.
+        Raise ForeignTable.
         """
 
     def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
-        """Creates the table, or alters it to the columns and types of `wanted`.
+        """Create the table, or alter it to the columns and types of `wanted`.
 
         Without `is_made`, it is recorded that the sink made these columns, also if nothing has to be altered.
         """
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
-        """Gives columns names that are free, without writing rows; safe to repeat. Returns the shape then.
+        """Give columns names that are free, without writing rows; safe to repeat. Return the shape then.
 
         An interrupted call has renamed some of them; the key follows last.
         """
@@ -70,16 +70,16 @@ class Tables(Protocol[Rows]):
     def merge(
         self, shape: Shape, rows: Rows, *, is_hard: bool = False, is_new: bool = False
     ) -> None:
-        """Merges rows that `compact.changes` made. Thread-safe for different tables.
+        """Merge rows that `compact.changes` made. Thread-safe for different tables.
 
         Deletes leave markers; with `is_hard`, they remove their rows. A table that `is_new` is created, with
         the rows in the same commit where the format can.
         """
 
     def truncate(self, shape: Shape, floor: Floor, *, is_hard: bool = False) -> None:
-        """Removes the rows from before a truncate, of the truncated source table only.
+        """Remove the rows from before a truncate, of the truncated source table only.
 
-        Leaves markers, as `merge`.
+        Leave markers, as `merge`.
         """
 
     def rows(self, shape: Shape, *, beside: Rows | None = None, fixed: bool = False) -> Rows:
@@ -90,13 +90,13 @@ class Tables(Protocol[Rows]):
         """
 
     def as_of(self, database: str, table: str, version: int) -> tuple[Shape, Rows]:
-        """The table's shape and all its rows at a version (`Upkeep.version`). Raises VersionGone."""
+        """The table's shape and all its rows at a version (`Upkeep.version`). Raise VersionGone."""
 
     def newest(self, shape: Shape) -> dict[str, Position]:
         """The newest change of each destination that the table holds; its transaction is not known."""
 
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
-        """Replaces the table's shape and rows in one commit.
+        """Replace the table's shape and rows in one commit.
 
         `cut` is stored with it: the start of the wait that it ends (ms), and the offset up to which each
         partition is applied; or 0, and the `seq` up to which DDL of each destination and epoch is carried out.
@@ -106,10 +106,10 @@ class Tables(Protocol[Rows]):
         """The `cut` that `replace` stored with the table; None without one."""
 
     def drop(self, database: str, table: str) -> None:
-        """Removes the table if it exists."""
+        """Remove the table if it exists."""
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> Rows:
-        """The rows that readers see, without deleted ones. Raises UnknownTable."""
+        """The rows that readers see, without deleted ones. Raise UnknownTable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +166,13 @@ class Facts(Protocol):
     """Information about tables for operators; read-only."""
 
     def of(self, name: Name) -> TableFacts | None:
-        """The table's facts, without reading its rows; None without such a table. Raises ForeignTable."""
+        """The table's facts, without reading its rows; None without such a table. Raise ForeignTable."""
 
     def size(self, name: Name) -> int:
         """The bytes of the table's files, as far as that is known without a job; else 0."""
 
     def count(self, name: Name) -> RowCount:
-        """Counts the rows of an existing table."""
+        """Count the rows of an existing table."""
 
     def last_merge(self, name: Name) -> LastMerge | None:
         """The last merge into the table; None if its last commits have none."""
@@ -182,7 +182,7 @@ class DeadLetters(Protocol[Given]):
     """Records that cannot be used, byte for byte as Kafka had them. Rows have `letters.COLUMNS`."""
 
     def add(self, rows: Given) -> None:
-        """Adds records in one commit, without those whose positions are stored already."""
+        """Add records in one commit, without those whose positions are stored already."""
 
     def within(self, start: Offsets, until: Offsets) -> set[At]:
         """The stored positions in the ranges [start, until)."""
@@ -203,22 +203,22 @@ class RecentLog(Protocol[Rows]):
     """
 
     def begin(self, rows: Rows, cut: Cut, *, markers: Iterable[str] = ()) -> None:
-        """Replaces everything by these rows and these values of the transactions topics.
+        """Replace everything by these rows and these values of the transactions topics.
 
         The rows have all versions of tables so far, of which there may be very many.
         """
 
     def add(self, rows: Rows, cut: Cut) -> None:
-        """Adds rows; `cut` is then what all stored rows cover."""
+        """Add rows; `cut` is then what all stored rows cover."""
 
     def tidy(self, cut: Cut) -> None:
-        """Removes records from before `cut.since`, now or at a later call, and joins small files.
+        """Remove records from before `cut.since`, now or at a later call, and join small files.
 
-        Rows may be added meanwhile. Raises CommitConflict if another commit came first.
+        Rows may be added meanwhile. Raise CommitConflict if another commit came first.
         """
 
     def remove_unused(self) -> None:
-        """Removes what has not been used for minutes."""
+        """Remove what has not been used for minutes."""
 
     def newest(self) -> Recent[Rows] | None:
         """What is stored as of the newest commit; None before the first."""
@@ -227,7 +227,7 @@ class RecentLog(Protocol[Rows]):
         """The number of the newest commit; None before the first."""
 
     def at(self, version: int) -> Recent[Rows]:
-        """What was stored as of a commit. Raises VersionGone."""
+        """What was stored as of a commit. Raise VersionGone."""
 
 
 VersionsOf = Callable[[Collection[Name]], list[str]]
@@ -256,23 +256,23 @@ class Upkeep(Protocol):
     """
 
     def retain(self, name: Name, seconds: int) -> None:
-        """Sets how long files that the table no longer uses are kept for its readers."""
+        """Set how long files that the table no longer uses are kept for its readers."""
 
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
         """The destinations that have rows; empty if no marker is from before that time (ms)."""
 
     def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
-        """Removes the markers of deleted rows from before that time (ms), in one commit."""
+        """Remove the markers of deleted rows from before that time (ms), in one commit."""
 
     def compact(self, name: Name, *, seconds: float | None = None) -> None:
-        """Compacts many small files into few, in one commit after the other.
+        """Compact many small files into few, in one commit after the other.
 
         A conflict, or the end of the time, loses what is not committed yet. With `seconds`, a commit joins few
         files, so that many fit into that time.
         """
 
     def remove_unused(self, name: Name) -> None:
-        """Removes what the table has not used for longer than its retention."""
+        """Remove what the table has not used for longer than its retention."""
 
     def version(self, name: Name, *, at_least: bool = False) -> int:
         """The number of the last commit; with `at_least`, a lower bound that is cheap to read."""
@@ -311,7 +311,7 @@ class Commits(Protocol):
     """The commits of tables: which are the sink's own, and which are not."""
 
     def announce(self) -> None:
-        """Notes that commits of this process are the sink's, before it makes any."""
+        """Note that commits of this process are the sink's, before it makes any."""
 
     def is_at(self, name: Name, commit: Commit) -> bool:
         """Whether a commit is known to be the table's last one; by as few requests as the format allows."""
@@ -319,7 +319,7 @@ class Commits(Protocol):
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """The table, after the commit at which the sink left it; None without a table.
 
-        Raises TableReplaced if it does not descend from that commit, or if another program has replaced it.
+        Raise TableReplaced if it does not descend from that commit, or if another program has replaced it.
         Maintenance by others, which changes no row, and what they set or add, is no matter.
         """
 

@@ -24,9 +24,9 @@ def request_reloads(
     timeout: float,
     stopped: Callable[[float], bool],
 ) -> bool:
-    """Requests them and waits for the answers; returns whether all came before a stop.
+    """Request them and wait for the answers; return whether all came before a stop.
 
-    Raises ReloadRefused, once all are answered, if a sink refused some, or if some are not answered in time.
+    Raise ReloadRefused, once all are answered, if a sink refused some, or if some are not answered in time.
     """
     unanswered: dict[Name, Request] = {one.name: one for one in requests}
     refused: dict[Name, ReloadRefused] = {}

@@ -99,7 +99,7 @@ def shaped(
 ) -> Shape:
     """The shape that holds the rows of `held` and of all `versions` of the table `name`.
 
-    `apart` means that some versions are of mapped tables. Raises TypeConflict and KeyChanged.
+    `apart` means that some versions are of mapped tables. Raise TypeConflict and KeyChanged.
     """
     columns = dict(held.columns) if held else {}
     spelled = {column.lower(): column for column in columns}

@@ -40,7 +40,7 @@ class Sources:
     _was_read: bool = False
 
     def settle(self, now: float, complete_until: float) -> None:
-        """Makes the noted times certain once `complete_until` is well past them, then notes the new ones."""
+        """Make the noted times certain once `complete_until` is well past them, then note the new ones."""
         self._read()
         if self._noted and complete_until < self._noted_at + _LONGEST_TRANSACTION_SECONDS:
             return
@@ -59,7 +59,7 @@ class Sources:
         return min(self._certain.get(source, 0) for source in found)
 
     def keep(self) -> None:
-        """Stores the times for the next process."""
+        """Store the times for the next process."""
         stored = {
             "version": 1,
             "certain": self._certain,

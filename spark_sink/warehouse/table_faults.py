@@ -60,7 +60,7 @@ def is_shared(failure: Exception) -> bool:
 
 
 def table_failed(name: Name, failure: Exception, warehouse: Warehouse[Any]) -> TableError:
-    """The error of a table for a failure of Spark; raises the failure if it may be one of all tables."""
+    """The error of a table for a failure of Spark; raise the failure if it may be one of all tables."""
     if is_shared(failure):
         raise failure
     if isinstance(found := named(failure), TableError):
@@ -90,9 +90,9 @@ def twice(
     between: Callable[[], object] = lambda: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Does what is safe to repeat with a table, and again if it fails by Spark; raises TableFailed after that.
+    """Do what is safe to repeat with a table, and again if it fails by Spark; raise TableFailed after that.
 
-    Raises the failure itself if it may be one of all tables, or after a stop. `between` is called before the
+    Raise the failure itself if it may be one of all tables, or after a stop. `between` is called before the
     second attempt.
     """
     try:

@@ -70,7 +70,7 @@ class TopicIds:
         return set(topics) - self._known().keys()
 
     def check(self, ids: Mapping[str, str]) -> None:
-        """Notes the ids of new topics. Raises DataLost if a topic was made again since."""
+        """Note the ids of new topics. Raise DataLost if a topic was made again since."""
         if gone := self.replaced(ids):
             raise DataLost(
                 f"topic {min(gone)} was deleted and made again",
@@ -79,7 +79,7 @@ class TopicIds:
         self.keep(ids)
 
     def keep(self, ids: Mapping[str, str]) -> None:
-        """Notes these ids."""
+        """Note these ids."""
         known = self._known()
         if any(known.get(topic) != one for topic, one in ids.items()):
             self._ids = {**known, **ids}
@@ -92,7 +92,7 @@ class TopicIds:
         *,
         lost: Mapping[str, str] | None = None,
     ) -> None:
-        """Makes the tables of topics wait that were made again, from the beginning of these on.
+        """Make the tables of topics wait that were made again, from the beginning of these on.
 
         `sources` has the topics, each with its source tables and the tables that these fill, with None if that
         is not known; `lost` has those that were not made again, with what they lack.

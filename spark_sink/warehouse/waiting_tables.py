@@ -134,7 +134,7 @@ class Waits:
     _seen: object = None
 
     def refresh(self) -> bool:
-        """Reads the log again if it has grown; returns whether it had."""
+        """Read the log again if it has grown; return whether it had."""
         state = self.log.state()
         if state == self._seen:
             return False
@@ -153,7 +153,7 @@ class Waits:
         return held if held is not None and held.waits else None
 
     def raise_waiting(self) -> None:
-        """Raises TablesWaiting if a table waits."""
+        """Raise TablesWaiting if a table waits."""
         waiting = [one for one in self.tables.values() if one.waits]
         if waiting:
             tables = ", ".join(f"{'.'.join(one.name)} ({one.error})" for one in waiting)
@@ -164,7 +164,7 @@ class Waits:
         return {name for name, held in self.tables.items() if held.waits}
 
     def begin(self, name: Name, fault: TableError, offsets: Offsets) -> None:
-        """Records that a table waits from `offsets` on, because of `fault`."""
+        """Record that a table waits from `offsets` on, because of `fault`."""
         now = self._now()
         self._put(
             WaitState(
@@ -181,27 +181,27 @@ class Waits:
         )
 
     def extend(self, name: Name, offsets: Offsets) -> None:
-        """Adds the partitions in which a waiting table has changes for the first time."""
+        """Add the partitions in which a waiting table has changes for the first time."""
         held = self.tables[name]
         if new := {at: start for at, start in offsets.items() if at not in held.offsets}:
             self._put(replace(held, offsets={**held.offsets, **new}, at_ms=self._now()))
 
     def replaces(self, name: Name, replacing: Mapping[Source, Place]) -> None:
-        """Records of which source tables existing rows are still to come, for a table that waits."""
+        """Record of which source tables existing rows are still to come, for a table that waits."""
         held, now = self.tables[name], tuple(sorted(replacing.items()))
         if held.replacing != now:
             self._put(replace(held, replacing=now, at_ms=self._now()))
 
     def reloading(self, held: WaitState, *, broken_off: int = 0) -> WaitState:
-        """Records that a reload has begun, which so many processes did not survive."""
+        """Record that a reload has begun, which so many processes did not survive."""
         return self._put(replace(held, kind=RELOADING, at_ms=self._now(), begun=broken_off + 1))
 
     def interrupt(self, held: WaitState) -> WaitState:
-        """Records that what a running reload builds no longer fits; the table waits on."""
+        """Record that what a running reload builds no longer fits; the table waits on."""
         return self._put(replace(held, kind=WAITING, at_ms=self._now()))
 
     def refuse(self, held: WaitState, fault: TableError | Exception, request: Request) -> None:
-        """Records the failure of a request; a waiting table stays waiting, and no other begins to."""
+        """Record the failure of a request; a waiting table stays waiting, and no other begins to."""
         error = type(fault).__name__
         reason, advice = getattr(fault, "where", str(fault)), getattr(fault, "advice", "")
         if held.action and "python -m " not in advice:
@@ -223,7 +223,7 @@ class Waits:
         )
 
     def loaded(self, held: WaitState, cut: Offsets, request: Request) -> None:
-        """Ends the wait: the table holds all changes before `cut`."""
+        """End the wait: the table holds all changes before `cut`."""
         self._put(
             WaitState(
                 kind=LOADED,
@@ -237,7 +237,7 @@ class Waits:
         )
 
     def pass_on(self, name: Name) -> None:
-        """Ends the wait of a name, as the rows for which it waits have another one, which waits."""
+        """End the wait of a name, as the rows for which it waits have another one, which waits."""
         held = self.tables[name]
         ended = WaitState(
             kind=LOADED, database=name[0], table=name[1], since_ms=held.since_ms, at_ms=self._now()
@@ -245,7 +245,7 @@ class Waits:
         self._put(ended)
 
     def ask(self, *requests: Request) -> None:
-        """Adds requests, which the sink reads from the log together."""
+        """Add requests, which the sink reads from the log together."""
         self.log.wait(
             *(
                 {

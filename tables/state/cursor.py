@@ -33,7 +33,7 @@ class CursorFold:
     _offset: int = -1
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
-        """Fold a record in; an older one changes nothing. Raises JournalDamaged if the cursor goes back."""
+        """Fold a record in; an older one changes nothing. Raise JournalDamaged if the cursor goes back."""
         cursor, old = Cursor.from_json(decoded(record)), self.last
         if record.offset <= self._offset:
             # A checkpoint already had a later one; its missing records make us read from before

@@ -101,7 +101,7 @@ class Retention:
     def expired(self, expire_ms: int, *, needed: int | None = None) -> Expired:
         """The expired records; ``needed`` is the least count of records that must stay within reach.
 
-        Raises JournalUnreadable or JournalTooNew if the last record of a key cannot be read.
+        Raise JournalUnreadable or JournalTooNew if the last record of a key cannot be read.
         """
         for error in self._unreadable.values():
             raise error

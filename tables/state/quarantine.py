@@ -94,7 +94,7 @@ class Resolution:
 
     @classmethod
     def from_json(cls, value: dict[str, Any], reading: Reading) -> Resolution:
-        """Read what ``to_json`` wrote; raises KeyError, TypeError or ValueError if it is not that."""
+        """Read what ``to_json`` wrote; raise KeyError, TypeError or ValueError if it is not that."""
         definition = value["definition"]
         return cls(
             destination=value["destination"],
@@ -180,7 +180,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, value: dict[str, Any], reading: Reading) -> Entry:
-        """Read what ``to_json`` wrote; raises KeyError, TypeError or ValueError if it is not that."""
+        """Read what ``to_json`` wrote; raise KeyError, TypeError or ValueError if it is not that."""
         definition = value["definition"]
         return cls(
             destination=value["destination"],

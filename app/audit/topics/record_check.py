@@ -462,7 +462,7 @@ FORMAT = "format"
 def contents_of(record: StoredRecord) -> dict[str, Any]:
     """Return the value of a record; of another format, its ``source`` as in the envelope, and ``format``.
 
-    Raises KeyError or ValueError if it follows neither.
+    Raise KeyError or ValueError if it follows neither.
     """
     name = format_of(record)
     if name is None:

@@ -34,7 +34,7 @@ class Origin(NamedTuple):
 
 @asynccontextmanager
 async def requested_dump(config: Path) -> AsyncIterator[Path]:
-    """Yield a file of all that the warehouse of a sink's settings holds. Raises WarehouseUnreadable."""
+    """Yield a file of all that the warehouse of a sink's settings holds. Raise WarehouseUnreadable."""
     with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
         file = Path(folder) / "warehouse.jsonl"
         code, errors = await _ended("-m", "spark_sink", "--config", str(config), "dump", str(file))
@@ -71,7 +71,7 @@ def lines(file: Path, origin: Origin) -> Iterator[dict[str, Any]]:
     """Yield the parts of such a file: one on the whole, for each table one on it and its rows, and
     the end.
 
-    Raises WarehouseUnreadable if it is no such file, of another version, truncated, or of another
+    Raise WarehouseUnreadable if it is no such file, of another version, truncated, or of another
     warehouse.
     """
     number = tables = rows = 0

@@ -168,7 +168,7 @@ _OWN_IDS = range(1 << 31, 1 << 32)
 def trial_chunks(
     address: SourceAddress, start: TrialOffset, seconds: float | None = None
 ) -> Iterator[Chunk]:
-    """Yield the chunks in order. Raises SourceLost or SourceRefused; nothing reconnects.
+    """Yield the chunks in order. Raise SourceLost or SourceRefused; nothing reconnects.
 
     ``seconds``: the time after which reading ends; None: at the present end of the binlog.
     """

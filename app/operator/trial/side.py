@@ -114,7 +114,7 @@ def rules_of_next(
 ) -> PublishingRules:
     """Return the rules by which a mapping would come into force: topics get the partitions that it asks for.
 
-    Raises MappingError if it states another count than that of a topic without asking for the change.
+    Raise MappingError if it states another count than that of a topic without asking for the change.
     """
     grown = growth(routes, versions)
     # The offsets of the boundary are in table versions alone, which are not compared.
@@ -145,7 +145,7 @@ def known_tables(
 ) -> dict[TableName, Schema]:
     """Return the captured tables as decoders need them at a position; ``again``: quarantined ones to be tried.
 
-    A table that was quarantined or given up later is as it was then. Raises MappingError if a table does not
+    A table that was quarantined or given up later is as it was then. Raise MappingError if a table does not
     fit the mapping.
     """
     tables = history.now().tables() if history is not None else {}

@@ -99,7 +99,7 @@ async def try_mapping(
     ``destination``: None is the only one of the settings. ``seconds``: for how long the binlog is followed;
     None: up to its present end. ``samples``: the number shown of each kind of difference in a table.
 
-    Raises MappingError if the new mapping is invalid or does not fit the source's tables, HistoryTooShort if
+    Raise MappingError if the new mapping is invalid or does not fit the source's tables, HistoryTooShort if
     the schema history begins after the position, UsageError if the new mapping is the settings' own file, and
     the errors of the source, Kafka and ZooKeeper.
     """

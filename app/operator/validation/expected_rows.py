@@ -55,7 +55,7 @@ class ExpectedRows:
     def definition(self, name: TableName, table: Table) -> Definition:
         """Return the columns of a table as its records have them now.
 
-        Raises NotComparable if its rows cannot be compared, SnapshotUnsupported if they cannot be read exactly.
+        Raise NotComparable if its rows cannot be compared, SnapshotUnsupported if they cannot be read exactly.
         """
         captured = self.captured(name, table)
         if reason := _obstacle(captured):
@@ -78,7 +78,7 @@ class ExpectedRows:
         return self._written.get(name)
 
     def captured(self, name: TableName, table: Table) -> CapturedTable:
-        """Return a table as the worker captures it now; raises as ``definition``."""
+        """Return a table as the worker captures it now; raise as ``definition``."""
         spec = self._spec
         mapped = described_table(name, table, spec.charsets, server=spec.server)
         try:
@@ -97,7 +97,7 @@ class ExpectedRows:
         """Return the rows of a chunk as they would be published, and the count of those that would be dead
         letters.
 
-        Raises TableChanged if it is not published as before, NotComparable if its rows make no records.
+        Raise TableChanged if it is not published as before, NotComparable if its rows make no records.
         """
         route = self._spec.rules.routes.of(name)
         assert route is not None

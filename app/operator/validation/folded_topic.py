@@ -158,7 +158,7 @@ class FoldedTopic:
     def take(self, part: int, record: StoredRecord) -> None:
         """Fold a record.
 
-        Raises NotComparable for one that cannot be folded, UnknownVersion for one of an unknown table version.
+        Raise NotComparable for one that cannot be folded, UnknownVersion for one of an unknown table version.
         """
         self.records += 1
         try:

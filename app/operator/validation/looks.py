@@ -88,7 +88,7 @@ class Looks:
     async def at(self, after: After) -> Look:
         """Look at the rows after a key, as many as can be read in a few seconds.
 
-        Raises TableChanged if its definition or its rules changed meanwhile, SnapshotUnsupported if the rows
+        Raise TableChanged if its definition or its rules changed meanwhile, SnapshotUnsupported if the rows
         cannot be read exactly, TableUnreadable if they cannot be read now, NotComparable if the table is
         emptied each time.
         """

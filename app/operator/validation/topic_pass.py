@@ -467,7 +467,7 @@ class MergeWait:
     async def caught_up(self) -> None:
         """Wait until all that the destination has published by now is merged, and folded.
 
-        Raises PublishingStalled if none of its records is merged for long.
+        Raise PublishingStalled if none of its records is merged for long.
         """
         goals, reached = await self._newest(), self._folded.reached
         missing, moved = self._missing(goals), time.monotonic()

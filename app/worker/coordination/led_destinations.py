@@ -43,7 +43,7 @@ class LedDestinations:
         return len(self._led)
 
     async def take(self, session: Session, name: str) -> bool:
-        """Leads a destination; returns False if another worker was faster."""
+        """Lead a destination; return False if another worker was faster."""
         path = self._nodes.running(name)
         try:
             node = await session.create(path, self._identity.data(), ephemeral=True)
@@ -57,7 +57,7 @@ class LedDestinations:
         return True
 
     def add(self, name: str, lease: ZNodeLease) -> None:
-        """Leads a destination under a lease."""
+        """Lead a destination under a lease."""
         task = asyncio.create_task(self._lead(name, lease))
         task.add_done_callback(lambda _: self._changed())
         self._led[name] = (task, lease)
@@ -69,7 +69,7 @@ class LedDestinations:
             await lease.release()
 
     def reap(self) -> list[str]:
-        """Forgets destinations whose tasks have ended; returns those to be left alone for a while."""
+        """Forget destinations whose tasks have ended; return those to be left alone for a while."""
         resting = []
         for name, (task, lease) in list(self._led.items()):
             if not task.done():
@@ -88,7 +88,7 @@ class LedDestinations:
         return resting
 
     async def confirm(self, session: Session) -> None:
-        """Reads the znode of each lease, which also keeps the leases alive."""
+        """Read the znode of each lease, which also keeps the leases alive."""
         leases = [(name, lease) for name, (_, lease) in self._led.items()]
         read = await asyncio.gather(
             *(session.read(self._nodes.running(name)) for name, _ in leases)
@@ -97,16 +97,16 @@ class LedDestinations:
             lease.believe(node)
 
     def hand_over(self, name: str) -> None:
-        """Begins an orderly end of one, unless it is ending already."""
+        """Begin an orderly end of one, unless it is ending already."""
         task, lease = self._led[name]
         if not lease.ended.is_set() and not task.cancelling():
             task.cancel()
 
     def revoke(self, reason: str) -> None:
-        """Ends all leases: nothing more is written."""
+        """End all leases: nothing more is written."""
         for _, lease in self._led.values():
             lease.end(reason)
 
     async def end(self) -> None:
-        """Ends all in an orderly way, and waits for it."""
+        """End all in an orderly way, and wait for it."""
         await ended(task for task, _ in self._led.values())

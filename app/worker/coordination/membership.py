@@ -22,22 +22,22 @@ class Membership:
         self._session, self._nodes, self._identity = session, nodes, identity
 
     async def join(self, prefix: str) -> None:
-        """Claims the root for this installation and registers the worker.
+        """Claim the root for this installation and register the worker.
 
-        Raises NodeUnfit if the root belongs to another installation, WorkerIdTaken if the id is in use.
+        Raise NodeUnfit if the root belongs to another installation, WorkerIdTaken if the id is in use.
         """
         await self._claim_root(prefix.encode())
         await self._own(self._nodes.worker(self._identity.worker), self._identity.data())
 
     async def confirm(self) -> None:
-        """Registers the worker again if its znode is gone; raises WorkerIdTaken if another session has it."""
+        """Register the worker again if its znode is gone; raise WorkerIdTaken if another session has it."""
         path = self._nodes.worker(self._identity.worker)
         node = await self._session.read(path)
         if node is None or node.owner != self._session.id:
             await self._own(path, self._identity.data())
 
     async def update(self, name: str, view: View, *, wanted: bool, ready: bool) -> View:
-        """Makes this worker a candidate for a destination, or not one; returns the view with that change."""
+        """Make this worker a candidate for a destination, or not one; return the view with that change."""
         me, path = self._identity.worker, self._nodes.candidate(name, self._identity.worker)
         is_candidate, shown_ready = me in view.candidates, me in view.ready
         if wanted and (not is_candidate or shown_ready != ready):
@@ -49,7 +49,7 @@ class Membership:
         return view
 
     async def withdraw(self, names: Iterable[str]) -> None:
-        """Removes this worker from the candidates, as far as ZooKeeper allows it."""
+        """Remove this worker from the candidates, as far as ZooKeeper allows it."""
         await asyncio.gather(
             *(
                 self._session.delete(self._nodes.candidate(name, self._identity.worker))
@@ -79,7 +79,7 @@ class Membership:
         await self._own(path, self._identity.offer(ready=ready))
 
     async def _own(self, path: str, data: bytes) -> None:
-        """Creates or updates a node of this session; raises WorkerIdTaken if another session owns it."""
+        """Create or update a node of this session; raise WorkerIdTaken if another session owns it."""
         try:
             await self._session.create(path, data, ephemeral=True)
         except NodeTaken:

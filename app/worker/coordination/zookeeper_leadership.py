@@ -114,7 +114,7 @@ class ZooKeeperLeadership:
             self._session, self._views = None, {}
 
     async def _turn(self, session: Session, member: Membership) -> None:
-        """Waits until there may be something to do, and does it."""
+        """Wait until there may be something to do, and do it."""
         is_notified = await self._waited(session)
         silent = now() - session.answered
         if session.state is SessionState.OVER or silent > session.timeout:
@@ -157,7 +157,7 @@ class ZooKeeperLeadership:
         return {name for name in self._runner.wanted() if not self._rests.has(name, now())}
 
     async def _look(self, session: Session, member: Membership) -> None:
-        """Reads who leads what, and offers to lead what this worker could."""
+        """Read who leads what, and offer to lead what this worker could."""
         self._looked = now()
         wanted, ready = self._offered = self._may_lead(), self._runner.is_ready()
         names = {*await session.children(self._nodes.destinations), *self._runner.wanted()}
@@ -170,7 +170,7 @@ class ZooKeeperLeadership:
                 await session.delete(self._nodes.running(name))
 
     async def _act(self, session: Session) -> None:
-        """Takes what this worker should lead, and hands over one of what it should not."""
+        """Take what this worker should lead, and hand over one of what it should not."""
         plan = leaders({name: view.seen() for name, view in self._views.items()})
         wanted = self._may_lead()
         for name, view in self._views.items():

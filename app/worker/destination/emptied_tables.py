@@ -119,7 +119,7 @@ class EmptiedTables:
     ) -> Iterator[RemovedRows]:
         """Yield the deletes of all rows that a table's topic has, as a transaction of this name.
 
-        Raises RuleImpossible if its rows cannot be deleted, ReaderClosed if the run ends, and errors of Kafka.
+        Raise RuleImpossible if its rows cannot be deleted, ReaderClosed if the run ends, and errors of Kafka.
         """
         if table is None:
             why = "truncates is deletes, and the schema history does not have the table; choose record or omit"

@@ -53,7 +53,7 @@ class StreamStart:
     ) -> tuple[Reader, Handoff]:
         """Open the stream at a cursor; the thread is not started yet. ``seen``: receives each piece first.
 
-        Return the thread that reads, and where its pieces are taken from. Raises the error of the source or
+        Return the thread that reads, and where its pieces are taken from. Raise the error of the source or
         of the decoders.
         """
         rules = self.plan.rules

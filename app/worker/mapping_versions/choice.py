@@ -73,7 +73,7 @@ class MappingChoice:
     async def rules_of(self, rules: PublishingRules) -> PublishingRules:
         """Choose the version for a run that begins, and return the rules with it.
 
-        Raises MappingError if the version in force cannot be used, CoordinationLost if it is not known here.
+        Raise MappingError if the version in force cannot be used, CoordinationLost if it is not known here.
         """
         await self.mappings.first()
         newest, self._is_claimed = self.mappings.newest, False
@@ -90,7 +90,7 @@ class MappingChoice:
     def journal_read(self, state: DestinationState) -> None:
         """Check the choice by the journal.
 
-        Raises RunRestarts if the run must publish by the version in force instead, MappingError if there is
+        Raise RunRestarts if the run must publish by the version in force instead, MappingError if there is
         no version to publish by.
         """
         chosen, last = self._chosen, state.mappings.last
@@ -138,7 +138,7 @@ class MappingChoice:
         """Return the journal record of a version that comes into force at the claim's cursor; none if it is
         in force already.
 
-        Raises MappingError if the source's tables do not fit a version that is not in force yet.
+        Raise MappingError if the source's tables do not fit a version that is not in force yet.
         """
         chosen, last = self._chosen, self._in_force
         if chosen is None or (last is not None and last.version == chosen.number):
@@ -180,7 +180,7 @@ class MappingChoice:
         self.show()
 
     def refuse(self, error: MappingError) -> bool:
-        """Refuse the version of a run that ended before its claim; returns whether another one can be used."""
+        """Refuse the version of a run that ended before its claim; return whether another one can be used."""
         chosen, last = self._chosen, self._in_force
         if self._is_claimed or chosen is None or last is None or last.version == chosen.number:
             return False

@@ -65,7 +65,7 @@ class Mappings(Protocol):
     async def version(self, number: int, copy: StoredVersion | None = None) -> UsableVersion:
         """Return a version, by the journal's copy of it where ZooKeeper lacks it or has another one.
 
-        Raises MappingError if there is none or it cannot be used, or CoordinationLost.
+        Raise MappingError if there is none or it cannot be used, or CoordinationLost.
         """
 
 

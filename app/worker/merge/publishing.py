@@ -67,7 +67,7 @@ class MergePublisher:
 
         A record goes to the partition that its share gives it, so those of a key stay in theirs.
 
-        Raises as ``Topics.ensure`` does, and TopicReplaced.
+        Raise as ``Topics.ensure`` does, and TopicReplaced.
         """
         await self.topics.grow({plan.name: plan.partitions})
         await self.topics.ensure(replace(plan, may_have_more=True), before=self.ids.known)

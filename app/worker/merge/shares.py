@@ -85,7 +85,7 @@ class Shares:
     async def look(self) -> None:
         """Find new topics and partitions at intervals.
 
-        Raises TransactionOpen if a transaction that stays open keeps one from being read.
+        Raise TransactionOpen if a transaction that stays open keeps one from being read.
         """
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:

@@ -27,7 +27,7 @@ _REMEDY = (
 def origin_of(value: bytes, headers: Iterable[tuple[str, bytes]]) -> Origin:
     """Return the origin of a record with a value; formats other than the envelope have it in headers.
 
-    Raises KeyError, TypeError or ValueError if it has none.
+    Raise KeyError, TypeError or ValueError if it has none.
     """
     found = dict(headers)
     if HEADER_SEQ in found:

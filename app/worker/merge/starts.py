@@ -47,7 +47,7 @@ def start_of(
 ) -> Start:
     """The start in a partition, which has offsets from ``first`` to before ``end``.
 
-    Raises RecordsGone if its record was deleted, TopicUnfit if the partition ends before it.
+    Raise RecordsGone if its record was deleted, TopicUnfit if the partition ends before it.
     """
     wanted, known, (topic, partition) = cursors.offset(*one) or 0, cursors.checksum(*one), one
     if wanted > end:

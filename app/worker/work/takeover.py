@@ -36,7 +36,7 @@ class UnitTakeover:
     async def take_id(self, producer: TransactionalProducer, permit: WritePermit) -> None:
         """Take over the transactional id.
 
-        Raises LeadershipLost if this worker leads no longer; without coordination, AnotherWorkerLeads or Fenced
+        Raise LeadershipLost if this worker leads no longer; without coordination, AnotherWorkerLeads or Fenced
         if another one leads.
         """
         await permit.lease.confirm()
@@ -51,7 +51,7 @@ class UnitTakeover:
     ) -> None:
         """Claim the unit, once its state was read from the journal.
 
-        Raises StopRequested if that has a request by which it is not to run.
+        Raise StopRequested if that has a request by which it is not to run.
         """
         self.requests.check(state.control)
         # If this took long, the id may have been taken from a later leader.

@@ -287,7 +287,7 @@ class Follower:
         """The number of offsets of each partition that were not returned yet, open transactions included; to be
         asked at intervals. Those without a leader are omitted.
 
-        Raises TransactionOpen if a transaction that stays open has kept one from being read for a while.
+        Raise TransactionOpen if a transaction that stays open has kept one from being read for a while.
         """
         asked = self._followed - self._away.keys()
         ends = await self.ends([(tp.topic, tp.partition) for tp in asked])
@@ -379,7 +379,7 @@ async def to_ends(
     ``stops``: the follower has no other partitions, and none is read past its end. Otherwise records after an
     end are yielded too, if they come with the last ones before it.
 
-    Raises TransactionOpen for one that keeps a partition from moving, KafkaLost where none moves otherwise, and
+    Raise TransactionOpen for one that keeps a partition from moving, KafkaLost where none moves otherwise, and
     the errors of the follower. The caller's own time is not counted.
     """
     unread, reached = dict(ends), dict[Partition, int]()
@@ -461,7 +461,7 @@ async def read_in_pieces(
 
     Unless ``waits_for_open``, only what can be read now: nothing after a transaction that is still open.
 
-    Raises TransactionOpen if a transaction stays open, KafkaLost if the end is not reached otherwise.
+    Raise TransactionOpen if a transaction stays open, KafkaLost if the end is not reached otherwise.
     """
     one = topic, partition
     async with _reading(options, fetch_bytes=_FETCH_BYTES_OF_ONE) as follower:
@@ -634,7 +634,7 @@ def source_of(record: StoredRecord) -> dict[str, Any]:
     """Return ``source`` of a record: of one in another format than the envelope, what of it is in headers
     (``docs/formats.md``). Empty for a tombstone.
 
-    Raises KeyError or ValueError for a record in another format that lacks them.
+    Raise KeyError or ValueError for a record in another format that lacks them.
     """
     if not record.value:
         return {}

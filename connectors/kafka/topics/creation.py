@@ -35,7 +35,7 @@ async def make(
 ) -> None:
     """Create topics, and report each once its leaders accept records.
 
-    A topic that another client has created meanwhile counts as created. Raises the broker's error.
+    A topic that another client has created meanwhile counts as created. Raise the broker's error.
     """
     for portion in portions(plans):
         await _create(admin, portion)
@@ -47,7 +47,7 @@ async def make(
 async def more_partitions(admin: AIOKafkaAdminClient, counts: Mapping[str, int]) -> None:
     """Raise the partition counts of existing topics with fewer; return once all partitions accept records.
 
-    Another client may do the same at the same time. Raises the broker's error.
+    Another client may do the same at the same time. Raise the broker's error.
     """
     wanted = await _smaller(admin, counts)
     for name, count in wanted.items():

@@ -75,7 +75,7 @@ class Topics:
         """Create missing topics, and check existing ones; one that was there ``before`` is not
         created again.
 
-        Raises TopicGone, TopicUnfit naming every fault, KafkaDenied, KafkaRefused or KafkaLost.
+        Raise TopicGone, TopicUnfit naming every fault, KafkaDenied, KafkaRefused or KafkaLost.
         """
         async with self._looking(plans) as (admin, missing):
             lost = [plan for plan in missing if plan.name in before]
@@ -110,7 +110,7 @@ class Topics:
     async def digests(self, names: Collection[str]) -> dict[str, str]:
         """Digests of the settings of those of these topics that exist; equal ones if they may not be asked for.
 
-        Raises KafkaLost.
+        Raise KafkaLost.
         """
         try:
             async with self._admin() as admin:
@@ -125,7 +125,7 @@ class Topics:
     async def grow(self, counts: Mapping[str, int]) -> None:
         """Raise the partition counts of those topics that exist and have fewer.
 
-        Raises KafkaDenied, KafkaRefused or KafkaLost.
+        Raise KafkaDenied, KafkaRefused or KafkaLost.
         """
         async with self._admin() as admin:
             await more_partitions(admin, counts)
@@ -138,7 +138,7 @@ class Topics:
             }
 
     async def has(self, plan: TopicPlan) -> bool:
-        """Whether a topic exists; nothing is created. Raises as ``ensure`` does."""
+        """Whether a topic exists; nothing is created. Raise as ``ensure`` does."""
         async with self._admin() as admin:
             return not await self._missing(admin, [plan])
 
@@ -150,7 +150,7 @@ class Topics:
     async def ids(self, names: Collection[str]) -> dict[str, str]:
         """The ids of those of these topics that exist; none if the brokers report no ids.
 
-        Raises KafkaDenied, KafkaRefused or KafkaLost.
+        Raise KafkaDenied, KafkaRefused or KafkaLost.
         """
         found: dict[str, str] = {}
         if not names:
@@ -175,7 +175,7 @@ class Topics:
         KafkaDenied: the account may not write to a topic or not see it. TooFewBrokers: a partition takes no
         records now.
 
-        Raises KafkaDenied, KafkaRefused or KafkaLost.
+        Raise KafkaDenied, KafkaRefused or KafkaLost.
         """
         found: dict[str, AqueductError] = {}
         if not names:

@@ -104,7 +104,7 @@ def is_ignorable(flags: int) -> bool:
 def parse_event(data: bytes, *, checksum: bool) -> Event:
     """Split one event into its header and body; with ``checksum``, verify its CRC32.
 
-    Raises CorruptEvent if the length or the checksum does not match.
+    Raise CorruptEvent if the length or the checksum does not match.
     """
     if len(data) < HEADER_SIZE:
         raise CorruptEvent(f"{len(data)} bytes are less than a header")

@@ -21,7 +21,7 @@ _SIGNED = frozenset({_NUMBER, _LAST_COMMITTED, _SEQUENCE})
 def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
     """A GTID_TAGGED event's UUID, tag, number and commit time there, microseconds since 1970.
 
-    The tag may be empty. Raises UnsupportedEvent, ValueError or IndexError for another form.
+    The tag may be empty. Raise UnsupportedEvent, ValueError or IndexError for another form.
     """
     version, at = integer(body, 0)
     size, at = integer(body, at)

@@ -63,7 +63,7 @@ def of_number(number: int) -> frozenset[str]:
 
 
 def of_text(text: str) -> frozenset[str]:
-    """The modes of a value of ``SET sql_mode``: comma-separated names in any case; raises UnknownSqlMode."""
+    """The modes of a value of ``SET sql_mode``: comma-separated names in any case; raise UnknownSqlMode."""
     names = {name.strip().upper() for name in text.split(",")} - {""}
     if names == {"DEFAULT"}:
         return DEFAULT

@@ -63,7 +63,7 @@ def table_id_of(body: bytes) -> int:
 
 
 def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
-    """Parse the body of a TABLE_MAP event; raises IndexError or a similar error if it is malformed.
+    """Parse the body of a TABLE_MAP event; raise IndexError or a similar error if it is malformed.
 
     ``mariadb``: whether MariaDB wrote it, which the event itself does not show.
     """

@@ -123,7 +123,7 @@ class Context:
 
 
 def verified(event: bytes, *, checksum: bool) -> bytes:
-    """An event without its checksum; raises CorruptEvent if that does not match."""
+    """An event without its checksum; raise CorruptEvent if that does not match."""
     end = len(event) - CHECKSUM_SIZE
     if checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
         raise CorruptEvent("its CRC32 does not match")

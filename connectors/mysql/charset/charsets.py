@@ -224,7 +224,7 @@ class Charsets:
         self._numbers = {name: number for number, name in self._names.items()}
 
     def name(self, collation: int) -> str:
-        """The character set of a collation; raises KeyError if the server has no such collation."""
+        """The character set of a collation; raise KeyError if the server has no such collation."""
         return self._collations[collation]
 
     def width(self, charset: str) -> int:

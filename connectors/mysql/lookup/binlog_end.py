@@ -101,7 +101,7 @@ def read_end(address: SourceAddress) -> BinlogEnd:
 def read_clock_and_end(address: SourceAddress) -> tuple[int, BinlogEnd]:
     """Return the server's clock, in milliseconds since 1970, and its end a moment later.
 
-    Raises as ``read_end``.
+    Raise as ``read_end``.
     """
     with connected(address) as cursor:
         # Else an hour of local time may be ambiguous.

@@ -28,7 +28,7 @@ class Listed:
 
 
 def listed(position: Coordinates, address: SourceAddress, *, most: int = _FEW) -> list[Listed]:
-    """The events from a position on, in its file; raises SourceRefused if none begins there."""
+    """The events from a position on, in its file; raise SourceRefused if none begins there."""
     with connected(address) as cursor:
         cursor.execute(
             f"SHOW BINLOG EVENTS IN %s FROM %s LIMIT {most:d}", (position.file, position.pos)

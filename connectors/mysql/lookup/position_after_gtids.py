@@ -18,7 +18,7 @@ from connectors.mysql.stream.replica import BinlogStream
 
 
 def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
-    """The coordinates; raises PositionGone if the server has purged transactions after the set."""
+    """The coordinates; raise PositionGone if the server has purged transactions after the set."""
     if not facts.binlogs:
         raise EndPositionUnknown("it lists no binlog files", source=address)
     if not gtids:

@@ -43,7 +43,7 @@ def offset_at_time(
     searched, and if it has no such transaction, the position is the file's head. With GTIDs the
     position includes those of everything before it.
 
-    Raises PositionPurged if the binlog begins later, BinlogFileMissing, TimeInFuture,
+    Raise PositionPurged if the binlog begins later, BinlogFileMissing, TimeInFuture,
     EndPositionUnknown.
     """
     return _Search(ts_ms=ts_ms, facts=facts, address=address).search(file)

@@ -66,7 +66,7 @@ class PublishedPart:
 def published_through(event: Coordinates, facts: ServerFacts, address: SourceAddress) -> Published:
     """Return what is published once the event that begins at these coordinates is, and all before it.
 
-    Raises PositionWithin if no event begins there; MariaDB does not send each event to a client.
+    Raise PositionWithin if no event begins there; MariaDB does not send each event to a client.
     """
     span = next((one for one in Spans(address, event.file) if event.order < one.end.order), None)
     if span is None:
@@ -110,7 +110,7 @@ def published_part(
 ) -> PublishedPart | None:
     """Return what is surely published of the first transaction after an offset; None if there is none.
 
-    Raises PositionWithin if that transaction has no such events.
+    Raise PositionWithin if that transaction has no such events.
     """
     stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
     stream.open()

@@ -249,7 +249,7 @@ def previous_of(file: str, address: SourceAddress) -> GtidSet:
 def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> Gtids:
     """All transactions before a position: those of earlier files, and those of this file up to it.
 
-    Raises PositionWithin if the position is within a transaction, on servers without GTIDs too.
+    Raise PositionWithin if the position is within a transaction, on servers without GTIDs too.
     """
     offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates)
     _check_coordinates(offset, facts, address)

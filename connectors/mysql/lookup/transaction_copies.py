@@ -45,7 +45,7 @@ class Copies:
     captures: Callable[[str, str], bool]
 
     def compared(self, landmark: Landmark | None, recent: Iterable[Recent]) -> int:
-        """The number of transactions found to be the same; raises SourceDiverged if one differs."""
+        """The number of transactions found to be the same; raise SourceDiverged if one differs."""
         count = self._landmark(landmark) if landmark is not None else 0
         wanted = {one.gtid: one for one in recent if not self._is_absent(one.gtid)}
         if not wanted and self.facts.is_mariadb and landmark is not None:

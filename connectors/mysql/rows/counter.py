@@ -24,7 +24,7 @@ def row_count(table_map: TableMap, event_type: int, body: bytes) -> int:
 
 
 def row_boundaries(table_map: TableMap, event_type: int, body: bytes) -> list[int]:
-    """The start of a plain event's first row, and the end of each row; raises MalformedEvent."""
+    """The start of a plain event's first row, and the end of each row; raise MalformedEvent."""
     return _row_boundaries(table_map, event_type, body, plain=True)
 
 
@@ -41,7 +41,7 @@ def _row_boundaries(table_map: TableMap, event_type: int, body: bytes, *, plain:
 def changed_columns(table_map: TableMap, event_type: int, body: bytes, number: int) -> set[int]:
     """The columns that both images of a plain update's row have, with different bytes; rows count from 0.
 
-    Raises MalformedEvent.
+    Raise MalformedEvent.
     """
     at = _row_boundaries(table_map, event_type, body, plain=True)[number]
     extents = [extent(column) for column in table_map.columns]

@@ -85,7 +85,7 @@ class RowDecoder:
             raise UnsupportedEvent(error.detail, table=self._name, remedy=error.advice) from None
 
     def decode(self, event_type: int, body: bytes) -> Iterator[RowChange]:
-        """The rows of one event's body, in order; raises MalformedEvent if the bytes do not fit."""
+        """The rows of one event's body, in order; raise MalformedEvent if the bytes do not fit."""
         try:
             yield from self._rows(event_type, body)
         except (IndexError, ValueError, KeyError, struct.error) as error:

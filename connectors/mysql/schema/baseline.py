@@ -74,7 +74,7 @@ def read_baseline(
 ) -> Baseline:
     """Read all tables except those of the databases to leave out.
 
-    Raises SourceLost or SourceRefused, both of which may be temporary.
+    Raise SourceLost or SourceRefused, both of which may be temporary.
     """
     patient = replace(address, heartbeat=max(address.heartbeat, _TIMEOUT))
     with connected(patient) as cursor:

@@ -65,7 +65,7 @@ def completed_map(
 ) -> TableMap:
     """The table map with the definition's names, signs, collations, labels, key and NOT NULL.
 
-    Raises DefinitionMismatch if the two differ.
+    Raise DefinitionMismatch if the two differ.
     """
     definitions = column_definitions(table_map, table, charsets, server=server)
     if definitions is None:

@@ -41,7 +41,7 @@ def described(
 ) -> TableMap:
     """The table map with the definitions' names, signs, collations, labels and key.
 
-    Raises DefinitionMismatch if they do not match the table map's columns, and UnsupportedEvent if
+    Raise DefinitionMismatch if they do not match the table map's columns, and UnsupportedEvent if
     labels are not exact.
     """
     name = f"{table_map.database}.{table_map.table}"
@@ -65,7 +65,7 @@ def described(
 
 
 def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
-    """The column with its definition's content; raises UnsupportedEvent if its labels are not exact."""
+    """The column with its definition's content; raise UnsupportedEvent if its labels are not exact."""
     kind, text = column.type, definition.column_type.lower()
     more: dict[str, object] = {}
     if kind in NUMERIC:

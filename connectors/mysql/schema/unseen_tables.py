@@ -106,7 +106,7 @@ def sight_of(
 
 
 def sight_now(address: SourceAddress, facts: ServerFacts) -> Sight:
-    """What the account sees now. Raises SourceLost or SourceRefused."""
+    """What the account sees now. Raise SourceLost or SourceRefused."""
     with connected(address) as cursor:
         # Before the names, so that a table that may be seen by these is listed if it exists.
         cursor.execute("SHOW GRANTS")
@@ -128,7 +128,7 @@ def unseen_tables(
 ) -> dict[TableName, str]:
     """Return the tables that are not known, and exist and are granted in part, each with what to do.
 
-    Also those of ``waiting``, whose rows are to be read, that the account may not see. Raises SourceLost or
+    Also those of ``waiting``, whose rows are to be read, that the account may not see. Raise SourceLost or
     SourceRefused.
     """
     granted = Privileges(facts.grants).in_part.difference(known)

@@ -48,7 +48,7 @@ class MetaStore:
 
     @contextmanager
     def session(self, *, makes: bool = True) -> Iterator[MetaSession]:
-        """A connection for a block; raises StoreLost, StoreRefused or StoreUnfit, and so do its calls.
+        """A connection for a block; raise StoreLost, StoreRefused or StoreUnfit, and so do its calls.
 
         The first connection, and the first after an error, checks database and tables and creates
         them if they are missing and ``makes`` allows it.

@@ -24,7 +24,7 @@ def quoted(name: str) -> str:
 def literal(column: MappedColumn, value: bytes | None, charsets: Charsets) -> str:
     """A key's value, as a packet has it, as an expression with the same value.
 
-    Raises SnapshotUnsupported for a value that is not in the form of its type.
+    Raise SnapshotUnsupported for a value that is not in the form of its type.
     """
     if value is None:
         raise SnapshotUnsupported(f"column {column.name!r} of the key has no value")

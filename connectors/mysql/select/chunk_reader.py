@@ -153,7 +153,7 @@ class ChunkReader:
         ``after``: the ``last`` of the chunk before. If a statement has changed the table's key or its order
         since, the first rows are read again: another order has other rows after that one.
 
-        Raises DefinitionChanged if the server's table differs from the definition, SnapshotUnsupported if its
+        Raise DefinitionChanged if the server's table differs from the definition, SnapshotUnsupported if its
         rows cannot be read exactly, TableUnreadable if they cannot be read now, SourceLost and related errors.
         """
         table = self._definition()

@@ -28,7 +28,7 @@ def described_table(
     table_id: int = 0,
     is_selected: bool = True,
 ) -> TableMap:
-    """The table map of a table; raises SnapshotUnsupported if it has a type without a known form.
+    """The table map of a table; raise SnapshotUnsupported if it has a type without a known form.
 
     With ``is_selected`` also if a SELECT would not return a column's values exactly.
     """
@@ -71,7 +71,7 @@ _TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?(?: unsigned)?(?: zerofill)?(
 def layout_of(
     definition: ColumnDefinition, charsets: Charsets, *, server: Server, is_selected: bool = True
 ) -> Layout:
-    """The type and metadata of a column in the binlog; raises SnapshotUnsupported, without the table's name.
+    """The type and metadata of a column in the binlog; raise SnapshotUnsupported, without the table's name.
 
     It is the inverse of ``column_type`` for every type whose rows can be read. Formats of earlier versions are
     replaced by the current ones, which have the same values.

@@ -50,7 +50,7 @@ class PacketValues:
         ]
 
     def rows(self, packets: bytes) -> Iterator[Values]:
-        """The rows of packets; raises an error of Python's for bytes of another form."""
+        """The rows of packets; raise an error of Python's for bytes of another form."""
         at = 0
         while at < len(packets):
             size = uint(packets, at, 3)
@@ -112,7 +112,7 @@ class PacketEncoder:
     def bodies(self, packets: bytes, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
         """The bodies of events with the rows of packets, in order; none without rows.
 
-        A body has at most ``most_bytes`` unless a single row has more. Raises SnapshotUnsupported if a value
+        A body has at most ``most_bytes`` unless a single row has more. Raise SnapshotUnsupported if a value
         cannot be encoded exactly.
         """
         images, head = list[bytes](), self._head
@@ -194,7 +194,7 @@ class PacketDecoder:
         *,
         rules: Mapping[str, ColumnRule],
     ) -> None:
-        """``table``: as for the binlog; ``rules``: by column. Raises UnsupportedEvent as ``packet_field``."""
+        """``table``: as for the binlog; ``rules``: by column. Raise UnsupportedEvent as ``packet_field``."""
         fields = [
             packet_field(column, charsets, rules.get(column.name or ""))
             for column in table_map.columns
@@ -205,7 +205,7 @@ class PacketDecoder:
         self._runs: dict[bytes, RowsFunction] = {}
 
     def rows(self, packets: bytes) -> list[Row]:
-        """The rows of packets, in order, as those of an insert; raises an error of Python's if any is rare."""
+        """The rows of packets, in order, as those of an insert; raise an error of Python's if any is rare."""
         found: list[Row] = []
         at, end, patterns = 0, len(packets), self._patterns
         while at < end:

@@ -87,7 +87,7 @@ class PreparedSelect:
     def blocks(self, query: str, check: Check) -> Iterator[Block]:
         """Execute a SELECT and yield its rows while the server sends them.
 
-        ``check`` is given the types of its columns before any. Raises PyMySQL's errors, OSError, ValueError,
+        ``check`` is given the types of its columns before any. Raise PyMySQL's errors, OSError, ValueError,
         and what ``check`` and ``prove`` raise; after all but PyMySQL's, and unless all rows are taken, the
         connection cannot be used again.
         """
@@ -170,7 +170,7 @@ class _Rows:
         self._at = self._count = self._last_at = 0
 
     def _is_at_end(self) -> bool:
-        """Whether the next packet ends the rows; raises the error that it may have."""
+        """Whether the next packet ends the rows; raise the error that it may have."""
         data, begin = self._data, self._at + _HEAD
         if len(data) <= begin or data[begin] == ROW or len(data) < begin + self._next_size():
             return False

@@ -46,7 +46,7 @@ def as_printed(table: Table) -> Table:
 def read_labels(cursor: Any, name: TableName, table: Table) -> tuple[Table, Unknown]:
     """Return a table with the labels that its rows have, and those that none has.
 
-    ``cursor``: of a session in which text is not converted. Raises PyMySQL's errors.
+    ``cursor``: of a session in which text is not converted. Raise PyMySQL's errors.
     """
     columns, unknown = list[Column](), dict[str, frozenset[int]]()
     for column in table.columns:

@@ -98,7 +98,7 @@ class ReadViews:
         """Wait until a SELECT sees all that was sent before, up to ``sees``; return the clause that ends it.
 
         With a clause it fails with one of ROW_LOCKED while others change its rows. Where the table has no key,
-        and all rows would be locked, that is the last resort; there is none unless it ``may_lock`` them. Raises
+        and all rows would be locked, that is the last resort; there is none unless it ``may_lock`` them. Raise
         SourceLost without a proof in time; TableUnreadable if only tables like this one have none.
         """
         with self._connection.cursor() as cursor:

@@ -35,7 +35,7 @@ class RecordKeys:
     def __init__(
         self, name: TableName, table: Table, charsets: Charsets, *, server: Server
     ) -> None:
-        """Raises SnapshotUnsupported for a table whose rows cannot be read exactly."""
+        """Raise SnapshotUnsupported for a table whose rows cannot be read exactly."""
         mapped = described_table(name, table, charsets, server=server)
         columns = {column.name: column for column in mapped.columns}
         self._key = [columns[one] for one in table.primary_key]
@@ -44,7 +44,7 @@ class RecordKeys:
     def literals(self, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the expressions of a key; ``values``: as published, by the columns' own names.
 
-        Raises SnapshotUnsupported if one has none.
+        Raise SnapshotUnsupported if one has none.
         """
         return tuple(self._literal(column, values[column.name or ""]) for column in self._key)
 

@@ -22,7 +22,7 @@ from connectors.mysql.server.facts import SourceAddress, connected
 def check_readable(address: SourceAddress, names: Iterable[TableName], where: str | None) -> None:
     """Select no row of each table by the condition.
 
-    Raises UsageError if the server cannot evaluate it, TableUnreadable, SourceRefused or SourceLost if a table
+    Raise UsageError if the server cannot evaluate it, TableUnreadable, SourceRefused or SourceLost if a table
     cannot be read.
     """
     with connected(address) as cursor:
@@ -46,7 +46,7 @@ def check_readable(address: SourceAddress, names: Iterable[TableName], where: st
 
 
 def check_condition(cursor: Any, name: TableName, where: str) -> None:
-    """Select no row of a table by a condition; raises PyMySQL's error if the server cannot evaluate it."""
+    """Select no row of a table by a condition; raise PyMySQL's error if the server cannot evaluate it."""
     # Without parentheses around it, those within it have to be balanced.
     cursor.execute(_none_of(name).replace(" LIMIT 0", f" WHERE {where}\n LIMIT 0"))
     cursor.execute(_none_of(name, where))

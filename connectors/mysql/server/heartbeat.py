@@ -31,7 +31,7 @@ class HeartbeatCheck:
     def ask(self, address: SourceAddress) -> SourceRefused | None:
         """Check once, over a new connection: a server that accepts none is not usable either.
 
-        Raises SourceLost if there is no answer, and SourceRefused if the server no longer does what
+        Raise SourceLost if there is no answer, and SourceRefused if the server no longer does what
         it did before. A refusal of something it never did is returned: the operator must fix that,
         and it does not mean that the server has failed. A standby that was not written to has not
         shown that it accepts the statement.

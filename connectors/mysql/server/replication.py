@@ -38,7 +38,7 @@ class Channel:
 
 
 def channels(address: SourceAddress) -> list[Channel]:
-    """The channels of a server; none if it is no replica. Raises SourceLost if it does not answer."""
+    """The channels of a server; none if it is no replica. Raise SourceLost if it does not answer."""
     with connected(address) as cursor:
         for statement in _STATEMENTS:
             try:

@@ -69,7 +69,7 @@ def rows_again(
 ) -> Iterator[bytes]:
     """An XA transaction's rows, from events that are read again, in pieces cut after rows.
 
-    The events are whole and have no checksums. Raises PreparedRowsGone if it is not among them.
+    The events are whole and have no checksums. Raise PreparedRowsGone if it is not among them.
     """
     rest = (event for event in events if event[4] not in PASSED)
     for event in rest:
@@ -82,7 +82,7 @@ def rows_again(
 def undone_of(events: Iterable[bytes], position: PreparedPosition) -> UndoneRows:
     """What is undone of the transaction at a position, from its events to its end, read again as above.
 
-    Raises UnsupportedEvent if that cannot be known, SourceLost if its end is not among them.
+    Raise UnsupportedEvent if that cannot be known, SourceLost if its end is not among them.
     """
     found, has_begun = UndoneRows(), False
     for event in events:

@@ -39,7 +39,7 @@ class Diff:
 def patched(document: str, diffs: bytes) -> str:
     """The text of a document after these diffs, as PARTIAL_UPDATE_ROWS packs them.
 
-    Raises ValueError, IndexError or KeyError if they do not fit the document.
+    Raise ValueError, IndexError or KeyError if they do not fit the document.
     """
     tree = _parsed(document)
     for diff in read_diffs(diffs):
@@ -67,7 +67,7 @@ _LEG = re.compile(r'\[(\d+)\]|\.("(?:[^"\\]|\\.)*"|[^."\[\s]+)')
 
 
 def parse_path(text: str) -> tuple[str | int, ...]:
-    """The legs of a path such as ``$.a."b c"[3]``; raises ValueError for other text."""
+    """The legs of a path such as ``$.a."b c"[3]``; raise ValueError for other text."""
     if not text.startswith("$"):
         raise ValueError(f"not a JSON path: {text!r}")
     legs: list[str | int] = []

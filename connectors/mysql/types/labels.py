@@ -41,7 +41,7 @@ _PACKET_SIZE = 8
 
 
 def labels_of(column: MappedColumn, charsets: Charsets) -> tuple[str, ...]:
-    """The labels of an ENUM or SET as text; raises UnsupportedEvent if the binlog does not contain them."""
+    """The labels of an ENUM or SET as text; raise UnsupportedEvent if the binlog does not contain them."""
     if column.labels is None:
         raise UnsupportedEvent(
             f"the binlog does not hold the labels of column {column.name!r}",

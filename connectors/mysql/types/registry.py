@@ -379,7 +379,7 @@ def column_type(column: MappedColumn, charsets: Charsets) -> str:
     """A type as ``information_schema`` prints it, derived from the binlog alone: for example
     ``decimal(12,2) unsigned`` or ``varchar(80)``.
 
-    Display widths and ZEROFILL are not in the binlog, nor do they change a value. Raises UnsupportedEvent
+    Display widths and ZEROFILL are not in the binlog, nor do they change a value. Raise UnsupportedEvent
     for an unknown type.
     """
     text = _known(column).text(column, charsets)
@@ -396,7 +396,7 @@ def column_charset(column: MappedColumn, charsets: Charsets) -> str | None:
 
 
 def charset_of(column: MappedColumn, charsets: Charsets) -> str:
-    """The character set of a string column; raises UnsupportedEvent if it is unknown."""
+    """The character set of a string column; raise UnsupportedEvent if it is unknown."""
     if column.collation is None:
         raise UnsupportedEvent(
             f"the binlog does not state the character set of column {column.name!r}",
@@ -427,14 +427,14 @@ class Remembered(dict[Any, Any]):
 def field_of(
     column: MappedColumn, charsets: Charsets, rule: Callable[[Any], Any] | None = None
 ) -> Field:
-    """The field of a column; raises UnsupportedEvent if its type or character set cannot be read."""
+    """The field of a column; raise UnsupportedEvent if its type or character set cannot be read."""
     return _ruled(_field(column, charsets), rule)
 
 
 def packet_field(
     column: MappedColumn, charsets: Charsets, rule: Callable[[Any], Any] | None = None
 ) -> Field:
-    """The field of a column in packets; raises UnsupportedEvent as ``field_of``."""
+    """The field of a column in packets; raise UnsupportedEvent as ``field_of``."""
     made = _known(column)
     make = made.packet_field
     field = _field(column, charsets) if make is None else make(column, charsets)
@@ -505,14 +505,14 @@ _TIME = re.compile(rb"[-0-9:. ]+")
 
 
 def number_literal(text: bytes) -> str:
-    """A number in SQL; raises ValueError for another text."""
+    """A number in SQL; raise ValueError for another text."""
     if _NUMBER.fullmatch(text) is None:
         raise ValueError("no number")
     return text.decode()
 
 
 def time_literal(text: bytes) -> str:
-    """A date or time in SQL; raises ValueError for another text."""
+    """A date or time in SQL; raise ValueError for another text."""
     if _TIME.fullmatch(text) is None:
         raise ValueError("no date or time")
     return f"'{text.decode()}'"
@@ -531,7 +531,7 @@ def signs(spec: TypeSpec) -> str:
 
 
 def only_number(spec: TypeSpec) -> int:
-    """The one number of a type, 0 without one; raises TypeRefused for several."""
+    """The one number of a type, 0 without one; raise TypeRefused for several."""
     if len(spec.arguments) > 1:
         raise TypeRefused(f"{spec.name} takes one number")
     return spec.arguments[0] if spec.arguments else 0

@@ -41,7 +41,7 @@ _T = FieldType
 
 
 def decoder_of(column: MappedColumn, charsets: Charsets) -> TextDecoder:
-    """The decoder to the text that a client gets; raises UnsupportedEvent if the character set is unknown."""
+    """The decoder to the text that a client gets; raise UnsupportedEvent if the character set is unknown."""
     return _decoder_of(column, charsets, column_decoder)
 
 

@@ -136,7 +136,7 @@ def _rename(
     *,
     at: str,
 ) -> None:
-    """Adds the moves of renamed tables, or why they stay."""
+    """Add the moves of renamed tables, or why they stay."""
     renamed = statement.renamed
     names = {*renamed, *renamed.values()}
     mapped = sorted(name for name in names if rules.is_mapped(name))

@@ -105,7 +105,7 @@ class Ddl:
         put_back: Callable[[Name], object] = lambda _: None,
         done: Mapping[str, Place] | None = None,
     ) -> frozenset[Name]:
-        """Reads what is new and carries it out; returns the tables that are no longer what they were.
+        """Read what is new and carry it out; return the tables that are no longer what they were.
 
         `applied` are the offsets up to which the row topics are applied; `start` those at which the batch
         begins, which may have been applied before. `put_back` is called for each table that may be moved, or
@@ -149,7 +149,7 @@ class Ddl:
     def versions(
         self, events: Collection[Event], book: SchemaBook
     ) -> Iterator[tuple[Name, VersionKey, Place]]:
-        """Yields the versions that statements have given tables, each with the name that its rows have now."""
+        """Yield the versions that statements have given tables, each with the name that its rows have now."""
         found = [
             (VersionKey(event.destination, *own, number), event)
             for event in events
@@ -167,12 +167,12 @@ class Ddl:
                 yield name, key, event.place
 
     def brought(self, events: Iterable[Event]) -> None:
-        """Forgets statements to whose versions the tables are brought, or wait to be, by the ledger too."""
+        """Forget statements to whose versions the tables are brought, or wait to be, by the ledger too."""
         for event in events:
             (self._altered or {}).pop((event.destination, event.place), None)
 
     def begin_again(self, topics: Collection[str]) -> None:
-        """Reads DDL topics that were made again from their beginning; what is known of it changes nothing."""
+        """Read DDL topics that were made again from their beginning; what is known of it changes nothing."""
         _log.error("DDL topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
         self.warehouse.log.void(topics)
         self._history = None
@@ -191,7 +191,7 @@ class Ddl:
         return self.history.floors(floors)
 
     def carried(self, floor: Floor) -> bool:
-        """Stores a truncate from before its table got its present name; returns whether it is one."""
+        """Store a truncate from before its table got its present name; return whether it is one."""
         if floor.is_mapped:
             return False
         name = floor.database, floor.table
@@ -252,9 +252,9 @@ class Ddl:
         return type(fault)(fault.where, advice=advice)
 
     def give_up(self, name: Name) -> None:
-        """Removes the rows that a DROP has left under a name, and those that come later; safe to repeat.
+        """Remove the rows that a DROP has left under a name, and those that come later; safe to repeat.
 
-        Raises ReloadRefused unless it is such a name.
+        Raise ReloadRefused unless it is such a name.
         """
         events = [one for one in self.history.events.values() if name in one.moves.values()]
         if not any(name in one.given_up for one in self.history.events.values()):
@@ -277,7 +277,7 @@ class Ddl:
         return is_moved and name in self.absent()
 
     def resume(self) -> frozenset[Name]:
-        """Finishes what an earlier run was interrupted in, once; returns the tables that changed."""
+        """Finish what an earlier run was interrupted in, once; return the tables that changed."""
         if self._is_resumed:
             return frozenset()
         outcome = self._moving(History()).finish()
@@ -285,7 +285,7 @@ class Ddl:
         return outcome.changed | outcome.faults
 
     def _reopen(self, applied: Offsets, start: Offsets) -> None:
-        """Expects rows from before the events that an earlier process has not seen the last of; once.
+        """Expect rows from before the events that an earlier process has not seen the last of; once.
 
         Until a batch begins, from before all of them.
         """
@@ -327,14 +327,14 @@ class Ddl:
         return found and self.history.gaps(self.warehouse.log.floors())
 
     def _begin(self, applied: Offsets, end: Offsets) -> None:
-        """Records that DDL is followed from now on, also if there is no topic of it yet."""
+        """Record that DDL is followed from now on, also if there is no topic of it yet."""
         if applied and end:
             # A warehouse from before the sink followed DDL: its tables are as they are.
             _log.info("DDL is followed from now on; what came before is not carried out")
         self._record([], {_BEGUN: 0, **(end if applied else {})})
 
     def _hold_moved(self) -> None:
-        """Makes the tables wait that a statement has moved, as the log is gone that says which are carried out.
+        """Make the tables wait that a statement has moved, as the log is gone that says which are carried out.
 
         Carried out a second time, one could move the rows of another table.
         """
@@ -442,7 +442,7 @@ class Ddl:
         self._routes = None
 
     def _settle(self, start: Offsets) -> None:
-        """Forgets events of which no row from before can come any more, in batches from `start` on."""
+        """Forget events of which no row from before can come any more, in batches from `start` on."""
         over = [
             at
             for at, ends in self._open.items()
@@ -471,7 +471,7 @@ class Ddl:
         }
 
     def _fold(self) -> None:
-        """Removes events that later ones supersede, once no batch and no cut goes back before them."""
+        """Remove events that later ones supersede, once no batch and no cut goes back before them."""
         events = self.history.events.values()
         number = len(events) + len(self.history.alters)
         if number < self._fold_from:

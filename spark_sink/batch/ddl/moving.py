@@ -82,7 +82,7 @@ class Moving:
     """All events, and up to where they were carried out before."""
 
     def finish(self) -> Outcome:
-        """Finishes what a run was interrupted in; tables that cannot be put in place wait."""
+        """Finish what a run was interrupted in; tables that cannot be put in place wait."""
         try:
             note: dict[str, Any] = json.loads(self.warehouse.notes.read(MOVED) or "{}")
         except ValueError:
@@ -134,7 +134,7 @@ class Moving:
         *,
         broken: Mapping[Name, TableError] = MappingProxyType({}),
     ) -> Outcome:
-        """Moves and removes rows as the events say.
+        """Move and remove rows as the events say.
 
         Those of a group of which one cannot be moved, as the `broken` ones, stay. All that stay, and those that
         get rows of a table that waits, wait before any other is changed.
@@ -199,9 +199,9 @@ class Moving:
     def _group(
         self, found: Mapping[tuple[str, Name], list[Piece]], removed: Collection[Name]
     ) -> tuple[dict[Name, bool], tuple[Name, TableError] | None]:
-        """Builds the tables of a group.
+        """Build the tables of a group.
 
-        Returns of each whether anything will be there, or else which one cannot be built, and why.
+        Return of each whether anything will be there, or else which one cannot be built, and why.
         """
         kept: dict[Name, bool] = {}
         name = min(name for _, name in found)
@@ -307,7 +307,7 @@ class _Tables:
         )
 
     def built(self, name: Name, *, is_removed: bool) -> bool:
-        """Builds a table as it will be; returns False if nothing will be there."""
+        """Build a table as it will be; return False if nothing will be there."""
         stage = self._warehouse.moving
         stage.drop(*name)
         sources = [
@@ -376,7 +376,7 @@ class _Tables:
 
 
 def united(held: Shape, other: Shape) -> Shape:
-    """The shape that holds the rows of two tables; raises KeyChanged and TypeConflict."""
+    """The shape that holds the rows of two tables; raise KeyChanged and TypeConflict."""
     name = f"{held.database}.{held.table}"
     if sorted(held.key) != sorted(other.key):
         raise KeyChanged(

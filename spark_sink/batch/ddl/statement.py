@@ -69,7 +69,7 @@ class Statement:
 
 
 def parse_statement(value: str, where: str) -> Statement:
-    """Parses a value of a DDL topic; `where` is its position. Raises MalformedRecord, UnsupportedWire."""
+    """Parse a value of a DDL topic; `where` is its position. Raise MalformedRecord, UnsupportedWire."""
     try:
         body = json.loads(value)
         source = body["source"]

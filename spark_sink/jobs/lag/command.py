@@ -20,7 +20,7 @@ from spark_sink.warehouse.waiting_tables import Waits
 
 
 def lag(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> Iterator[str]:
-    """The lines of the command. Raises KafkaUnreachable."""
+    """The lines of the command. Raise KafkaUnreachable."""
     topics = KafkaTopics(spark, settings)
     earliest, ends = topics.ranges(())
     noted = TopicIds(

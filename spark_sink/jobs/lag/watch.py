@@ -37,7 +37,7 @@ class Watch:
         self._ended = threading.Event()
 
     def begin(self, newest: float) -> None:
-        """Starts from when the last batch was applied; without one, from now."""
+        """Start from when the last batch was applied; without one, from now."""
         now = self._clock()
         self._freshness.complete_until = min(newest, now) if newest else now
         self._metrics.complete(until=self._freshness.complete_until, unapplied=0)
@@ -47,7 +47,7 @@ class Watch:
         return self._freshness.complete_until
 
     def run(self, stop: threading.Event) -> None:
-        """Looks every few seconds until a stop, or `end`."""
+        """Look every few seconds until a stop, or `end`."""
         while not (stop.is_set() or self._ended.is_set()):
             try:
                 self.look()
@@ -59,11 +59,11 @@ class Watch:
             self._ended.wait(SECONDS)
 
     def end(self) -> None:
-        """Looks no more."""
+        """Look no more."""
         self._ended.set()
 
     def look(self) -> None:
-        """Asks once."""
+        """Ask once."""
         at = self._clock()
         try:
             ends = self._ends()
@@ -102,7 +102,7 @@ class Freshness:
     _samples: deque[tuple[float, Offsets]] = field(default_factory=deque)
 
     def seen(self, at: float, ends: Offsets) -> None:
-        """Notes what Kafka held at a time."""
+        """Note what Kafka held at a time."""
         if self._samples and at < self._samples[-1][0]:
             self._samples = deque((min(one, at), held) for one, held in self._samples)
         self.complete_until = min(self.complete_until, at)

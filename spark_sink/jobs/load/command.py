@@ -50,10 +50,10 @@ def load(
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
-    """Loads tables of plans, all of them without a name; returns what to print.
+    """Load tables of plans, all of them without a name; return what to print.
 
     Those that have a history are refused, unless it is to be `without_history`.
-    Raises BadSettings, LoadRefused, LoadStale, TableUnreadable, SourceUnreachable, ReloadRefused.
+    Raise BadSettings, LoadRefused, LoadStale, TableUnreadable, SourceUnreachable, ReloadRefused.
     """
     found = read_plans(plans, settings.prefix)
     wanted = found.only(names)
@@ -80,9 +80,9 @@ def validate(
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
-    """Compares tables of plans with their source, all of them without a name; returns what to print.
+    """Compare tables of plans with their source, all of them without a name; return what to print.
 
-    A table that cannot be compared is a line of it; what prevents the comparison of any table is raised. Raises
+    A table that cannot be compared is a line of it; what prevents the comparison of any table is raised. Raise
     TablesDiffer and ComparisonIncomplete after the last line.
     """
     wanted = read_plans(plans, settings.prefix).only(names)
@@ -105,7 +105,7 @@ def validate(
 
 
 def check_equal(found: Validation) -> None:
-    """Raises TablesDiffer if rows differ, and ComparisonIncomplete if none does, but not all was judged."""
+    """Raise TablesDiffer if rows differ, and ComparisonIncomplete if none does, but not all was judged."""
     if found.differences:
         raise TablesDiffer(
             f"{found.differences} rows",
@@ -127,7 +127,7 @@ def check_equal(found: Validation) -> None:
 
 
 def check_no_history(names: Iterable[Name], rules: TableRules) -> None:
-    """Raises LoadRefused for tables with a history: it would lack the rows of a load."""
+    """Raise LoadRefused for tables with a history: it would lack the rows of a load."""
     if kept := [".".join(name) for name in names if rules.has_history(name)]:
         raise LoadRefused(
             f"{', '.join(kept)}: the table has a history, which gets no rows of a load, only the changes",
@@ -147,7 +147,7 @@ def loader(
     stop: threading.Event,
     lock_seconds: int | None = None,
 ) -> Iterator[Loader]:
-    """What loads the tables of a plan. `lock_seconds`: see SourceServer. Raises BadSettings, JarMissing."""
+    """What loads the tables of a plan. `lock_seconds`: see SourceServer. Raise BadSettings, JarMissing."""
     read = sorted({one.destination for own in plan.tables.values() for one in own})
     servers = {one: settings.load.of(one) for one in read}
     if lacking := [one for one, own in servers.items() if not own.server]:
@@ -191,7 +191,7 @@ def put_in_place(
     timeout: float,
     stop: threading.Event,
 ) -> bool:
-    """Has the sink put a table in place; returns whether it has. Raises ReloadRefused."""
+    """Have the sink put a table in place; return whether it has. Raise ReloadRefused."""
     request = Request(
         number=uuid.uuid4().hex,
         database=state.name[0],

@@ -50,7 +50,7 @@ class Cursors:
     destination: str
 
     def now(self) -> SourceCursor:
-        """The newest one. Raises LoadRefused if there is none that has GTIDs, KafkaUnreachable."""
+        """The newest one. Raise LoadRefused if there is none that has GTIDs, KafkaUnreachable."""
         topic, key = journal_topic(self.prefix), f"cursor/{quote(self.destination, safe='')}"
         earliest, ends = self.topics.own_ranges(topic)
         window, found = _WINDOW, None
@@ -85,7 +85,7 @@ class Cursors:
     def between(self, *, seconds: float, stopped: Callable[[float], bool]) -> SourceCursor:
         """The newest one between two transactions, waited for while one is published in parts.
 
-        Raises LoadRefused, KafkaUnreachable.
+        Raise LoadRefused, KafkaUnreachable.
         """
         return self.wait_past(lambda now: now.is_whole, seconds=seconds, stopped=stopped)
 
@@ -96,7 +96,7 @@ class Cursors:
         seconds: float,
         stopped: Callable[[float], bool],
     ) -> SourceCursor:
-        """Waits for a cursor. Raises LoadRefused if none comes in time, or the wait is stopped."""
+        """Wait for a cursor. Raise LoadRefused if none comes in time, or the wait is stopped."""
         deadline = time.monotonic() + seconds
         while not is_past(found := self.now()):
             if time.monotonic() >= deadline:

@@ -63,7 +63,7 @@ def key_ranges(
 ) -> list[str]:
     """The conditions of ranges of about so many rows each; one, that is true, for a small table.
 
-    Raises RowsRefused, TableUnreadable.
+    Raise RowsRefused, TableUnreadable.
     """
     if len(key) == 1 and key[0].kind in _INTEGERS:
         limits: Iterator[tuple[str, ...]] = _even_limits(server, table, key[0], rows=rows)

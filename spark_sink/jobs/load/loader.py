@@ -66,9 +66,9 @@ class Loader:
     timeout: float = 3600.0
 
     def read(self, name: Name, sources: tuple[SourceTable, ...], *, again: bool) -> LoadState:
-        """Reads all rows of a table that are not read yet, and waits until the stream has reached them.
+        """Read all rows of a table that are not read yet, and wait until the stream has reached them.
 
-        Raises LoadRefused, LoadStale, TableUnreadable, SourceUnreachable and the errors of Kafka.
+        Raise LoadRefused, LoadStale, TableUnreadable, SourceUnreachable and the errors of Kafka.
         """
         state = self._continued(name, sources) if not again else None
         if state is None:
@@ -132,7 +132,7 @@ class Loader:
         to: Callable[[DataFrame], DataFrame] | None = None,
         keep: Callable[[LoadState], LoadState] | None = None,
     ) -> LoadState:
-        """Reads the ranges that are left. `to` makes what is stored of rows; `keep` stores each state."""
+        """Read the ranges that are left. `to` makes what is stored of rows; `keep` stores each state."""
         origins = self._of(state.sources)
         servers = {destination: origin.server.check() for destination, origin in origins.items()}
         for destination, origin in origins.items():
@@ -158,13 +158,13 @@ class Loader:
         return state
 
     def await_stream(self, state: LoadState) -> None:
-        """Waits until all that any SELECT has seen is published."""
+        """Wait until all that any SELECT has seen is published."""
         for destination, low in state.lows.items():
             highs = state.highs.get(destination, {}).values()
             self.origins[destination].await_published(low, highs)
 
     def traced(self, name: Name, sources: Sequence[SourceTable]) -> Traced:
-        """How the sources' rows fit into a table of their own. Raises UnknownSchema, TypeConflict."""
+        """How the sources' rows fit into a table of their own. Raise UnknownSchema, TypeConflict."""
         keys = [source.version_key for source in sources]
         found = self.book.versions(keys)
         return traced_to(
@@ -177,7 +177,7 @@ class Loader:
         )
 
     def finished(self, state: LoadState) -> None:
-        """Records that the table is in place, and removes the copy of its rows."""
+        """Record that the table is in place, and remove the copy of its rows."""
         self.loads.keep(replace(state, state=LOADED))
         self.loads.remove_rows(state)
 
@@ -208,7 +208,7 @@ class Loader:
         return dict(self.topics.ranges({source.topic for source in sources})[1])
 
     def _check_apart(self, state: LoadState) -> None:
-        """Raises LoadRefused if rows of several destinations are not apart."""
+        """Raise LoadRefused if rows of several destinations are not apart."""
         if len(state.lows) > 1 and not state.apart:
             raise LoadRefused(
                 f"{'.'.join(state.name)} is of {', '.join(sorted(state.lows))} without a mapping, so the time "
@@ -227,7 +227,7 @@ class Loader:
         servers: Mapping[str, str],
         to: Callable[[DataFrame], DataFrame] | None,
     ) -> LoadState:
-        """Reads the next ranges, as many as there may be connections."""
+        """Read the next ranges, as many as there may be connections."""
         first, last = state.read, state.read + self.settings.connections
         group = state.ranges[first:last]
         place = f"{first:06}"
@@ -267,7 +267,7 @@ class Loader:
 
     @contextmanager
     def _errors_of_read(self, sources: Sequence[SourceTable]) -> Iterator[None]:
-        """Raises TableUnreadable or SourceUnreachable for an error of MySQL's in a read of these tables."""
+        """Raise TableUnreadable or SourceUnreachable for an error of MySQL's in a read of these tables."""
         try:
             yield
         except (PySparkException, Py4JError) as fault:

@@ -33,15 +33,15 @@ class Origin:
     timeout: float
 
     def low(self) -> SourceCursor:
-        """Where the stream is now. Raises LoadRefused, KafkaUnreachable."""
+        """Where the stream is now. Raise LoadRefused, KafkaUnreachable."""
         return self.cursors.between(seconds=self.timeout, stopped=self.stopped)
 
     def wait_for(self, low: SourceCursor) -> None:
-        """Waits until a SELECT sees all that was published up to a cursor. Raises LoadRefused."""
+        """Wait until a SELECT sees all that was published up to a cursor. Raise LoadRefused."""
         wait_for(self.server, low.gtids, seconds=self.timeout, stopped=self.stopped)
 
     def await_published(self, low: SourceCursor, highs: Collection[str]) -> None:
-        """Waits until the stream has all transactions of sets. Raises LoadRefused, LoadStale."""
+        """Wait until the stream has all transactions of sets. Raise LoadRefused, LoadStale."""
 
         def is_past(now: SourceCursor) -> bool:
             self.check_unmoved(low, now)
@@ -50,7 +50,7 @@ class Origin:
         self.cursors.wait_past(is_past, seconds=self.timeout, stopped=self.stopped)
 
     def check_unmoved(self, low: SourceCursor, now: SourceCursor) -> None:
-        """Raises LoadStale if the cursor came from one to the other by another way than the stream's."""
+        """Raise LoadStale if the cursor came from one to the other by another way than the stream's."""
         if (now.installation, now.by) != (low.installation, low.by):
             raise LoadStale(
                 f"the cursor of {self.cursors.destination} was set to another position since the load began",
@@ -58,7 +58,7 @@ class Origin:
             )
 
     def check_columns(self, source: SourceTable) -> None:
-        """Raises LoadStale if a column is not what the plan says, TableUnreadable if none can be read."""
+        """Raise LoadStale if a column is not what the plan says, TableUnreadable if none can be read."""
         there = {column: kind for column, kind, _ in self._columns(source)}
         if lacking := [column for _, column, _ in source.columns if column not in there]:
             # The account sees none on which it has no privilege.

@@ -69,7 +69,7 @@ class LoadPlan:
     """Those whose plans it is of."""
 
     def only(self, names: Collection[Name]) -> LoadPlan:
-        """The plan of the tables that are named, all without a name. Raises BadSettings for others."""
+        """The plan of the tables that are named, all without a name. Raise BadSettings for others."""
         for name in names:
             if name not in self.tables and name not in self.refused:
                 there = ", ".join(".".join(one) for one in (*self.tables, *self.refused))
@@ -83,13 +83,13 @@ class LoadPlan:
         )
 
     def check_none_refused(self) -> None:
-        """Raises LoadRefused if there is a table that a SELECT does not return."""
+        """Raise LoadRefused if there is a table that a SELECT does not return."""
         for name, why in self.refused.items():
             raise LoadRefused(f"{'.'.join(name)}: {why}")
 
 
 def read_plans(files: Sequence[Path], prefix: str) -> LoadPlan:
-    """The plans in several files, as one. Raises BadSettings."""
+    """The plans in several files, as one. Raise BadSettings."""
     tables: dict[Name, tuple[SourceTable, ...]] = {}
     refused: dict[Name, str] = {}
     plans = [(file, read_plan(file, prefix)) for file in files]
@@ -110,7 +110,7 @@ def read_plans(files: Sequence[Path], prefix: str) -> LoadPlan:
 
 
 def read_plan(file: Path, prefix: str) -> LoadPlan:
-    """The plan in a file, which must be one for topics with this prefix. Raises BadSettings."""
+    """The plan in a file, which must be one for topics with this prefix. Raise BadSettings."""
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
         if body["what"] != _WHAT:

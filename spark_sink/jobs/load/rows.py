@@ -37,7 +37,7 @@ def selected_rows(
 ) -> DataFrame:
     """The rows by each condition, which is read by a task and a connection of its own.
 
-    `version` has the source's published columns as `shape` names them. Raises UnsupportedType.
+    `version` has the source's published columns as `shape` names them. Raise UnsupportedType.
     """
     columns = [selected(column.mysql_type) for column in version.columns]
     real = {published: name for published, name, _ in source.columns}
@@ -157,7 +157,7 @@ class Selected:
 
 
 def selected(mysql_type: str) -> Selected:
-    """The column of a type, as the schemas topic states it. Raises UnsupportedType."""
+    """The column of a type, as the schemas topic states it. Raise UnsupportedType."""
     base = re.match(r"[a-z]*", mysql_type.strip().lower())
     name = base[0] if base else ""
     read = reading(mysql_type)

@@ -96,7 +96,7 @@ class SourceServer:
     ) -> None:
         """`lock_seconds`: how long a statement waits for a lock; None: as long as it takes.
 
-        Raises JarMissing.
+        Raise JarMissing.
         """
         self._spark, self._settings = spark, settings
         self._jvm: Any = spark._jvm
@@ -133,7 +133,7 @@ class SourceServer:
     def ask(self, sql: str, *, table: Table | None = None) -> list[Row]:
         """The rows of a statement, as text. `table` is one that it reads.
 
-        Raises SourceUnreachable, and TableUnreadable for an error of that table alone.
+        Raise SourceUnreachable, and TableUnreadable for an error of that table alone.
         """
         try:
             return self._asked(sql)
@@ -142,7 +142,7 @@ class SourceServer:
             raise self._fault(fault, table) from fault
 
     def check_readable(self, table: Table, columns: Sequence[str] = ()) -> None:
-        """Raises TableUnreadable if a table, or a column that it has, may not be read."""
+        """Raise TableUnreadable if a table, or a column that it has, may not be read."""
         for name in map(identifier, columns) if columns else ("1",):
             try:
                 self.ask(f"SELECT {name} FROM {whole_name(table)} LIMIT 0", table=table)  # noqa: S608
@@ -161,7 +161,7 @@ class SourceServer:
         return rows[0][0] if rows else None
 
     def check(self) -> str:
-        """The server's UUID, if rows of it can be loaded exactly. Raises LoadRefused, SourceUnreachable."""
+        """The server's UUID, if rows of it can be loaded exactly. Raise LoadRefused, SourceUnreachable."""
         if "mariadb" in (self.one("SELECT VERSION()") or "").lower():
             raise LoadRefused(
                 f"{self.where} is MariaDB, which has other GTIDs",
@@ -207,7 +207,7 @@ class SourceServer:
         return int(rows[0][1] or 0)
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
@@ -320,7 +320,7 @@ def owned_gtids(text: str | None) -> set[str]:
 
 
 def wait_for(server: SourceServer, gtids: str, *, seconds: float, stopped: Any) -> None:
-    """Waits until the server shows all transactions of a set. Raises LoadRefused if it does not in time."""
+    """Wait until the server shows all transactions of a set. Raise LoadRefused if it does not in time."""
     deadline = time.monotonic() + seconds
     while not server.contains(server.executed(), gtids):
         if time.monotonic() >= deadline:

@@ -33,7 +33,7 @@ def before_sql(state: LoadState) -> str:
 
 
 def check_rows(state: LoadState, tables: Tables[DataFrame]) -> None:
-    """Raises LoadRefused if the table has rows of a source that is not in the load: they would be lost."""
+    """Raise LoadRefused if the table has rows of a source that is not in the load: they would be lost."""
     shape = tables.shape(*state.name)
     if shape is None:
         return

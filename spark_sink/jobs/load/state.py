@@ -101,7 +101,7 @@ class Loads:
         self._notes = notes
 
     def make(self) -> None:
-        """Makes the folder of all loads, and proves that files can be written there."""
+        """Make the folder of all loads, and prove that files can be written there."""
         self._files.make(f"{self.root}/{LOADS}")
 
     def of(self, name: Name) -> LoadState | None:
@@ -110,12 +110,12 @@ class Loads:
         return _parsed(text) if text is not None else None
 
     def keep(self, state: LoadState) -> LoadState:
-        """Stores a state, in place of the table's last one."""
+        """Store a state, in place of the table's last one."""
         self._notes.write(_note(state.name), state.text())
         return state
 
     def keep_placed(self, state: LoadState) -> None:
-        """Records that a table is made of a load's rows; those of an earlier load may have moved."""
+        """Record that a table is made of a load's rows; those of an earlier load may have moved."""
         text = replace(state, ranges=(), folders=()).text()
         self._notes.write(f"{LOADED_FROM}/{state.number}.json", text)
 
@@ -139,7 +139,7 @@ class Loads:
         return list(found.values())
 
     def write(self, state: LoadState, rows: DataFrame, place: str) -> None:
-        """Writes rows in the state's columns into a folder, in place of what an interrupted try has left."""
+        """Write rows in the state's columns into a folder, in place of what an interrupted try has left."""
         # Parquet takes no names with commas or spaces; a table in Delta may have them.
         plain = rows.toDF(*_plain(state.columns))
         before = self._spark.conf.get(_TIMESTAMPS)
@@ -162,7 +162,7 @@ class Loads:
         return found.toDF(*(name for name, _ in state.columns))
 
     def remove_rows(self, state: LoadState) -> None:
-        """Removes the rows."""
+        """Remove the rows."""
         self._files.delete(self._folder(state))
 
     def _folder(self, state: LoadState) -> str:

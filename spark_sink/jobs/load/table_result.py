@@ -50,7 +50,7 @@ class TableResult:
         return [one for kind in Kind for one in self._listed.get(kind, ())]
 
     def add(self, found: Finding) -> None:
-        """Counts a difference, and lists it while its key is one of the first."""
+        """Count a difference, and list it while its key is one of the first."""
         self.counts[found.kind] += 1
         held = self._listed.setdefault(found.kind, [])
         insort(held, found, key=lambda one: one.key)

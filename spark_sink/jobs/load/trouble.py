@@ -42,7 +42,7 @@ _ERRORS: Final = "docs/sink/errors.md has the errors"
 
 @contextmanager
 def table_trouble(result: TableResult, check: Callable[[], None]) -> Iterator[None]:
-    """States in the result what prevents the comparison of its table alone, and raises what prevents others.
+    """State in the result what prevents the comparison of its table alone, and raise what prevents others.
 
     `check` raises the error of what prevents all.
     """
@@ -74,7 +74,7 @@ def _reason(fault: SinkError) -> str:
 
 
 def check_key(held: Shape, wanted: Shape) -> None:
-    """Raises NotComparable if the rows of the source have another key than the table."""
+    """Raise NotComparable if the rows of the source have another key than the table."""
     names = [held.spelling(name) or name for name in wanted.key]
     if sorted(held.key) != sorted(names) or (held.apart and not wanted.apart):
         raise NotComparable(
@@ -90,7 +90,7 @@ def _identity(shape: Shape) -> str:
 
 
 def check_all(loader: Loader, sources: Sequence[SourceTable]) -> None:
-    """Raises the error of a source, of Kafka or of the warehouse, if one of them does not answer."""
+    """Raise the error of a source, of Kafka or of the warehouse, if one of them does not answer."""
     for destination in {one.destination for one in sources}:
         loader.origins[destination].server.one("SELECT 1")
     loader.topics.ranges({one.topic for one in sources})
@@ -98,7 +98,7 @@ def check_all(loader: Loader, sources: Sequence[SourceTable]) -> None:
 
 
 def check_warehouse(loader: Loader) -> None:
-    """Raises WarehouseUnusable if no sink has written to it, or its own tables cannot be read."""
+    """Raise WarehouseUnusable if no sink has written to it, or its own tables cannot be read."""
     warehouse, root = loader.warehouse, loader.loads.root
     try:
         is_used = bool(warehouse.log.applied())

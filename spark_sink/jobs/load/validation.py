@@ -58,7 +58,7 @@ class Validator:
     def compare(self, name: Name, sources: tuple[SourceTable, ...]) -> TableResult:
         """The result of one table; what prevents its comparison is in it.
 
-        Raises what would prevent that of any table: SourceUnreachable, KafkaUnreachable, WarehouseUnusable, and
+        Raise what would prevent that of any table: SourceUnreachable, KafkaUnreachable, WarehouseUnusable, and
         LoadRefused where worker or sink do not run or the server has no GTIDs.
         """
         result = TableResult(name=name, most_listed=self.most_listed)
@@ -91,7 +91,7 @@ class Validator:
         result.in_flight = len(again)
 
     def _shape(self, name: Name) -> Shape:
-        """The table's shape in the warehouse. Raises NotComparable, ForeignTable."""
+        """The table's shape in the warehouse. Raise NotComparable, ForeignTable."""
         self._check_not_waiting(name)
         shape = self.loader.warehouse.tables.shape(*name)
         if shape is None:
@@ -108,7 +108,7 @@ class Validator:
         return shape
 
     def _check_not_waiting(self, name: Name) -> None:
-        """Raises NotComparable if the table waits."""
+        """Raise NotComparable if the table waits."""
         self.waits.refresh()
         if (held := self.waits.waiting(name)) is not None:
             raise NotComparable(
@@ -117,7 +117,7 @@ class Validator:
             )
 
     def _await_sink(self, state: LoadState) -> None:
-        """Waits until the table has all that any SELECT has seen."""
+        """Wait until the table has all that any SELECT has seen."""
         loader = self.loader
         loader.await_stream(state)
         _, ends = loader.topics.ranges({source.topic for source in state.sources})
@@ -140,7 +140,7 @@ class Validator:
         again: Collection[str],
         result: TableResult,
     ) -> dict[str, list[Range]]:
-        """Adds the rows that differ; returns those in flight: their keys, and what to read of them."""
+        """Add the rows that differ; return those in flight: their keys, and what to read of them."""
         found = compared.unlike(self.loader.loads.rows(state), self._held(compared, state), state)
         if again:
             found = found.where(f"key IN ({', '.join(map(literal, again))})")

@@ -53,12 +53,12 @@ class MetastoreKeeper:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, stopped: Callable[[float], bool]) -> None:
-        """Looks until a stop; `stopped` waits for so many seconds and returns whether to stop."""
+        """Look until a stop; `stopped` waits for so many seconds and returns whether to stop."""
         while not stopped(SECONDS_BETWEEN_LOOKS):
             self.look()
 
     def look(self) -> None:
-        """Brings the metastore up to date if that is due."""
+        """Bring the metastore up to date if that is due."""
         with self._lock:
             state = self.shapes(), self.moved()
             if state == self._seen and self.clock() < self._due:
@@ -83,7 +83,7 @@ class MetastoreKeeper:
             self._due = self.clock() + wait
 
     def _bring_up(self, changed: Collection[Name] | None) -> str:
-        """Returns why that failed, wholly or for a table; empty if it did not."""
+        """Return why that failed, wholly or for a table; empty if it did not."""
         try:
             self._registrar = self._registrar or self.registrar()
             found = self._registrar.bring_up(changed)
@@ -109,7 +109,7 @@ def keeper(
 
 
 def registrar(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> Registrar:
-    """Returns it; the metastore is first asked when tables are registered."""
+    """Return it; the metastore is first asked when tables are registered."""
     return Registrar(
         metastore=open_metastore(spark, settings.metastore),
         tables=warehouse.tables,

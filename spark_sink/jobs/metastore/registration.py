@@ -46,13 +46,13 @@ class Metastore(Protocol):
         """
 
     def register(self, name: Name, location: str) -> None:
-        """Makes a table at a location that has one, and its database if there is none."""
+        """Make a table at a location that has one, and its database if there is none."""
 
     def put_view(self, name: Name, sql: str, location: str) -> None:
-        """Makes or replaces the view of the table at a location, and its database if there is none."""
+        """Make or replace the view of the table at a location, and its database if there is none."""
 
     def remove(self, name: Name) -> None:
-        """Removes a table or view, if it is there; never its files."""
+        """Remove a table or view, if it is there; never its files."""
 
 
 class _Tables(Protocol):
@@ -119,7 +119,7 @@ class Registrar:
     """The names of the metastore's databases, as of this time."""
 
     def bring_up(self, changed: Collection[Name] | None = None) -> Registered:
-        """Registers what is new, and removes what is gone; returns what is then registered.
+        """Register what is new, and remove what is gone; return what is then registered.
 
         `changed` are the tables whose columns may have changed since, all if it is None: only their columns are
         read. An unreachable metastore is stored as the error.
@@ -154,7 +154,7 @@ class Registrar:
             _log.info("table removed from the metastore table=%s.%s", *name)
 
     def _keep(self, name: Name, entries: dict[Name, Entry], faults: dict[Name, str]) -> None:
-        """Registers a table as it is now; a fault of its own does not end the others."""
+        """Register a table as it is now; a fault of its own does not end the others."""
         try:
             shape = self.tables.shape(*name)
             if shape is None:
@@ -193,7 +193,7 @@ class Registrar:
         return one[1] in self._held[one[0]]
 
     def _entry(self, name: Name, shape: Shape, entries: dict[Name, Entry]) -> Entry:
-        """The names of a table, those that it has already if it has any. Raises NameTaken."""
+        """The names of a table, those that it has already if it has any. Raise NameTaken."""
         before = entries.get(name)
         table = before.table if before else self._free(name, self.databases)
         if not self.views:

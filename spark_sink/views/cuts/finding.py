@@ -74,7 +74,7 @@ class Finder:
     """The oldest commit time (ms) in the evidence that was read."""
 
     def find(self, moment: Moment | None) -> Found:
-        """The newest cut, or the one at a moment. Raises CutUnknown, CutIncomplete or CutGone."""
+        """The newest cut, or the one at a moment. Raise CutUnknown, CutIncomplete or CutGone."""
         self._batches = [_START, *self.warehouse.log.batches()]
         _refuse_several_sinks(self._batches)
         self._existing = joined(one.milestone.existing for one in self._batches if one.milestone)
@@ -178,7 +178,7 @@ def described(moment: Moment) -> str:
 def _after_it(
     moment: Moment, evidence: Evidence, tops: Positions, *, is_newest: bool
 ) -> IsAfter | None:
-    """What is after a moment; None if this evidence does not have it. Raises CutIncomplete."""
+    """What is after a moment; None if this evidence does not have it. Raise CutIncomplete."""
     match moment:
         case Time():
             return lambda _, one: one.ts_ms > moment.ms
@@ -250,7 +250,7 @@ def _may_precede(milestone: Milestone, moment: Moment) -> bool:
 
 
 def _refuse_several_sinks(batches: list[Batch]) -> None:
-    """Raises CutUnknown if batches of several queries alternate."""
+    """Raise CutUnknown if batches of several queries alternate."""
     order = [batches[0].query_id]
     for batch in batches:
         if batch.query_id != order[-1]:

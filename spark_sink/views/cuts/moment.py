@@ -44,7 +44,7 @@ Moment = Transaction | Change | Time
 def moment(at: str | datetime.datetime | tuple[str, int]) -> Moment:
     """The moment that a reader names: a GTID, a time, `(destination, seq)` or `destination@seq`.
 
-    Times are ISO 8601 with a time zone. Raises CutAmbiguous.
+    Times are ISO 8601 with a time zone. Raise CutAmbiguous.
     """
     if isinstance(at, tuple):
         return Change(*at)

@@ -48,7 +48,7 @@ def as_of(
 
     `at` is a transaction (its GTID), a time of commits, or (destination, `source.seq`), which may also be
     written `destination@seq`; without it, the cut is after the newest complete transaction. See
-    `recent.reading.fresh` for what `spark` needs and for the other parameters. Raises CutUnknown,
+    `recent.reading.fresh` for what `spark` needs and for the other parameters. Raise CutUnknown,
     CutIncomplete, CutGone or CutAmbiguous, and ForeignWarehouse.
     """
     held = open_warehouse(spark, warehouse, table_format=table_format, catalog=catalog)
@@ -78,7 +78,7 @@ class ConsistentCut:
     _parts: dict[Name, TablePart] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Reads which tables wait, and which were dropped or renamed."""
+        """Read which tables wait, and which were dropped or renamed."""
         self._waits = Waits(self._warehouse.log, time.time)
         self._waits.refresh()
         self._hard = set(self._warehouse.deleted.tables.names())
@@ -139,7 +139,7 @@ class ConsistentCut:
     ) -> dict[Name, DataFrame]:
         """The rows of tables in the cut, without deleted rows; of all tables without `names`.
 
-        Raises UnknownTable, TableNotInCut, and CutGone if a version was removed.
+        Raise UnknownTable, TableNotInCut, and CutGone if a version was removed.
         """
         wanted = list(names) if names is not None else self.names()
         self._refuse_missing(wanted)

@@ -14,7 +14,7 @@ from wire.text import utc
 
 
 def cut_lines(cut: ConsistentCut, names: Sequence[Name] = ()) -> Iterator[str]:
-    """The lines: one for each destination, then one for each table, or for those named. Raises UnknownTable."""
+    """The lines: one for each destination, then one for each table, or for those named. Raise UnknownTable."""
     known = cut.known()
     for name in names:
         if name not in known:

@@ -28,7 +28,7 @@ def views(
     claim_checks: str = "",
     catalog: Mapping[str, str] | None = None,
 ) -> ConsistentCut:
-    """Makes a temporary view of each table in a cut, in this session, and returns the cut.
+    """Make a temporary view of each table in a cut, in this session, and return the cut.
 
     With `database`, the views have the names of its tables. Otherwise they are those of all tables, each named
     `database.table` in one pair of backticks, as temporary views have no database. A table that is not in the

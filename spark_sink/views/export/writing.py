@@ -73,9 +73,9 @@ class SnapshotWriter:
     def write(
         self, cut: ConsistentCut, tables: Collection[Name] = (), *, keep: int = 0
     ) -> Snapshot:
-        """Writes the cut's tables, all or those that are named.
+        """Write the cut's tables, all or those that are named.
 
-        With `keep`, only so many complete snapshots are left, and no part of an earlier one. Raises
+        With `keep`, only so many complete snapshots are left, and no part of an earlier one. Raise
         UnknownTable, TableNotInCut, CutGone and SnapshotUnusable.
         """
         known = cut.known()
@@ -151,7 +151,7 @@ class SnapshotWriter:
             self.spark.conf.set(_TIMESTAMPS, before or "INT96")
 
     def _prune(self, keep: int, own: str) -> list[str]:
-        """Removes all but the newest complete snapshots, and the files of incomplete ones.
+        """Remove all but the newest complete snapshots, and the files of incomplete ones.
 
         The manifest is removed first, so that the rest of a killed removal is no snapshot.
         """

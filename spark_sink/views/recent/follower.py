@@ -98,7 +98,7 @@ class Follower:
         self._removed_at = time.monotonic()
 
     def look(self) -> None:
-        """Starts the thread unless it runs; a failure is logged, and tried again later."""
+        """Start the thread unless it runs; a failure is logged, and tried again later."""
         if self._stopping.is_set() or (self._thread is not None and self._thread.is_alive()):
             return
         self._uncover()
@@ -129,12 +129,12 @@ class Follower:
         return self._has_unused and time.monotonic() - self._removed_at > _SECONDS_BETWEEN_REMOVALS
 
     def remove_unused(self) -> None:
-        """Removes files of recent changes that are merged."""
+        """Remove files of recent changes that are merged."""
         self._has_unused, self._removed_at = False, time.monotonic()
         self._log.remove_unused()
 
     def stop(self) -> None:
-        """Ends the thread, whatever it is doing: what it has not stored yet will be merged."""
+        """End the thread, whatever it is doing: what it has not stored yet will be merged."""
         self._stopping.set()
         self._uncover()
         if self._thread is not None:
@@ -143,7 +143,7 @@ class Follower:
             self._thread.join(_SECONDS_TO_END)
 
     def wait_for(self, until: Offsets) -> None:
-        """Waits until the recent changes hold a batch that is to be merged, or cover nothing.
+        """Wait until the recent changes hold a batch that is to be merged, or cover nothing.
 
         Not for long: if the other thread does not get on, merging does.
         """
@@ -178,7 +178,7 @@ class Follower:
                 self._uncover()
 
     def _follow(self, tail: Tail) -> None:
-        """Stores what comes, until it is stopped."""
+        """Store what comes, until it is stopped."""
         while not self._stopping.wait(self._settings.trigger_interval):
             start, ends = dict(tail.until), tail.ends()
             # Partitions that are new by now begin with their first record.
@@ -193,7 +193,7 @@ class Follower:
                 self._store(records, start, dict(tail.until))
 
     def _first(self) -> Offsets:
-        """The offset of each partition from which on it is read. Raises DataLost."""
+        """The offset of each partition from which on it is read. Raise DataLost."""
         merged = dict(self._merged())
         earliest, latest = self._topics.ranges(())
         known = {at: offset for at, offset in merged.items() if at in latest}
@@ -270,7 +270,7 @@ class Follower:
         return self._installation.own_sql(strange)
 
     def _tidy(self, cut: Cut) -> None:
-        """Tidies in a thread of its own: it takes as long as several batches."""
+        """Tidy in a thread of its own: it takes as long as several batches."""
         if self._tidying is None or not self._tidying.is_alive():
             self._tidying = InheritableThread(target=self._tidied, args=(cut,), daemon=True)
             self._tidying.start()

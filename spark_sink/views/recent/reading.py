@@ -69,7 +69,7 @@ def fresh(
 
     `spark` needs the settings and jars of the warehouse's format (docs/sink/tables.md); `claim_checks` and
     `catalog` are the sink's settings of those names. `table_format` is the expected format; without it, that
-    of the warehouse. `bookkeeping` adds the bookkeeping columns. Raises UnknownTable and ForeignWarehouse.
+    of the warehouse. `bookkeeping` adds the bookkeeping columns. Raise UnknownTable and ForeignWarehouse.
     """
     held = open_warehouse(spark, warehouse, table_format=table_format, catalog=catalog)
     names = [(database, table)]
@@ -255,7 +255,7 @@ def combined(
 
     `records` are the changes of this table, `book` has the versions that they name, and `floors` are
     the truncates that are merged. `is_emptied` means that a table of its name was dropped or renamed, so that
-    the next one may have another key. Raises TableError.
+    the next one may have another key. Raise TableError.
     """
     if part.fault:
         raise part.fault
@@ -316,7 +316,7 @@ def _highest(floors: Iterable[Floor], name: Name) -> Floors:
 
 
 def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
-    """The rows, computed now, while the reader can still do without them. Raises MalformedRecord."""
+    """The rows, computed now, while the reader can still do without them. Raise MalformedRecord."""
     try:
         return rows().localCheckpoint()
     except (PySparkException, Py4JJavaError) as fault:

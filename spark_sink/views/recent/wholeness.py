@@ -28,14 +28,14 @@ class Wholeness:
     _samples: deque[tuple[Offsets, Offsets]] = field(default_factory=deque)
 
     def seen(self, shown: Offsets, reach: Offsets) -> None:
-        """Takes offsets that were shown, and the ends, of undecided records too, that were asked for after."""
+        """Take offsets that were shown, and the ends, of undecided records too, that were asked for after."""
         if len(self._samples) >= _MOST:
             # Each other one is enough where coverage is that late; the newest is always kept.
             self._samples = deque(list(self._samples)[1::2])
         self._samples.append((shown, reach))
 
     def covered(self, until: Offsets) -> Offsets | None:
-        """Returns `whole` now that everything before `until` is covered."""
+        """Return `whole` now that everything before `until` is covered."""
         while self._samples and reaches(until, self._samples[0][1]):
             self.whole = self._samples.popleft()[0]
         return self.whole

@@ -106,7 +106,7 @@ def _info(action: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _commit(name: Name, version: int, actions: list[dict[str, Any]]) -> ForeignCommit:
-    """A foreign commit. Raises TableReplaced if it gives the table other contents as a whole."""
+    """A foreign commit. Raise TableReplaced if it gives the table other contents as a whole."""
     info = next((found for action in actions if (found := _info(action))), {})
     operation = str(info.get("operation", "a commit"))
     given = info.get("operationParameters") or {}

@@ -94,14 +94,14 @@ class DeltaLog:
         return DataFrame(self._snapshot().allFiles().toDF(), self._spark)
 
     def properties(self, version: int) -> dict[str, str]:
-        """The table's properties at a version. Raises VersionGone."""
+        """The table's properties at a version. Raise VersionGone."""
         none = self._none()
         with gone_by_name(f"{self._path}, version {version}", GONE):
             held = self._log.getSnapshotAt(version, none, none, False).metadata().configuration()
         return dict(self._spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(held))  # type: ignore[union-attr]
 
     def rows(self, version: int, session: SparkSession | None = None) -> DataFrame:
-        """The table's rows at a version, read in `session` if given. Raises VersionGone."""
+        """The table's rows at a version, read in `session` if given. Raise VersionGone."""
         session = session or self._spark
         reader = session.read.format("delta").option("versionAsOf", version)
         # Delta would refuse a version by the age of its commit, though its files are kept for as long after
@@ -118,7 +118,7 @@ class DeltaLog:
         return rows
 
     def settle_retention(self, seconds: int) -> None:
-        """Sets how long removed files and log entries are kept; commits only if that changes."""
+        """Set how long removed files and log entries are kept; commit only if that changes."""
         wanted = {
             "delta.deletedFileRetentionDuration": f"interval {seconds} seconds",
             "delta.logRetentionDuration": f"interval {seconds} seconds",
@@ -130,15 +130,15 @@ class DeltaLog:
         self._spark.sql(f"ALTER TABLE {delta(self._path)} SET TBLPROPERTIES ({settings})")
 
     def vacuum(self) -> None:
-        """Removes files that the table has not used for longer than its retention."""
+        """Remove files that the table has not used for longer than its retention."""
         self._spark.sql(f"VACUUM {delta(self._path)}")
 
     def checkpoint(self) -> None:
-        """Writes a checkpoint of the log, so that readers list only the commits after it."""
+        """Write a checkpoint of the log, so that readers list only the commits after it."""
         self._log.checkpoint(self._snapshot(), self._none())
 
     def forget(self) -> None:
-        """Removes entries that are older than the table's retention and covered by a checkpoint."""
+        """Remove entries that are older than the table's retention and covered by a checkpoint."""
         snapshot = self._snapshot()
         none = self._none()
         # The checkpoint is newer than the removed entries, so no reader needs these.

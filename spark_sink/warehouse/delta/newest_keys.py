@@ -59,7 +59,7 @@ class NewestKeys:
         )
 
     def merged(self, path: str, version: int, bounds: Sequence[Bound]) -> None:
-        """Takes note of the version that a batch with these keys has made."""
+        """Take note of the version that a batch with these keys has made."""
         before, greatest = self._known.get(path, (-1, {}))
         if before != version - 1:
             self._known.pop(path, None)
@@ -70,7 +70,7 @@ class NewestKeys:
         self._known[path] = version, greatest
 
     def forget(self, path: str) -> None:
-        """Takes note that a batch with unknown keys was merged."""
+        """Take note that a batch with unknown keys was merged."""
         self._known.pop(path, None)
 
     def _at(self, path: str, version: int, names: Sequence[str]) -> Mapping[str, Key | None]:

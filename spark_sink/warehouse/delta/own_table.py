@@ -35,7 +35,7 @@ class OwnTable:
         return self._spark.read.format("delta").load(self._path) if there else None
 
     def due(self) -> bool:
-        """Counts a commit and returns whether a rewrite is due.
+        """Count a commit and return whether a rewrite is due.
 
         It is due after every `every` commits, and at the first one if the log has many files.
         """
@@ -45,7 +45,7 @@ class OwnTable:
         return self._commits % self._every == 0
 
     def compact(self) -> None:
-        """Compacts many small files into few, then removes unused files and log entries."""
+        """Compact many small files into few, then remove unused files and log entries."""
         log = DeltaLog(self._spark, self._path)
         again_on_conflict(lambda: log.settle_retention(self._retention))
         again_on_conflict(lambda: self._spark.sql(f"OPTIMIZE {delta(self._path)}"))

@@ -21,7 +21,7 @@ Another job's folder of Parquet files has a `_SUCCESS` too.
 
 
 def refuse_foreign(path: str, names: Iterable[str]) -> None:
-    """Raises ForeignTable if a folder that is no table has more than an interrupted creation leaves."""
+    """Raise ForeignTable if a folder that is no table has more than an interrupted creation leaves."""
     if foreign := sorted(name for name in names if not _OF_A_CREATION.fullmatch(name)):
         raise ForeignTable(f"{path} has {foreign[0]}", advice=_ADVICE)
 
@@ -33,7 +33,7 @@ def shape_at(
     schema: StructType,
     comment: str = "",
 ) -> Shape:
-    """The shape in a table's properties, schema and comment. Raises ForeignTable."""
+    """The shape in a table's properties, schema and comment. Raise ForeignTable."""
     mapped = properties.get("delta.columnMapping.mode", "none") != "none"
     found = shape_of(name, properties, schema, comment=comment, mapped=mapped)
     if found is None:

@@ -166,7 +166,7 @@ class DeltaTables:
                 self._newest_keys.merged(path, log.version(), bounds)
 
     def _make(self, shape: Shape, rows: DataFrame, *, is_hard: bool) -> bool:
-        """Creates the table with its rows in one commit; does nothing, and returns false, if it cannot."""
+        """Create the table with its rows in one commit; do nothing, and return false, if it cannot."""
         if not self._is_made_with_rows(shape):
             return False
         path = table_path(self._root, shape.database, shape.table)
@@ -337,7 +337,7 @@ def guarded(rows: DataFrame, kinds: Mapping[str, str], columns: Sequence[str]) -
 
 @contextmanager
 def unfit_by_name(shape: Shape) -> Iterator[None]:
-    """Raises PartitionUnfit for rows that `guarded` refuses."""
+    """Raise PartitionUnfit for rows that `guarded` refuses."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as fault:

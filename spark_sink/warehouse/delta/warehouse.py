@@ -101,7 +101,7 @@ def current(
 
     `spark` needs Delta's two session settings (docs/sink/tables.md). For a table without a primary key,
     each row is repeated as often as the source has it, and its only bookkeeping column is
-    `__unrepresentable`. Raises UnknownTable.
+    `__unrepresentable`. Raise UnknownTable.
     """
     return DeltaTables(spark, warehouse).current(database, table, bookkeeping=bookkeeping)
 

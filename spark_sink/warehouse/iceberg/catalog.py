@@ -62,7 +62,7 @@ def allows(of: str, name: str) -> bool:
 
 
 def registered(spark: SparkSession, root: str, properties: Mapping[str, str]) -> str:
-    """Makes the session's settings of the catalog, and returns its name. Raises JarMissing and BadSettings."""
+    """Make the session's settings of the catalog, and return its name. Raise JarMissing and BadSettings."""
     if "JavaPackage" in type(java_class(spark._jvm, _SPARK_CATALOG)).__name__:
         raise JarMissing(
             "iceberg-spark-runtime is not on Spark's class path",
@@ -120,7 +120,7 @@ class Catalog:
         return f"CALL {quoted(self.name)}.system.{procedure}(table => {table}{more})"
 
     def refuse_name(self, place: Place, of: tuple[str, str]) -> None:
-        """Raises UnsupportedName for a name of the table `of` that this type of catalog cannot have."""
+        """Raise UnsupportedName for a name of the table `of` that this type of catalog cannot have."""
         for name in place:
             if not allows(self.kind, name):
                 raise UnsupportedName(
@@ -131,7 +131,7 @@ class Catalog:
                 )
 
     def make_namespace(self, namespace: str) -> None:
-        """Makes the namespace if it does not exist."""
+        """Make the namespace if it does not exist."""
         with self._lock:
             if namespace in self._made:
                 return
@@ -142,7 +142,7 @@ class Catalog:
             self._made.add(namespace)
 
     def table(self, place: Place) -> IcebergTable | None:
-        """The table as of its newest commit; None if it does not exist. Raises ForeignTable."""
+        """The table as of its newest commit; None if it does not exist. Raise ForeignTable."""
         try:
             return self.existing(place)
         except Py4JJavaError as fault:
@@ -159,7 +159,7 @@ class Catalog:
         return IcebergTable(self.spark, self._catalog().loadTable(self._identifier(place)))
 
     def drop(self, place: Place) -> None:
-        """Removes the table and its files, if it exists."""
+        """Remove the table and its files, if it exists."""
         with _absent_is_fine():
             self._catalog().dropTable(self._identifier(place), True)
 
@@ -243,7 +243,7 @@ class IcebergTable:
         return None if found is None else int(found.snapshotId())
 
     def commit(self) -> None:
-        """Makes a snapshot with the same rows, in the columns of now."""
+        """Make a snapshot with the same rows, in the columns of now."""
         self._table.newFastAppend().set(ICEBERG_MARK, COMMIT_MARK).commit()
 
     def lineage(self) -> Iterator[tuple[int, int, str, int, dict[str, str]]]:
@@ -314,7 +314,7 @@ class IcebergTable:
         return str(self._table.location())
 
     def remove_unused(self) -> None:
-        """Removes the snapshots that were replaced longer ago than the table's retention, and unused files.
+        """Remove the snapshots that were replaced longer ago than the table's retention, and unused files.
 
         A snapshot that was the newest within that time has readers, however old it is itself.
         """
@@ -352,7 +352,7 @@ class IcebergTable:
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Makes the session the active one of the thread, for a while."""
+    """Make the session the active one of the thread, for a while."""
     sessions: Any = java_class(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)

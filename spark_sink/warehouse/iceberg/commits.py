@@ -86,7 +86,7 @@ class IcebergCommits:
     def _foreign(
         self, name: Name, table: IcebergTable, last: Commit, left: Commit
     ) -> list[ForeignCommit]:
-        """The commits of others that changed rows. Raises TableReplaced."""
+        """The commits of others that changed rows. Raise TableReplaced."""
         refuse_older(name, last, left)
         foreign: list[ForeignCommit] = []
         is_first, version = False, last.version
@@ -107,7 +107,7 @@ class IcebergCommits:
         return foreign
 
     def _refuse_copied(self, name: Name, table: IcebergTable) -> None:
-        """Raises TableReplaced if a table is in a folder to which it was copied, as its files are elsewhere."""
+        """Raise TableReplaced if a table is in a folder to which it was copied, as its files are elsewhere."""
         if self.tables.root is None:
             return
         here = "/".join((self.tables.root, *self.tables.place(*name)))

@@ -45,7 +45,7 @@ class IcebergOwnTable:
         again_on_conflict(lambda: self.catalog.existing(self.place).remove_unused())
 
     def create(self, columns: str, more: Mapping[str, str] | None = None) -> None:
-        """Makes the table with these columns if it does not exist; `more` are further properties."""
+        """Make the table with these columns if it does not exist; `more` are further properties."""
         self.catalog.make_namespace(self.place[0])
         properties = {**PROPERTIES, **kept_for(self.retention_seconds), **(more or {})}
         table = self.catalog.sql_name(self.place)

@@ -170,7 +170,7 @@ def alter_sql(
 
 
 def refuse_clash(shape: Shape) -> None:
-    """Raises ColumnClash for a column with the full name of a part of another.
+    """Raise ColumnClash for a column with the full name of a part of another.
 
     Iceberg refers to both by that name: a column `at.srid`, and the SRID of a point `at`.
     """

@@ -280,7 +280,7 @@ class IcebergTables:
         return former(held.properties(), held.version(), wanted, oldest=held.oldest_version())
 
     def _refuse_foreign(self, place: Place) -> None:
-        """Raises ForeignTable if the folder of a table that does not exist has something in it."""
+        """Raise ForeignTable if the folder of a table that does not exist has something in it."""
         if self.root is None:
             return
         path = f"{self.root}/{place[0]}/{place[1]}"
@@ -294,7 +294,7 @@ def _shape(
     properties: Mapping[str, str],
     schema: StructType,
 ) -> Shape:
-    """The shape in a table's properties and schema. Raises ForeignTable."""
+    """The shape in a table's properties and schema. Raise ForeignTable."""
     if (found := shape_of(name, properties, schema, comment=properties.get(COMMENT, ""))) is None:
         raise ForeignTable(table.location(), advice=FOREIGN_ADVICE)
     return found

@@ -23,7 +23,7 @@ def again(name: Name) -> str:
 
 
 def refuse_older(name: Name, last: Commit, left: Commit) -> None:
-    """Raises TableReplaced if a table is older than the ledger has it."""
+    """Raise TableReplaced if a table is older than the ledger has it."""
     if last.version < left.version:
         reason = (
             f"it is at version {last.version}, and the ledger has {left.version}: an older copy"

@@ -23,7 +23,7 @@ class Conflicts:
     pattern: re.Pattern[str]
 
     def again(self, act: Callable[[], object]) -> None:
-        """Retries `act`, which is idempotent, if another writer (for instance a compaction) committed first."""
+        """Retry `act`, which is idempotent, if another writer (for instance a compaction) committed first."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 act()
@@ -36,7 +36,7 @@ class Conflicts:
 
     @contextmanager
     def by_name(self) -> Iterator[None]:
-        """Raises CommitConflict in place of the format's own error."""
+        """Raise CommitConflict in place of the format's own error."""
         try:
             yield
         except (PySparkException, Py4JJavaError) as fault:

@@ -10,7 +10,7 @@ from spark_sink.warehouse.protocol import RowCount
 
 
 def row_count(rows: DataFrame) -> RowCount:
-    """Counts a table's rows. Reads three columns of all of them."""
+    """Count a table's rows. Read three columns of all of them."""
     (row,) = rows.agg(
         f.expr("count_if(NOT __deleted)").alias("live"),
         f.expr("count_if(__deleted)").alias("deleted"),

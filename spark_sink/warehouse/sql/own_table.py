@@ -17,10 +17,10 @@ class OwnTable(Protocol):
         """The rows; None if there is no table."""
 
     def due(self) -> bool:
-        """Counts a commit and returns whether the table is to be compacted."""
+        """Count a commit and return whether the table is to be compacted."""
 
     def compact(self) -> None:
-        """Compacts many small files into few, then removes unused files and log entries."""
+        """Compact many small files into few, then remove unused files and log entries."""
 
 
 def few_rows(spark: SparkSession, columns: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:

@@ -47,7 +47,7 @@ def texts(rows: DataFrame, kind: str, of: Iterable[str]) -> DataFrame:
 
 
 def read_recent(held: DataFrame, *, place: str, gone: Collection[str]) -> Recent[DataFrame] | None:
-    """What stored rows, as of one commit, say; None without a cut. Raises VersionGone, see `gone_by_name`."""
+    """What stored rows, as of one commit, say; None without a cut. Raise VersionGone, see `gone_by_name`."""
     few = held.where("kind NOT IN ('record', 'version')")
     with gone_by_name(place, gone):
         found = few.select("kind", "text", *_PLACE).collect()

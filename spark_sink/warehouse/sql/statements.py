@@ -265,6 +265,6 @@ def cut_text(since_ms: int, offsets: Offsets) -> str:
 
 
 def parse_cut(text: str) -> tuple[int, dict[tuple[str, int], int]]:
-    """Parses the text that `cut_text` wrote."""
+    """Parse the text that `cut_text` wrote."""
     body = json.loads(text)
     return body["since_ms"], {(topic, number): at for topic, number, at in body["offsets"]}

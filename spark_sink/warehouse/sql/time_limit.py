@@ -23,7 +23,7 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.1
 
 @contextmanager
 def limited(spark: SparkSession, seconds: float | None) -> Iterator[None]:
-    """Raises OutOfTime in place of the error of jobs that are cancelled after so many seconds; None: never."""
+    """Raise OutOfTime in place of the error of jobs that are cancelled after so many seconds; None: never."""
     if seconds is None:
         yield
         return

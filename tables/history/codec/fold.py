@@ -272,7 +272,7 @@ class HistoryFold:
         return sorted(found, key=lambda one: one.offset)
 
     def _content(self, head: CheckpointHead) -> SchemaCheckpoint:
-        """A checkpoint with all its schemas; raises JournalUnreadable."""
+        """A checkpoint with all its schemas; raise JournalUnreadable."""
         try:
             return self._reading.checkpoint(head, self._items(head))
         except _FAULTS as error:

@@ -176,7 +176,7 @@ class Reading:
         )
 
     def head(self, value: dict[str, Any]) -> CheckpointHead:
-        """Read what ``head_json`` wrote; raises as ``record`` does."""
+        """Read what ``head_json`` wrote; raise as ``record`` does."""
         return CheckpointHead(
             destination=value["destination"],
             number=value["number"],
@@ -189,7 +189,7 @@ class Reading:
         )
 
     def checkpoint(self, head: CheckpointHead, items: Iterable[list[Any]]) -> SchemaCheckpoint:
-        """Read what ``items_json`` wrote; raises as ``record`` does."""
+        """Read what ``items_json`` wrote; raise as ``record`` does."""
         tables: dict[TableName, Table] = {}
         databases: dict[str, Database] = {}
         unresolved: dict[TableName, Unresolved] = {}

@@ -168,7 +168,7 @@ class _Reading:
                 yield route, finding
 
     def _follow(self, change: TableChange) -> None:
-        """Takes a step of a RENAME. A name that is taken only in between may have but one of its two."""
+        """Take a step of a RENAME. A name that is taken only in between may have but one of its two."""
         if change.renamed_to is not None:
             self._from[change.renamed_to] = self._from.pop(change.name, change.name)
         elif (origin := self._from.pop(change.renamed_from or change.name, None)) is not None:

@@ -74,7 +74,7 @@ class LogicalSchema:
 
     @property
     def difference(self) -> str:
-        """Names what differs and is not settled, for an operator who accepts exactly that; empty if nothing."""
+        """Name what differs and is not settled, for an operator who accepts exactly that; empty if nothing."""
         found = sorted(one.identity for one in self.changes if one not in self.decided)
         return hashlib.sha256("\0\0".join(found).encode()).hexdigest()[:16] if found else ""
 

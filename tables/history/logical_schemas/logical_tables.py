@@ -37,7 +37,7 @@ class DroppedTables:
     def take(self, destination: str, record: dict[str, Any]) -> set[ShardName]:
         """Take a record of a destination's DDL topic; return the tables that it drops or creates.
 
-        Raises AttributeError, KeyError, TypeError or ValueError if it is no such record.
+        Raise AttributeError, KeyError, TypeError or ValueError if it is no such record.
         """
         changed = set()
         for table in record.get("tables", ()):

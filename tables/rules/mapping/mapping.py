@@ -83,7 +83,7 @@ class Mapping:
     def of(self, table: TableName) -> MappedTable | None:
         """The logical table of a real one; None if nothing names it.
 
-        Raises MappingError if two rules of the same rank match it, if its own name is another's logical
+        Raise MappingError if two rules of the same rank match it, if its own name is another's logical
         name, or if keys of its topic are certain to collide.
         """
         try:

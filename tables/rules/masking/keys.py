@@ -35,7 +35,7 @@ class MaskingKeys:
     def from_text(cls, text: str) -> MaskingKeys:
         """Read lines ``id: base64``; empty lines and those that begin with ``#`` are comments.
 
-        Raises MappingError with all faults, by line and without any content of the file.
+        Raise MappingError with all faults, by line and without any content of the file.
         """
         found: dict[str, bytes] = {}
         faults: list[str] = []
@@ -52,7 +52,7 @@ class MaskingKeys:
         return bool(self._keys)
 
     def key(self, name: str) -> bytes:
-        """The key of an id; raises KeyError if there is none."""
+        """The key of an id; raise KeyError if there is none."""
         return dict(self._keys)[name]
 
     @property
@@ -61,7 +61,7 @@ class MaskingKeys:
         return tuple(name for name, _ in self._keys)
 
     def sealing_key(self, name: str) -> bytes:
-        """The key, of 32 bytes, that seals raw rows with an id; raises KeyError if there is none."""
+        """The key, of 32 bytes, that seals raw rows with an id; raise KeyError if there is none."""
         return hmac.digest(_SEAL, self.key(name), "sha256")
 
 
@@ -100,7 +100,7 @@ _NONCE = 12
 def sealed(keys: MaskingKeys, plain: bytes, about: bytes) -> tuple[str, bytes]:
     """Seal bytes with the first key; return its id, and the sealed bytes.
 
-    ``about``: what the bytes belong to, which is not hidden. Raises MappingError if there is no key.
+    ``about``: what the bytes belong to, which is not hidden. Raise MappingError if there is no key.
     """
     if not keys:
         raise MappingError("raw rows of a masked table cannot be sealed; name mapping.key_file")

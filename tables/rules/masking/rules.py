@@ -91,7 +91,7 @@ class Redact:
 
 
 def column_rules(actions: Iterable[ColumnAction], keys: MaskingKeys) -> dict[str, MaskingRule]:
-    """The rules by column, in lower case; raises KeyError if a key is not among ``keys``."""
+    """The rules by column, in lower case; raise KeyError if a key is not among ``keys``."""
     found: dict[str, MaskingRule] = {}
     for one in actions:
         name = one.column.lower()

@@ -37,7 +37,7 @@ class Spread:
 def growth(routes: Routes, versions: Iterable[TableVersion]) -> dict[str, Growth]:
     """Return the topics to grow, by name; ``versions``: the latest one of each table in each topic.
 
-    Raises MappingError if a rule states another count than that of its topic without asking for the change. A
+    Raise MappingError if a rule states another count than that of its topic without asking for the change. A
     share of a merged topic keeps its own, whatever the other shares have: see ``kept``.
     """
     found, faults = {}, []

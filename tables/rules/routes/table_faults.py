@@ -112,7 +112,7 @@ def _omitted(rules: Rules, tags: Iterable[Tag], key: Iterable[str]) -> list[str]
 
 
 def _renamed(rules: Rules, known: set[str]) -> list[str]:
-    """Renames onto another column that is published too."""
+    """Rename onto another column that is published too."""
     renames = {
         one.column.lower(): one.argument for one in rules.column_actions if one.action == "rename"
     }

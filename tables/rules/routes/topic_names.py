@@ -94,7 +94,7 @@ def stated_topic(
 ) -> tuple[str, TopicRule] | None:
     """The topic that the first rule of a table states, with the rule; None if none does.
 
-    Raises MappingError for a name that Kafka refuses, or that Aqueduct has for its own topics.
+    Raise MappingError for a name that Kafka refuses, or that Aqueduct has for its own topics.
     """
     rule = next((one for one in rules if one.applies(table)), None)
     if rule is None:

@@ -221,7 +221,7 @@ class DestinationState:
     def apply(self, record: StoredRecord) -> None:
         """Fold one record in; those of other destinations change nothing.
 
-        Raises JournalDamaged if the epoch or the sequence goes back. An unreadable record is kept
+        Raise JournalDamaged if the epoch or the sequence goes back. An unreadable record is kept
         for ``check_readable``, as only the last record of a key counts.
         """
         self.unreadable.pop(record.key, None)

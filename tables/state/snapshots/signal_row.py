@@ -55,7 +55,7 @@ class Signal:
 
 
 def signal_in(row: str) -> Signal | None:
-    """The meaning of a row as a JSON object; None for a signal of another kind. Raises SignalRefused."""
+    """The meaning of a row as a JSON object; None for a signal of another kind. Raise SignalRefused."""
     values: dict[str, Any] = {str(name).lower(): value for name, value in json.loads(row).items()}
     kind = values.get("type")
     if not isinstance(kind, str):
@@ -80,7 +80,7 @@ def signal_in(row: str) -> Signal | None:
 
 
 def _data(text: Any) -> tuple[list[str], list[tuple[str, str]]]:
-    """The expressions of tables, and each condition with its expression. Raises SignalRefused."""
+    """The expressions of tables, and each condition with its expression. Raise SignalRefused."""
     try:
         data = json.loads(text)
         tables = data.get("data-collections") or []
@@ -164,7 +164,7 @@ SUPPORTED = (
 
 
 def table_pattern(text: str) -> re.Pattern[str]:
-    """The expression, for ``fullmatch``. Raises ValueError with what is supported."""
+    """The expression, for ``fullmatch``. Raise ValueError with what is supported."""
     if len(text) > _LONGEST_PATTERN:
         raise ValueError(f"an expression has more than {_LONGEST_PATTERN} characters")
     try:

@@ -22,7 +22,7 @@ class CommitParticipant(Protocol):
     def before(self, piece: Piece, cursor: Cursor, /) -> Iterable[Entry]:
         """The journal records for the transaction of a piece; ``cursor`` is the one before it.
 
-        Raises if the piece must not be published.
+        Raise if the piece must not be published.
         """
         ...
 

@@ -118,7 +118,7 @@ class Relocation:
     """Milliseconds by which each server's clock exceeded ours when it last answered."""
 
     def moved(self, kept: Fingerprints) -> RelocatedCursor:
-        """The position; raises StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
+        """The position; raise StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
         if (same := self._same_binlog()) is not None:
             return same
         self._refuse_filters()
@@ -277,7 +277,7 @@ class Relocation:
     def _purged(self, prints: list[Fingerprint], scanned: Scan, clock_skew: int) -> int:
         """The number of these from before its binlog begins, if the binlog continues with the next.
 
-        Raises PositionPurged if it begins after all of them.
+        Raise PositionPurged if it begins after all of them.
         """
         oldest = self.facts.binlogs[0][0]
         spans = Spans(self.address, oldest)

@@ -103,7 +103,7 @@ class Sources:
     ) -> SelectedSource:
         """Select the source for a run, and its position there. Blocks while it queries and waits.
 
-        ``report_wait`` shows the reason of a wait. Raises the error of the present source, or NoSourceFits
+        ``report_wait`` shows the reason of a wait. Raise the error of the present source, or NoSourceFits
         if others were asked too.
         """
         self._judge = judge

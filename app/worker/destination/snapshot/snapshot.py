@@ -157,7 +157,7 @@ class Snapshot:
     async def _look(self) -> list[TableSnapshot]:
         """The tables that are known by name since, and wait until they can be seen.
 
-        Raises RunRestarts once some can: the next run takes them into the schema history.
+        Raise RunRestarts once some can: the next run takes them into the schema history.
         """
         if self.unseen is None or self.unsupported is not None:
             return []
@@ -188,7 +188,7 @@ class Snapshot:
         return SignalRows(tables), RenamedTables(tables), entered, unlogged, self.entries
 
     def _end_lanes(self) -> bool:
-        """Forget the lanes that have ended, and return whether there were any; raises the error of one."""
+        """Forget the lanes that have ended, and return whether there were any; raise the error of one."""
         ended = [name for name, lane in self._lanes.items() if lane.task.done()]
         for name in ended:
             self._lanes.pop(name).task.result()

@@ -77,7 +77,7 @@ class UnseenTables:
     async def look(self, known: Mapping[TableName, TableSnapshot]) -> list[TableSnapshot]:
         """The tables that are known by name since, and wait from now on.
 
-        Raises RunRestarts once tables can be seen that could not be.
+        Raise RunRestarts once tables can be seen that could not be.
         """
         pending = [name for name, one in known.items() if one.is_pending]
         is_wanted = self._plan.snapshot.is_initial and self._lacking

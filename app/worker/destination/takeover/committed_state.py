@@ -48,7 +48,7 @@ async def _read(journal: JournalPartition, *, whole_history: bool) -> Destinatio
 
 
 async def whole_state(journal: JournalPartition) -> DestinationState:
-    """The present state with the whole schema history; raises JournalDamaged if records are missing."""
+    """The present state with the whole schema history; raise JournalDamaged if records are missing."""
     state = await committed_state(journal, whole_history=True)
     if not state.is_whole():
         raise JournalDamaged(state.lack(), destination=journal.destination, topic=journal.topic)
@@ -56,7 +56,7 @@ async def whole_state(journal: JournalPartition) -> DestinationState:
 
 
 async def committed_history(journal: JournalPartition) -> SchemaHistory:
-    """The whole schema history; raises JournalDamaged if there is none."""
+    """The whole schema history; raise JournalDamaged if there is none."""
     state = await whole_state(journal)
     history = state.history()
     if history is None:

@@ -54,7 +54,7 @@ class CursorVerification:
     def at_home(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
         """The proof to continue with at the server that was read before.
 
-        Raises SourceReset or SourceDiverged if its binlog is a different one, SourceUnproven if
+        Raise SourceReset or SourceDiverged if its binlog is a different one, SourceUnproven if
         that cannot be decided.
         """
         if proof.is_empty:
@@ -105,7 +105,7 @@ class CursorVerification:
         return CursorProof(head=head, recent=proof.recent, by_gtids_to=to)
 
     def reads_by_coordinates(self, offset: SourceOffset, proof: CursorProof) -> bool:
-        """Whether the binlog is read by file and offset; raises AnonymousTransaction if a reader by
+        """Whether the binlog is read by file and offset; raise AnonymousTransaction if a reader by
         GTIDs would miss one."""
         to, position = proof.by_gtids_to, offset.coordinates
         if self.facts.is_mariadb or not isinstance(offset.gtid_set, GtidSet):
@@ -137,7 +137,7 @@ class CursorVerification:
             raise SourceReset(f"it has no file {file}, which was read", source=self.address)
 
     def _is_read(self, head: FileHead) -> bool:
-        """Whether a file that was read exists; raises SourceReset if it was replaced."""
+        """Whether a file that was read exists; raise SourceReset if it was replaced."""
         if head.file not in dict(self.facts.binlogs):
             return False
         created = int(created_at(self.address, head.file))
@@ -150,7 +150,7 @@ class CursorVerification:
         )
 
     def _has_head(self, offset: SourceOffset, proof: CursorProof) -> bool:
-        """Whether the cursor's file is the one that was read; raises SourceReset if it was replaced."""
+        """Whether the cursor's file is the one that was read; raise SourceReset if it was replaced."""
         head = proof.head
         return head is not None and head.file == offset.coordinates.file and self._is_read(head)
 
@@ -273,7 +273,7 @@ class CursorRecheck:
     _is_proven: bool = False
 
     async def once(self) -> None:
-        """Prove it on the first call; raises SourceReset and related errors, SourceLost at another server."""
+        """Prove it on the first call; raise SourceReset and related errors, SourceLost at another server."""
         if not self._is_proven:
             await asyncio.to_thread(self._prove)
             self._is_proven = True

@@ -37,7 +37,7 @@ async def earlier_requests(
 ) -> list[Control]:
     """The last request of each destination; call it once the journal's tail has its position.
 
-    Raises the error that prevents reading, or JournalDamaged.
+    Raise the error that prevents reading, or JournalDamaged.
     """
     known = {one.destination: one for one in map(control_in, records_of_kind(CONTROL, checkpoint))}
     # The others run, and a run reads the journal itself.

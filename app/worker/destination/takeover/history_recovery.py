@@ -80,7 +80,7 @@ class HistoryReading:
     async def opened(
         self, state: DestinationState, open_: Callable[[DestinationState], InitialState]
     ) -> tuple[DestinationState, InitialState]:
-        """Return the initial state, and the state that it was made of; raises what ``open_`` does."""
+        """Return the initial state, and the state that it was made of; raise what ``open_`` does."""
         try:
             try:
                 return state, await asyncio.to_thread(open_, state)
@@ -93,7 +93,7 @@ class HistoryReading:
             return state, await asyncio.to_thread(open_, state)
 
     async def _without_history(self, error: AqueductError) -> DestinationState:
-        """Read the state without a history that cannot be used; raises if it is not to begin again, or if
+        """Read the state without a history that cannot be used; raise if it is not to begin again, or if
         it is not the history that the error is about."""
         if not self.recovers:
             raise error

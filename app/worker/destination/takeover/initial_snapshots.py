@@ -41,7 +41,7 @@ def snapshots_of_run(
     start published them, that of captured tables that existed already and could not be seen before; and, if so
     set, that of captured tables of which nothing was published yet. A table that cannot be seen, and whose
     name is known, waits until it can be. ``names``: the tables that the server lists.
-    Raises SnapshotUnsupported if the first ones cannot be read exactly at this server.
+    Raise SnapshotUnsupported if the first ones cannot be read exactly at this server.
     """
     address, facts = server
     is_first, wanted, history = state.cursor is None, plan.snapshot, opened.history

@@ -107,7 +107,7 @@ class InitialStateBuilder:
     """Takes the literals out of a definition that may not show them; None: no table is masked."""
 
     def open(self, state: DestinationState) -> InitialState:
-        """Return the initial state. Raises PositionGone and related errors if the server lacks the
+        """Return the initial state. Raise PositionGone and related errors if the server lacks the
         position, SourceReset and related errors if its binlog is a different one, HistoryTooShort if
         the history begins after the cursor."""
         opened = self._first() if state.cursor is None else self._again(state, state.cursor)

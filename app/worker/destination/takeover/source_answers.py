@@ -59,7 +59,7 @@ class SourceAnswers:
         return await in_its_own_thread(lambda: self.query(source))
 
     def query(self, source: Source) -> Answer:
-        """Ask a server; raises if it cannot be captured at all."""
+        """Ask a server; raise if it cannot be captured at all."""
         replica = str(uuid.uuid5(_REPLICAS, f"{self.installation}.{self.plan.name}"))
         address = replace(source.address, replica_uuid=replica)
         has_history = self.plan.history is not None

@@ -228,7 +228,7 @@ class Takeover:
     ) -> set[str]:
         """Give topics so many partitions; return those that cannot be given any, whose tables all wait.
 
-        Raises TopicUnusable with their tables, if some do not wait yet.
+        Raise TopicUnusable with their tables, if some do not wait yet.
         """
         try:
             if counts:
@@ -434,7 +434,7 @@ class Takeover:
     async def _confirmed_topics(self, ids: TopicIds, state: DestinationState) -> list[Note]:
         """Compare the destination's own topics, and those that the published tables have now.
 
-        Raises TopicReplaced for the former, TopicUnusable with the tables of the latter.
+        Raise TopicReplaced for the former, TopicUnusable with the tables of the latter.
         """
         notes = await ids.confirm({plan.name for plan in self.plan.topics.of(self.plan.name)})
         tables: dict[str, set[TableName]] = {}
@@ -477,7 +477,7 @@ class Takeover:
     async def _last_leader(self) -> Leader | None:
         """The leader by the journal, if its cursor shows that it claimed after this worker.
 
-        Raises Fenced if the cursor was claimed since by a leader that is not recorded.
+        Raise Fenced if the cursor was claimed since by a leader that is not recorded.
         """
         claimed = self.signals.claimed
         cursor, leader = await last_claim(self.plan.journal, self.checkpoint)

@@ -23,7 +23,7 @@ class Phases:
         self._began = self.clock()
 
     def reached(self, phase: str) -> float:
-        """Record the end of a phase; returns seconds since the beginning."""
+        """Record the end of a phase; return seconds since the beginning."""
         seconds = self.clock() - self._began
         self._reached.append((phase, seconds))
         return seconds

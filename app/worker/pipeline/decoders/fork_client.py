@@ -70,11 +70,11 @@ class _ForkServerProcess:
         return self._process.pid
 
     def request(self, request: str, files: tuple[int, ...] = ()) -> None:
-        """Send a request. Raises OSError if the process is gone; then it has not received the files either."""
+        """Send a request. Raise OSError if the process is gone; then it has not received the files either."""
         socket.send_fds(self._socket, [request.encode()], files)
 
     def answer(self) -> str:
-        """Return the answer to the last request. Raises OSError if the process is gone or does not answer."""
+        """Return the answer to the last request. Raise OSError if the process is gone or does not answer."""
         answer = self._socket.recv(_LONGEST_ANSWER)
         if not answer:
             raise BrokenPipeError("the process that decoders are copies of has ended")
@@ -99,14 +99,14 @@ class ForkServer:
         self._current: _ForkServerProcess | None = None
 
     def ready(self) -> None:
-        """Start the process if needed, so that the next decoder starts at once; raises OSError on failure."""
+        """Start the process if needed, so that the next decoder starts at once; raise OSError on failure."""
         with self._lock:
             self._ready()
 
     def fork(self, name: str, files: tuple[int, int]) -> Copy:
         """Fork a decoder with these two files: its socket and its output.
 
-        Raises OSError on failure or if the outcome is unknown; a decoder that exists ends with its socket.
+        Raise OSError on failure or if the outcome is unknown; a decoder that exists ends with its socket.
         """
         with self._lock:
             maker = self._ready()

@@ -96,7 +96,7 @@ class Connection:
         self._sending = threading.Lock()
 
     def send(self, message: Any) -> None:
-        """Send a message, waiting for room in the socket. Raises OSError if the other end is gone.
+        """Send a message, waiting for room in the socket. Raise OSError if the other end is gone.
 
         A message that cannot be pickled raises before anything is sent.
         """
@@ -119,7 +119,7 @@ class Connection:
             sent = max(0, sent - len(part))
 
     def receive(self) -> Any:
-        """Return the next message; raises EOFError if the other end is gone."""
+        """Return the next message; raise EOFError if the other end is gone."""
         try:
             size, count = _HEADER.unpack(self._read(_HEADER.size))
             lengths = [_LENGTH.unpack(self._read(_LENGTH.size))[0] for _ in range(count)]

@@ -83,7 +83,7 @@ def start(
     """Start ``count`` processes, or with 0 decode in the thread that puts.
 
     ``state`` is that before the first portion; ``name`` appears in process titles and errors. ``deliver`` and
-    ``fail`` are called by one thread, in order. Raises DecoderLost if no process can be started and, with no
+    ``fail`` are called by one thread, in order. Raise DecoderLost if no process can be started and, with no
     processes, any error of ``spec.make()``.
     """
     if count == 0:
@@ -573,7 +573,7 @@ class DecoderProcess:
 
 
 def _fork(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
-    """Return our end of its socket, its output and the process; raises OSError, with nothing left open."""
+    """Return our end of its socket, its output and the process; raise OSError, with nothing left open."""
     with contextlib.ExitStack() as stack:
         own_end, child_end = socket.socketpair()
         stack.callback(own_end.close)

@@ -28,7 +28,7 @@ FORMATS: Mapping[str, FormatFactory] = {
 
 
 def format_named(name: str) -> FormatFactory:
-    """Return a format by name; raises KeyError if there is none."""
+    """Return a format by name; raise KeyError if there is none."""
     return FORMATS[name]
 
 
@@ -43,7 +43,7 @@ def keeps_tombstones(name: str, rules: PublishingRules) -> bool:
 
 
 def form_named(name: str, rules: PublishingRules) -> RecordForm:
-    """Return the form of a format other than the envelope by name; raises KeyError if there is none."""
+    """Return the form of a format other than the envelope by name; raise KeyError if there is none."""
     if name == Avro.name:
         return AvroForm(rules, ConfluentRegistry(rules.registry))
     if name == Connect.name:

@@ -303,7 +303,7 @@ class CapturedTables:
     def of(self, table_map: TableMap) -> TableHandling | None:
         """Return the table, or None if it is not captured.
 
-        Raises RowUnreadable if a column of a captured table cannot be read, WitnessesDiffer if its rows
+        Raise RowUnreadable if a column of a captured table cannot be read, WitnessesDiffer if its rows
         contradict the definition of its history, or that lacks labels, RuleImpossible if the mapping's rules
         do not fit it, and TopicUnusable if they do not say where its rows go.
         """
@@ -415,7 +415,7 @@ class CapturedTables:
             self._by_case = None
 
     def _completed(self, table_map: TableMap, name: Name, known: Table) -> TableMap:
-        """Return the table map completed from the history; raises WitnessesDiffer if they contradict."""
+        """Return the table map completed from the history; raise WitnessesDiffer if they contradict."""
         faults = differences(table_map, known, self._charsets, server=self._server)
         if faults:
             raise WitnessesDiffer.of(name, "; ".join(faults))
@@ -440,7 +440,7 @@ def _unproven(as_logged: TableMap, completed: TableMap) -> frozenset[int]:
 
 
 def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
-    """Return the key columns of the records; raises RuleImpossible if the table lacks one of its route."""
+    """Return the key columns of the records; raise RuleImpossible if the table lacks one of its route."""
     if route.key_columns is None:
         return tuple(table_map.primary_key or ())
     indexes = {(column.name or "").lower(): at for at, column in enumerate(table_map.columns)}
@@ -538,7 +538,7 @@ class NullCheck:
         self._columns = {index: table_map.columns[index].name for index in never_null}
 
     def rows(self, event_type: int, body: bytes) -> list[Row]:
-        """Return the rows of an event; raises WitnessesDiffer if one of those columns is NULL."""
+        """Return the rows of an event; raise WitnessesDiffer if one of those columns is NULL."""
         rows = self._rows(event_type, body)
         for change in self._images.decode(event_type, body):
             for image in (change.before, change.after):
@@ -574,7 +574,7 @@ class RowSelection:
     """
 
     def __init__(self, table: TableName, rules: Rules, definition: Definition) -> None:
-        """``definition``: that of all columns. Raises ValueError if the filter does not fit it."""
+        """``definition``: that of all columns. Raise ValueError if the filter does not fit it."""
         self._table = table
         self._operations = frozenset(rules.operations or ("insert", "update", "delete"))
         types = {column.name: column.type for column in definition.columns}

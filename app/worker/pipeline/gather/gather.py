@@ -467,7 +467,7 @@ class Gathering:
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Drop rows that did not happen; their ordinals stay theirs.
 
-        Raises UnsupportedEvent if some are in an earlier chunk or before a cut, and so may be published.
+        Raise UnsupportedEvent if some are in an earlier chunk or before a cut, and so may be published.
         """
         gathered, earlier = self.gathered, earlier or self._is_within
         is_known = not earlier if savepoint is None else savepoint in self._savepoints

@@ -26,7 +26,7 @@ class StatementJudge:
         self._trusted = expressions(trusted)
 
     def passed(self, query: Query) -> frozenset[TableName]:
-        """Return the tables that a statement changed; raises StatementBasedChange unless none is captured."""
+        """Return the tables that a statement changed; raise StatementBasedChange unless none is captured."""
         session = Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
         try:
             names = written_tables(query.sql, self._server, session)

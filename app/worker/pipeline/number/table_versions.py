@@ -93,7 +93,7 @@ class VersionBook:
     ) -> tuple[TableVersion, bool]:
         """Return the version of a table whose rows at ``pos`` have this definition, and whether it is new.
 
-        Without ``shows_not_null`` the definition lacks the nullability of columns. Raises RuleImpossible if
+        Without ``shows_not_null`` the definition lacks the nullability of columns. Raise RuleImpossible if
         the settings give the table a topic that another one has.
         """
         matched = self._matched.get(route.table)

@@ -78,7 +78,7 @@ class Handoff:
     async def take(self, *, max_bytes: int, timeout: float) -> Piece | None:  # noqa: ASYNC109
         """Return all pieces present as one of about ``max_bytes``; None after ``timeout`` seconds without any.
 
-        Raises the reader's error once everything before it was taken.
+        Raise the reader's error once everything before it was taken.
         """
         try:
             async with asyncio.timeout(timeout):

@@ -159,7 +159,7 @@ class TopicPlans:
         ]
 
     async def ready(self, topics: Topics, destination: str, *, is_new: bool) -> None:
-        """Have all of these; of one that has a past, none is made again. Raises as ``ensure`` does."""
+        """Have all of these; of one that has a past, none is made again. Raise as ``ensure`` does."""
         plans = self.of(destination)
         await topics.ensure(*plans, before=() if is_new else {plan.name for plan in plans})
 
@@ -285,7 +285,7 @@ class Publisher:
     async def prepare(self, topics: Mapping[str, int]) -> None:
         """Have the topics of rows among these, with so many partitions: make what is missing, once.
 
-        Raises as ``Topics.ensure`` does.
+        Raise as ``Topics.ensure`` does.
         """
         wanted = sorted(topics.keys() - self._single)
         plans = [self._plan_of(name, topics[name]) for name in wanted]
@@ -295,11 +295,11 @@ class Publisher:
     async def unusable(
         self, topics: Mapping[str, int], more: Mapping[str, int] | None = None
     ) -> dict[str, AqueductError]:
-        """Return why topics of rows among these cannot be written to; makes those that are missing.
+        """Return why topics of rows among these cannot be written to; make those that are missing.
 
         ``more``: those that are to have more partitions than they were written with, which are given to them.
 
-        Raises KafkaDenied or TooFewBrokers if the destination's own topics cannot be written to, and KafkaLost.
+        Raise KafkaDenied or TooFewBrokers if the destination's own topics cannot be written to, and KafkaLost.
         """
         destination = self.cursor.destination
         refused = await self._topics.unwritable({*self._single, *topics})

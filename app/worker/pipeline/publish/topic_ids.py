@@ -44,7 +44,7 @@ class TopicIds:
     async def confirm(self, names: Collection[str]) -> list[Note]:
         """Compare topics that exist; return the notes of those that are not in the journal.
 
-        Raises TopicReplaced for those that were made again. Each topic is asked for once.
+        Raise TopicReplaced for those that were made again. Each topic is asked for once.
         """
         unknown = [name for name in names if name not in self._confirmed]
         if not unknown:

@@ -28,7 +28,7 @@ _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "lo
 
 
 def value_in(column: Column, literal: Literal, execution: Execution, server: Server) -> Any:
-    """The value in the column's type; raises NotConstant."""
+    """The value in the column's type; raise NotConstant."""
     if literal is None:
         return None
     base, numbers = _base(column.type)
@@ -53,7 +53,7 @@ def value_in(column: Column, literal: Literal, execution: Execution, server: Ser
 
 
 def implicit(column: Column) -> Any:
-    """What MySQL stores in a NOT NULL column without a default; raises NotConstant."""
+    """What MySQL stores in a NOT NULL column without a default; raise NotConstant."""
     base, numbers = _base(column.type)
     digits = numbers[0] if numbers else 0
     fraction = f".{'0' * digits}" if digits else ""

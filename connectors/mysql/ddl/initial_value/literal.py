@@ -60,7 +60,7 @@ _SERVER = Server(version=(99, 0, 0))
 
 
 def literal_of(default: str) -> Literal:
-    """The value of a default as ``Attributes.default`` holds it; raises NotConstant."""
+    """The value of a default as ``Attributes.default`` holds it; raise NotConstant."""
     try:
         reader = Reader(lexed(default, _SERVER, Session()), _SERVER, Session())
         found = _value(reader)

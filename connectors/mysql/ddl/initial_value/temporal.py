@@ -30,7 +30,7 @@ Parts = tuple[tuple[int, int, int], tuple[int, int, int], int]
 
 
 def zone_of(execution: Execution, server: Server) -> tzinfo:
-    """The session's time zone; raises NotConstant if its offset is not known."""
+    """The session's time zone; raise NotConstant if its offset is not known."""
     name = execution.time_zone or ""
     if name.upper() == "SYSTEM":
         name = server.system_time_zone

@@ -123,7 +123,7 @@ MAX_NAME = 64
 
 
 def rule(pattern: str, role: Role) -> ShadowRule:
-    """A rule defined by an operator; raises ValueError for an invalid expression."""
+    """A rule defined by an operator; raise ValueError for an invalid expression."""
     try:
         return _rule("a rule of the settings", role, pattern)
     except re.error as error:

@@ -88,7 +88,7 @@ class Draft:
     # --- names --------------------------------------------------------------------------------------
 
     def name(self, ref: TableRef) -> TableName:
-        """A table's full name; raises Refused if no database is selected."""
+        """A table's full name; raise Refused if no database is selected."""
         database = ref[0] or self.terms.session.database
         if not database:
             raise Refused(f"no database is selected for {ref[1]}")

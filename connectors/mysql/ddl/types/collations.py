@@ -47,7 +47,7 @@ def chosen(
 
     ``inherited`` is the default without these clauses, ``current`` the state before an ALTER.
     ``collation_first``: COLLATE precedes CHARACTER SET, and MySQL 8.0 and earlier then ignore it.
-    Raises CharsetRefused.
+    Raise CharsetRefused.
     """
     if "default" in (charset, collation) and since(server, mysql=(8, 0, 0), mariadb=None):
         raise CharsetRefused("DEFAULT names no character set or collation since MySQL 8.0")
@@ -83,7 +83,7 @@ def _named(charset: str, inherited: Database, server: Server, session: Session) 
 def collated(
     named: str | None, collation: str, base: Database, *, server: Server, session: Session
 ) -> Database:
-    """The result of a collation after a character set, or else on ``base``; raises CharsetRefused."""
+    """The result of a collation after a character set, or else on ``base``; raise CharsetRefused."""
     own, word = named or base.charset, lasting(collation)
     if server.mariadb and word == "default":
         return _named(own, base, server, session)
@@ -102,7 +102,7 @@ def _apart(collation: str, charset: str) -> CharsetRefused:
 
 
 def default_collation(charset: str, *, server: Server, session: Session) -> str:
-    """The collation of a character set named without one; raises CharsetRefused."""
+    """The collation of a character set named without one; raise CharsetRefused."""
     name = lasting(charset_named(charset, server=server))
     own = session.utf8mb4_collation if name == "utf8mb4" else None
     if session.charset_collations is not None:
@@ -115,7 +115,7 @@ def default_collation(charset: str, *, server: Server, session: Session) -> str:
 
 
 def of_collation(collation: str, *, server: Server) -> Database:
-    """A collation with its character set, both as the server prints them; raises CharsetRefused."""
+    """A collation with its character set, both as the server prints them; raise CharsetRefused."""
     name = lasting(collation)
     if not has_collation(server, name):
         raise CharsetRefused(f"Unknown collation: '{collation}'")
@@ -131,7 +131,7 @@ def binary_collation(charset: str, *, server: Server) -> Database:
 
 
 def charset_named(charset: str, *, server: Server) -> str:
-    """A character set as the server prints it; raises CharsetRefused if it has none of that name."""
+    """A character set as the server prints it; raise CharsetRefused if it has none of that name."""
     name = lasting(charset)
     if not has_charset(server, name):
         raise CharsetRefused(f"Unknown character set: '{charset}'")

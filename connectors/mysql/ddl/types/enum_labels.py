@@ -20,7 +20,7 @@ _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r
 def labelled(
     name: str, labels: Sequence[Label], charset: str, *, server: Server, strict: bool
 ) -> str:
-    """``enum('a','b')``; raises TypeRefused for labels that are refused."""
+    """``enum('a','b')``; raise TypeRefused for labels that are refused."""
     kept = [_kept(label, charset) for label in labels]
     if not 0 < len(kept) <= _MOST[name]:
         raise TypeRefused(f"{name} takes 1 to {_MOST[name]} labels, not {len(kept)}")
@@ -66,7 +66,7 @@ def labels_in(column_type: str) -> list[str]:
 
 def read_again(labels: Sequence[str], old: str, new: str) -> list[str]:
     """Labels whose bytes a server reinterprets in another character set, without conversion, as
-    ALTER TABLE … CONVERT TO does; raises TypeRefused if they are invalid there."""
+    ALTER TABLE … CONVERT TO does; raise TypeRefused if they are invalid there."""
     encode = text_encoder(old) or _from_utf8
     decode = text_decoder(new) or bytes.decode
     try:

@@ -30,7 +30,7 @@ def resolved(
 ) -> ResolvedType:
     """The type as a server stores it; ``inherited`` is the table's character set and collation.
 
-    Raises TypeRefused, or CharsetRefused for an unknown character set or collation.
+    Raise TypeRefused, or CharsetRefused for an unknown character set or collation.
     """
     kind, spec = _kind(spec, server, session)
     if kind == "serial":
@@ -92,7 +92,7 @@ def _json(spec: TypeSpec, inherited: Database, server: Server, session: Session)
 
 
 def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:
-    """A column after the conversion of its table; raises TypeRefused if it does not fit.
+    """A column after the conversion of its table; raise TypeRefused if it does not fit.
 
     Invariant: a text column keeps its length in characters, and becomes a larger type if its bytes need
     one; byte columns are unchanged.

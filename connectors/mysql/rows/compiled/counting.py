@@ -37,7 +37,7 @@ class RowCounter:
     def count(self, event_type: int, body: bytes) -> int:
         """The number of rows in an event, also a compressed one; an update's two images are one row.
 
-        Raises MalformedEvent if the bytes do not fit.
+        Raise MalformedEvent if the bytes do not fit.
         """
         try:
             return self._counted(*plain_rows(event_type, body))

@@ -142,13 +142,13 @@ class CompiledDecoder:
         return self._table
 
     def decode(self, event_type: int, body: bytes) -> Iterator[RowText]:
-        """The rows of one event's body, in order; raises MalformedEvent if the bytes do not fit."""
+        """The rows of one event's body, in order; raise MalformedEvent if the bytes do not fit."""
         return map(RowText._make, self.rows(event_type, body))
 
     def rows(self, event_type: int, data: bytes, at: int = 0, end: int | None = None) -> list[Row]:
         """The rows of the event whose body is ``data[at:end]``, in order, each as the fields of a RowText.
 
-        Raises MalformedEvent if the bytes do not fit.
+        Raise MalformedEvent if the bytes do not fit.
         """
         if end is None:
             end = len(data)

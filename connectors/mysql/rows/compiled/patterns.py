@@ -61,7 +61,7 @@ class Patterns:
         """Number of further functions allowed for NULL patterns."""
 
     def nulls(self, data: bytes, at: int) -> bytes:
-        """The bitmap of the row at an offset; raises IndexError if the bytes end before it."""
+        """The bitmap of the row at an offset; raise IndexError if the bytes end before it."""
         return read_bytes(data, at + self.table.head_size, self.table.bitmap_size)[0]
 
     def run(

@@ -39,7 +39,7 @@ Derived = dict[str, Sequence[Column]]
 
 
 def selected(query: str, draft: Draft) -> tuple[Column, ...]:
-    """The columns of a query; raises Refused if one of them is uncertain."""
+    """The columns of a query; raise Refused if one of them is uncertain."""
     if "||" in query and not draft.terms.session.sql_mode.isdisjoint({"PIPES_AS_CONCAT", "ANSI"}):
         raise Refused("its query has || for text")
     # It is only read.
