@@ -25,12 +25,12 @@ from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
-from spark_sink.spark.pace import MANY
+from spark_sink.spark.code_generation import MANY
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import fresh
+from spark_sink.warehouse.common.recent import joined, texts
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.waiting_tables import Waits
 from wire.records import WIRE_VERSION
 

@@ -20,9 +20,9 @@ from app.version import __version__
 from app.worker.coordination.leadership import Leadership, SingleWorker
 from app.worker.coordination.znodes import Identity, Nodes
 from app.worker.coordination.zookeeper_leadership import ZooKeeperLeadership
+from app.worker.destination.destination import Destination
+from app.worker.destination.destinations import Destinations
 from app.worker.destination.plan import Plan
-from app.worker.destination.registry import Destinations
-from app.worker.destination.supervisor import Destination
 from app.worker.destination.takeover.committed_state import committed_history
 from app.worker.destination.takeover.earlier_requests import earlier_requests, reads_journal
 from app.worker.destination.takeover.recovery import installation_of
@@ -37,6 +37,7 @@ from app.worker.process.journal_tail import journal_tail
 from app.worker.process.kafka_watch import KafkaWatch
 from app.worker.process.library_logs import escape_values, quiet_libraries
 from app.worker.schemas.store_mirror import CentralStore
+from app.worker.unit.other_workers import client_id, group_of
 from app.worker.wiring import (
     central_store,
     coordination_plan,
@@ -47,7 +48,6 @@ from app.worker.wiring import (
     merge_plans,
     topic_plans,
 )
-from app.worker.work.other_workers import client_id, group_of
 from connectors.errors import SettingsError
 from connectors.kafka.client import KafkaClient, Liveness
 from connectors.kafka.producer import append as append_record

@@ -17,6 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.chunk_context import MARIADB_GTID
 from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
     HEADER,
@@ -26,7 +27,6 @@ from connectors.mysql.binlog.events import (
     original_us,
 )
 from connectors.mysql.binlog.gtid_tagged import original_us_tagged
-from connectors.mysql.binlog.transaction_context import MARIADB_GTID
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 

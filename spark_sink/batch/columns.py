@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.errors import ValuesChanged
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.text.names import quoted
-from spark_sink.warehouse.column_notes import note
+from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.columns import (
     Asked,
     NamesOf,
@@ -30,6 +29,7 @@ from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name, Tables
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.unknown_values import note
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import Column, Constant, TableVersion
 from spark_sink.spark.error_mapping import poison_sql
-from spark_sink.text.names import literal, quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import key_parts, once_by
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.shape import Shape

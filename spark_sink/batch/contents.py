@@ -40,7 +40,7 @@ from spark_sink.source.positions import Offsets
 from spark_sink.source.progress import Place, Progress, total
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.names import argument
+from spark_sink.text.quoting import argument
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.milestones import Position, later, timed
 from spark_sink.warehouse.protocol import Name

@@ -14,7 +14,7 @@ from itertools import chain
 from pyspark.sql import DataFrame
 
 from spark_sink.batch.contents import TablePart
-from spark_sink.batch.ddl.following import Ddl
+from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.source.schemas import TableVersion
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.protocol import Name, Warehouse

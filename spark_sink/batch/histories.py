@@ -15,7 +15,7 @@ from spark_sink.batch.contents import TablePart
 from spark_sink.batch.merging import few, local
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import TableVersion
-from spark_sink.text.names import quoted
+from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.history import history_shape
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.compact import ALTERED, changes, refused, several, standing
 from spark_sink.batch.contents import TablePart
-from spark_sink.batch.deleted_keys import DeletedKeys
+from spark_sink.batch.hard_deletes import DeletedKeys
 from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.stages import FOLD, MERGE, Stages
 from spark_sink.batch.unusable import MOST, at_of

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 from spark_sink.batch.compact import ABSENT, MARKS, MOVED, OP, folded
 from spark_sink.errors import UnsupportedPartialImage
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.names import literal, quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import NEWER, key_parts, same_key
 from spark_sink.warehouse.markers import in_force, not_known
 from spark_sink.warehouse.shape import Shape

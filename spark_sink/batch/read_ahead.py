@@ -20,7 +20,7 @@ from spark_sink.batch.partial_images import Change, halves, partners
 from spark_sink.source.envelope import of_table
 from spark_sink.source.kafka import Topics
 from spark_sink.source.positions import Offsets
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 
 _SECONDS: Final = 20.0
 """For a half that is committed but not yet to be seen: a producer's open transaction may hide it as long."""

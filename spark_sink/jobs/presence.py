@@ -27,7 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from spark_sink.errors import CheckpointShared, WarehouseShared
-from spark_sink.text.names import SINKS
+from spark_sink.text.quoting import SINKS
 from spark_sink.warehouse.notes import Notes
 
 _log = logging.getLogger(__name__)

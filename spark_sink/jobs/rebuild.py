@@ -50,7 +50,7 @@ from spark_sink.jobs.load.state import Loaded
 from spark_sink.source.positions import At, Offsets, any_of, spanned
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.names import literal, quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.columns import Traced, converted, nulled, values_changed
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.batch.apply import THREADS, Applier
-from spark_sink.batch.ddl.following import Ddl
-from spark_sink.batch.ddl.topic import KafkaDdl
+from spark_sink.batch.drops_and_renames.following import Ddl
+from spark_sink.batch.drops_and_renames.topic import KafkaDdl
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import DataLost, KafkaUnreachable, SinkError
 from spark_sink.jobs.lag.watch import Watch
@@ -55,14 +55,14 @@ from spark_sink.source.kafka import (
 )
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
+from spark_sink.spark.bucket_faults import make_folder
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
 from spark_sink.spark.java import java_class
 from spark_sink.spark.lost_executors import again_if_lost
 from spark_sink.spark.session import pace, submitted
-from spark_sink.spark.store_faults import make_folder
-from spark_sink.text.names import (
+from spark_sink.text.quoting import (
     FOREIGN,
     MAINTAINED,
     ORIGIN,

@@ -35,7 +35,7 @@ from yaml import YAMLError
 from spark_sink.errors import BadSettings
 from spark_sink.settings.required_conf import required
 from spark_sink.text import secrets
-from spark_sink.text.names import CHECKPOINT, of_sink
+from spark_sink.text.quoting import CHECKPOINT, of_sink
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parents[2] / ".cache" / "jars"

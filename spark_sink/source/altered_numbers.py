@@ -20,7 +20,7 @@ from spark_sink.source.altered_kinds import (
     either,
     type_of,
 )
-from spark_sink.source.mysql_types import reading
+from spark_sink.source.column_reading import reading
 
 _FLT_MAX: Final = "3.4028234E38D"
 _WHOLE: Final = "{x} = rint({x}) AND abs({x}) < 1E{digits}D AND CAST({x} AS STRING) <> '-0.0'"

@@ -32,8 +32,8 @@ from spark_sink.source.altered_kinds import (
     type_of,
 )
 from spark_sink.source.altered_numbers import from_approximate, from_bits, from_number, number
-from spark_sink.source.mysql_types import reading
-from spark_sink.text.names import literal
+from spark_sink.source.column_reading import reading
+from spark_sink.text.quoting import literal
 
 _WORDS: Final = (*CHARS, *TEXTS, *LABELS, "json", "time")
 _SHAPES: Final = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from wire.changes import SNAPSHOT
 from wire.records import (
     HEADER_FORMAT,

@@ -21,7 +21,7 @@ from typing import Final
 
 from spark_sink.errors import ForeignTopic, KafkaUnreachable
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from wire.topics import installations, merged_topic, schemas_topic
 
 _PAUSE: Final = 0.1

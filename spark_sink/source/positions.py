@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 
 At = tuple[str, int, int]
 """Topic, partition and offset."""

@@ -21,7 +21,7 @@ from spark_sink.errors import (
     UnsupportedWire,
 )
 from spark_sink.source.altered_kinds import Altered
-from spark_sink.source.mysql_types import Reading, reading
+from spark_sink.source.column_reading import Reading, reading
 from wire.records import WIRE_VERSION
 from wire.table_version import Column as PublishedColumn
 from wire.table_version import Definition, VersionKey

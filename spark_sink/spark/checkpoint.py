@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from spark_sink.errors import CheckpointDamaged, ForeignCheckpoint
 from spark_sink.spark.files import Files
-from spark_sink.text.names import ORIGIN
+from spark_sink.text.quoting import ORIGIN
 
 _log = logging.getLogger(__name__)
 _SPARKS = ("commits", "sources", "state", "metadata", "offsets")

@@ -24,7 +24,7 @@ from spark_sink.source.lineage import (
     steps,
 )
 from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
-from spark_sink.text.names import argument, literal, quoted
+from spark_sink.text.quoting import argument, literal, quoted
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.moves import Name, Place

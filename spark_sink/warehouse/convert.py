@@ -13,7 +13,7 @@ from typing import Final
 
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.source.schemas import TableVersion
-from spark_sink.text.names import literal, quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import source_parts
 from spark_sink.warehouse.shape import Shape
 from wire.warehouse import SOURCE_COLUMNS, widened

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from spark_sink.source.positions import Offsets
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 
 BATCHES: Final = 50
 """Batches after which what is merged is removed, and files are joined: a reader opens a file for each."""

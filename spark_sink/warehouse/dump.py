@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO
 
 from pyspark.sql import DataFrame
 
-from spark_sink.text.names import ORIGIN, quoted
+from spark_sink.text.quoting import ORIGIN, quoted
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import History, pieces
 from spark_sink.warehouse.protocol import Warehouse

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
-from spark_sink.text.names import DDL, FLOORS, LEDGER, WAITS
+from spark_sink.text.quoting import DDL, FLOORS, LEDGER, WAITS
 from spark_sink.warehouse.log_fold import Record
 
 _Rows = Iterable[Mapping[str, Any]]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from spark_sink.text.names import CHANGED_ELSEWHERE, argument
+from spark_sink.text.quoting import CHANGED_ELSEWHERE, argument
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Warehouse
 from wire.text import utc_seconds

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from spark_sink.errors import ForeignTopic
 from spark_sink.source.installation import Installation
 from spark_sink.source.positions import Offsets
-from spark_sink.text.names import FOREIGN
+from spark_sink.text.quoting import FOREIGN
 from spark_sink.warehouse.ledger import spans
 from spark_sink.warehouse.notes import Notes
 

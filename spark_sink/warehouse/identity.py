@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_sink.text.names import literal, quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.shape import Shape
 from wire.warehouse import SOURCE_COLUMNS

@@ -26,12 +26,12 @@ from spark_sink.errors import (
     TableReplaced,
 )
 from spark_sink.spark.files import side_by_side
-from spark_sink.text.names import PUT_BACK, SINKS, argument
+from spark_sink.text.quoting import PUT_BACK, SINKS, argument
+from spark_sink.warehouse.common.commits import again, replaced
 from spark_sink.warehouse.foreign import advice, described, note_foreign
 from spark_sink.warehouse.milestones import Commit, Milestone, Stated
 from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.protocol import Commits, Name, Standing, Warehouse
-from spark_sink.warehouse.sql.commits import again, replaced
 from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import LOADED, WaitState

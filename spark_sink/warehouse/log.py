@@ -23,7 +23,7 @@ from typing import Any, Final
 from spark_sink.errors import ForeignWarehouse, LogDamaged
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import side_by_side
-from spark_sink.text.names import LEDGER, LOG
+from spark_sink.text.quoting import LEDGER, LOG
 from spark_sink.warehouse.earlier_logs import EarlierTables, records, versions
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.log_fold import (

@@ -35,7 +35,7 @@ from pyspark.errors import PySparkException
 from spark_sink.errors import MaintenanceIncomplete, SinkError
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
-from spark_sink.text.names import MAINTAINED, UNMAINTAINED
+from spark_sink.text.quoting import MAINTAINED, UNMAINTAINED
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape

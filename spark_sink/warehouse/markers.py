@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark_sink.text.names import quoted
+from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.identity import NEWER, same_key
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape

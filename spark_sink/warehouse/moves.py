@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from spark_sink.warehouse.ledger import Floor, Source
 
 Name = tuple[str, str]

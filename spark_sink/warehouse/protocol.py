@@ -14,8 +14,8 @@ from typing import Generic, Protocol, TypeVar
 
 from spark_sink.source.positions import At, Offsets
 from spark_sink.warehouse.coverage import Cut, Marker
+from spark_sink.warehouse.dead_letters import Letter
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.letters import Letter
 from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.milestones import Commit, Position
 from spark_sink.warehouse.notes import Notes

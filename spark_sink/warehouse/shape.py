@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.source.schemas import TableVersion
-from spark_sink.text.names import action
+from spark_sink.text.quoting import action
 from wire.warehouse import BOOKKEEPING, DELTA_COLUMN, HISTORY_COLUMNS, SOURCE_COLUMNS, widened
 
 # Parquet takes these names as they are; Delta must map all others.

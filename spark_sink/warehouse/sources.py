@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spark_sink.text.names import SOURCES
+from spark_sink.text.quoting import SOURCES
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name
 

@@ -27,7 +27,7 @@ from spark_sink.errors import (
 )
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.spark.lost_executors import is_loss
-from spark_sink.text.names import argument
+from spark_sink.text.quoting import argument
 from spark_sink.warehouse.protocol import Name, Warehouse
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from spark_sink.errors import ChangesLost, DataLost, ForeignTable, TableError, TopicReplaced
 from spark_sink.source.positions import Offsets
-from spark_sink.text.names import TOPICS, argument
+from spark_sink.text.quoting import TOPICS, argument
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape

@@ -129,7 +129,7 @@ def homeless(modules: Iterable[Module]) -> Iterator[str]:
 
 FORMATS = ("spark_sink/warehouse/delta/", "spark_sink/warehouse/iceberg/")
 """The folders that know a table format; `opening.py` beside them selects one."""
-_SHARED = "spark_sink/warehouse/sql/"
+_SHARED = "spark_sink/warehouse/common/"
 """SQL that the formats have in common."""
 _NAMED = frozenset(
     {

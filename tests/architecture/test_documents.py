@@ -211,7 +211,7 @@ def test_a_broken_link_is_found() -> None:
 def test_a_path_that_is_not_there_is_found() -> None:
     planted = File(
         "x.md",
-        "`app/gone.py`, `app/worker/work/retry_policy.py`, `devstack/*.lock`, `other/gone.py`",
+        "`app/gone.py`, `app/worker/unit/retry_policy.py`, `devstack/*.lock`, `other/gone.py`",
     )
     assert list(missing_paths([planted], exists, {"app", "devstack"})) == ["x.md names app/gone.py"]
 

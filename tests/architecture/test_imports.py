@@ -127,7 +127,7 @@ def test_the_wire_contract_that_imports_more_than_the_standard_library_is_found(
 
 def test_an_import_within_a_function_is_found_too() -> None:
     planted = module_from(
-        "tables/wrong.py", "def f() -> None:\n    import app.worker.work.retry_policy\n"
+        "tables/wrong.py", "def f() -> None:\n    import app.worker.unit.retry_policy\n"
     )
     assert list(layer_breaches([planted])) == ["tables/wrong.py imports app"]
 
@@ -154,7 +154,7 @@ def test_a_relative_import_is_followed() -> None:
 
 def test_demo_devstack_and_tests_may_import_all() -> None:
     planted = [
-        module_from("demo/fine.py", "import app.worker.work.retry_policy, spark_sink, pyspark\n"),
+        module_from("demo/fine.py", "import app.worker.unit.retry_policy, spark_sink, pyspark\n"),
         module_from("tests/fine.py", "import connectors.secret, kazoo\n"),
     ]
     assert [*layer_breaches(planted), *homeless(planted)] == []

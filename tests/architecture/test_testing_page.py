@@ -17,7 +17,7 @@ _BY_FIXTURE = {
         "contract/test_dead_letters.py",
         "contract/test_recent_changes.py",
         "contract/test_warehouses.py",
-        "unit/spark_sink/warehouse/test_key_range.py",
+        "unit/spark_sink/warehouse/test_merge_range.py",
     ),
 }
 """Files in which a fixture has the mark, and the tests that are long because of it."""

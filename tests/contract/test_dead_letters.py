@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql import functions as f
 
 from spark_sink.source.positions import At
-from spark_sink.text.names import LETTERS
+from spark_sink.text.quoting import LETTERS
+from spark_sink.warehouse.common.dead_letters import TableLetters
+from spark_sink.warehouse.dead_letters import COLUMNS, Letter
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.warehouse import letters as letters_of
-from spark_sink.warehouse.letters import COLUMNS, Letter
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import DeadLetters
-from spark_sink.warehouse.sql.letters import TableLetters
 from tests.harness.memory_warehouse import MemoryLetters
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 

@@ -16,7 +16,7 @@ from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import VersionGone, Warehouse
 from tests.harness.memory_warehouse import MemoryWarehouse
-from tests.unit.spark_sink.batch.ddl.statements import drop
+from tests.unit.spark_sink.batch.drops_and_renames.statements import drop
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 from tests.unit.spark_sink.conftest import Warehouse as Records
 from tests.unit.spark_sink.history import Change, schema

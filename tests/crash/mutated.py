@@ -108,8 +108,8 @@ def fencing_off() -> None:
     leading.TransactionalProducer = producer
     answers.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
     _of("app.worker.destination.plan").Signals.check = lambda _self: None
-    _of("app.worker.destination.supervisor").Destination.observe = lambda _self, _cursor: None
-    _of("app.worker.work.other_workers").OtherWorkers.check = _leads_all_the_same
+    _of("app.worker.destination.destination").Destination.observe = lambda _self, _cursor: None
+    _of("app.worker.unit.other_workers").OtherWorkers.check = _leads_all_the_same
     # The other's rows may be in the topics before its cursor is read.
     _published_unasked()
 

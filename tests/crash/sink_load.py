@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from tests.unit.spark_sink.batch.ddl.statements import record, renames, table
+from tests.unit.spark_sink.batch.drops_and_renames.statements import record, renames, table
 from tests.unit.spark_sink.history import Change, Image, schema
 from wire.records import HEADER_NEW_KEY, HEADER_OLD_KEY
 

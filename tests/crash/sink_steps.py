@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from spark_sink.jobs.stream import Sink
-from spark_sink.text.names import MOVED, MOVING, RELOAD
+from spark_sink.text.quoting import MOVED, MOVING, RELOAD
+from spark_sink.warehouse.common.dead_letters import TableLetters
 from spark_sink.warehouse.coverage import Coverage
 from spark_sink.warehouse.delta.recent import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
@@ -24,7 +25,6 @@ from spark_sink.warehouse.iceberg.recent import IcebergRecent
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.notes import FileNotes
-from spark_sink.warehouse.sql.letters import TableLetters
 from tests.unit.spark_sink.conftest import FORMAT
 
 Come = Callable[[], None]

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.errors import TopicGone, WitnessesDiffer
 from connectors.kafka.topics.plan import TopicPlan
-from spark_sink.text.names import action
+from spark_sink.text.quoting import action
 from tests.crash.day.__main__ import printed
 from tests.crash.day.beat import Beat
 

@@ -14,7 +14,7 @@ from typing import Any
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.pipeline.rules import PublishingRules
-from app.worker.work.requests import Requests
+from app.worker.unit.requests import Requests
 from connectors.errors import AqueductError, Fenced, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Start

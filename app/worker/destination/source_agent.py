@@ -45,7 +45,7 @@ from app.worker.schemas.quarantine_release import QuarantineRelease
 from app.worker.schemas.run_schemas import Schemas
 from app.worker.schemas.store_mirror import Mirror
 from app.worker.status import DestinationStatus, State
-from app.worker.work.retry_policy import ErrorPolicy
+from app.worker.unit.retry_policy import ErrorPolicy
 from connectors.errors import (
     AqueductError,
     BatchTooLarge,

@@ -22,8 +22,8 @@ from app.worker.destination.takeover.committed_state import committed_state
 from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import State
-from app.worker.work.takeover import UnitTakeover
-from app.worker.work.unit import Installation
+from app.worker.unit.run_loop import Installation
+from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer, send_all
 from connectors.kafka.reading.partition_reader import Follower, Partition, StoredRecord, read_to_end

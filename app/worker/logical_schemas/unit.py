@@ -12,10 +12,10 @@ from app.worker.coordination.write_permit import WritePermit
 from app.worker.coordination.znodes import Identity
 from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.worker.logical_schemas.run import LogicalSchemasRun
-from app.worker.work.requests import Requests
-from app.worker.work.retry_policy import ErrorPolicy
-from app.worker.work.takeover import UnitTakeover
-from app.worker.work.unit import Installation, Unit
+from app.worker.unit.requests import Requests
+from app.worker.unit.retry_policy import ErrorPolicy
+from app.worker.unit.run_loop import Installation, Unit
+from app.worker.unit.takeover import UnitTakeover
 from tables.history.logical_schemas.decisions import UNIT
 from tables.rules.mapping.mapping import Mapping as TableMapping
 from tables.rules.routes.routes import Routes

@@ -29,10 +29,10 @@ from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.publisher import OF_TOPICS
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import State
-from app.worker.work.requests import Requests
-from app.worker.work.retry_policy import ErrorPolicy
-from app.worker.work.takeover import UnitTakeover
-from app.worker.work.unit import Installation, Unit
+from app.worker.unit.requests import Requests
+from app.worker.unit.retry_policy import ErrorPolicy
+from app.worker.unit.run_loop import Installation, Unit
+from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import (
     KafkaRefused,
     KafkaSlow,

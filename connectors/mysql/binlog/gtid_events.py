@@ -11,10 +11,10 @@ import uuid
 from typing import NamedTuple
 
 from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.chunk_context import MARIADB_GTID
 from connectors.mysql.binlog.events import HEADER, HEADER_SIZE, EventType
 from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
 from connectors.mysql.binlog.mariadb_events import MariadbGtid, parse_gtid
-from connectors.mysql.binlog.transaction_context import MARIADB_GTID
 
 _GTID = struct.Struct(f"<{HEADER_SIZE}xx16sQ").unpack_from
 

@@ -13,9 +13,9 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from connectors.errors import CorruptEvent, MalformedEvent, UnsupportedEvent
+from connectors.mysql.binlog.chunk_context import QUERIES, statement_of, walk
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.statement_kind import words
-from connectors.mysql.binlog.transaction_context import QUERIES, statement_of, walk
 
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',([0-9]+)")
 _PREPARE = struct.Struct("<BIII")

@@ -17,8 +17,8 @@ from connectors.errors import (
     PositionWithin,
     SourceRefused,
 )
+from connectors.mysql.binlog.chunk_context import GTIDS
 from connectors.mysql.binlog.events import Event
-from connectors.mysql.binlog.transaction_context import GTIDS
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark, Mark
 from connectors.mysql.lookup.binlog_retention import created_at

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.errors import EndPositionUnknown
+from connectors.mysql.binlog.chunk_context import GTIDS
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.transaction_context import GTIDS
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream import dump_command

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from connectors.errors import PositionWithin
+from connectors.mysql.binlog.chunk_context import GTIDS, MARIADB_GTID, QUERIES
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
-from connectors.mysql.binlog.transaction_context import GTIDS, MARIADB_GTID, QUERIES
 from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, Spans, gtid_announced
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.counter import changed_columns, row_count

@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from connectors.mysql.binlog.events import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
-from connectors.mysql.binlog.gtid_events import gtid_of
-from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid
-from connectors.mysql.binlog.statement_kind import Kind, kind_of
-from connectors.mysql.binlog.transaction_context import (
+from connectors.mysql.binlog.chunk_context import (
     GTIDS,
     MARIADB_GTID,
     QUERIES,
     statement_of,
     walk,
 )
+from connectors.mysql.binlog.events import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
+from connectors.mysql.binlog.gtid_events import gtid_of
+from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid
+from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.gtid import split_gtid
 from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, statement_ends
 from connectors.mysql.mariadb_gtid import split_gtid as split_mariadb_gtid

@@ -13,6 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from connectors.errors import MalformedEvent
+from connectors.mysql.binlog.chunk_context import (
+    GTIDS,
+    MARIADB_GTID,
+    QUERIES,
+    begins_transaction,
+    statement_of,
+)
 from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
     HEADER_SIZE,
@@ -26,13 +33,6 @@ from connectors.mysql.binlog.events import (
 from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
 from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
-from connectors.mysql.binlog.transaction_context import (
-    GTIDS,
-    MARIADB_GTID,
-    QUERIES,
-    begins_transaction,
-    statement_of,
-)
 from connectors.mysql.binlog.xa import verb_of
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset

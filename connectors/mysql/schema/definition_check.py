@@ -22,7 +22,6 @@ from connectors.mysql.schema.hidden_columns import (
     is_row_end,
     names_of_expressions,
 )
-from connectors.mysql.schema.row_key import key_differences, row_key
 from connectors.mysql.schema.server_columns import ColumnDefinition
 from connectors.mysql.schema.table_map_completion import (
     completed,
@@ -31,6 +30,7 @@ from connectors.mysql.schema.table_map_completion import (
     labels_in,
     plain_type,
 )
+from connectors.mysql.schema.table_map_key import key_differences, row_key
 from connectors.mysql.types.geometries import GEOMETRIES
 from connectors.mysql.types.labels import labels_of
 from connectors.mysql.types.registry import FieldType, MappedColumn

@@ -25,7 +25,7 @@ from pymysql.cursors import Cursor
 from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table, TableName
 from connectors.mysql.schema import information_schema_columns
 from connectors.mysql.schema.information_schema_columns import plain_expression, quoted
-from connectors.mysql.schema.row_key import depends_on_order
+from connectors.mysql.schema.table_map_key import depends_on_order
 from connectors.mysql.server.system_databases import SYSTEM
 
 _SKIPPED_ERRORS = {1684, ER.LOCK_WAIT_TIMEOUT}

@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, field, replace
 
 from connectors.errors import SourceLost
+from connectors.mysql.binlog.chunk_context import QUERIES, QUERY_COMPRESSED
 from connectors.mysql.binlog.events import EventType, Query, parse_query
 from connectors.mysql.binlog.mariadb_events import uncompressed_query
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
-from connectors.mysql.binlog.transaction_context import QUERIES, QUERY_COMPRESSED
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.ddl.parsed_statement import ParsedStatement

@@ -16,6 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from connectors.errors import CorruptEvent, PreparedRowsGone
+from connectors.mysql.binlog.chunk_context import (
+    GTIDS,
+    QUERIES,
+    ROWS,
+    Context,
+    begins_transaction,
+    rows_end,
+    statement_of,
+    walk,
+)
 from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
     Event,
@@ -26,16 +36,6 @@ from connectors.mysql.binlog.events import (
 )
 from connectors.mysql.binlog.gtid_events import gtid_of
 from connectors.mysql.binlog.statement_kind import Kind, kind_of, words
-from connectors.mysql.binlog.transaction_context import (
-    GTIDS,
-    QUERIES,
-    ROWS,
-    Context,
-    begins_transaction,
-    rows_end,
-    statement_of,
-    walk,
-)
 from connectors.mysql.binlog.undone_rows import UndoneRows, may_be_undone
 from connectors.mysql.binlog.xa import decides
 from connectors.mysql.position import Coordinates

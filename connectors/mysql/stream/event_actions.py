@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from connectors.mysql.binlog.chunk_context import GTIDS, MARIADB_GTID, QUERY_COMPRESSED, ROWS
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.transaction_context import GTIDS, MARIADB_GTID, QUERY_COMPRESSED, ROWS
 from connectors.mysql.stream.packet_buffer import LOOK
 
 ON, END, QUERY, GROUP, PAYLOAD, PREPARE, PASS, STOP, ALONE = range(9)

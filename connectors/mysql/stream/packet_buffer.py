@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Iterator
 
 from connectors.errors import AqueductError, CorruptEvent, MalformedEvent
+from connectors.mysql.binlog.chunk_context import verified, walk
 from connectors.mysql.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, Event, EventType
-from connectors.mysql.binlog.transaction_context import verified, walk
 from connectors.mysql.buffer import packed, packed_bytes, uint
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import PACKET_PREFIX

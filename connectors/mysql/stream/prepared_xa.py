@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from connectors.errors import PreparedRowsGone, SourceLost, UnsupportedEvent
+from connectors.mysql.binlog.chunk_context import GTIDS, QUERIES, ROWS, statement_of
 from connectors.mysql.binlog.events import HEADER_SIZE, EventType
 from connectors.mysql.binlog.gtid_events import gtid_of, xid_announced
-from connectors.mysql.binlog.transaction_context import GTIDS, QUERIES, ROWS, statement_of
 from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.binlog.xa import Frame, starts
 from connectors.mysql.position import Coordinates

@@ -25,6 +25,7 @@ from connectors.errors import (
     PreparedRowsGone,
     SourceLost,
 )
+from connectors.mysql.binlog.chunk_context import verified
 from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
     Event,
@@ -33,7 +34,6 @@ from connectors.mysql.binlog.events import (
     parse_event,
     parse_rotate,
 )
-from connectors.mysql.binlog.transaction_context import verified
 from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset

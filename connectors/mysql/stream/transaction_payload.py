@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from connectors.errors import CorruptEvent
+from connectors.mysql.binlog.chunk_context import rows_end
 from connectors.mysql.binlog.events import HEADER_SIZE
-from connectors.mysql.binlog.transaction_context import rows_end
 from connectors.mysql.buffer import LARGEST, packed, packed_bytes
 
 _FIELDS = 1024

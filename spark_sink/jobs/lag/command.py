@@ -13,7 +13,7 @@ from spark_sink.settings.model import Settings
 from spark_sink.source.installation import Installation, installation_in
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.source.positions import Offsets
-from spark_sink.text.names import TOPICS, of_sink
+from spark_sink.text.quoting import TOPICS, of_sink
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.topic_ids import TopicIds
 from spark_sink.warehouse.waiting_tables import Waits

@@ -36,7 +36,7 @@ from spark_sink.source.kafka import Topics
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.error_mapping import refused_record
-from spark_sink.text.names import argument
+from spark_sink.text.quoting import argument
 from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.protocol import Name, Warehouse
 

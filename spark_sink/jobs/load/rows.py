@@ -16,9 +16,9 @@ from spark_sink.batch.compact import steps
 from spark_sink.jobs.load.cursor import SourceCursor
 from spark_sink.jobs.load.mysql_sql import identifier, whole_name
 from spark_sink.jobs.load.plan import SourceTable
-from spark_sink.source.mysql_types import Reading, reading
+from spark_sink.source.column_reading import Reading, reading
 from spark_sink.source.schemas import TableVersion
-from spark_sink.text.names import literal, quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.shape import Shape
 
 _COLUMN: Final = "__aqueduct_"

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from spark_sink.errors import LoadRefused
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.jobs.load.state import LoadState
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from spark_sink.warehouse.identity import source_parts, source_sql
 from spark_sink.warehouse.protocol import Tables
 

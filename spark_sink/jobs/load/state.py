@@ -17,7 +17,7 @@ from spark_sink.jobs.load.cursor import SourceCursor
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
-from spark_sink.text.names import LOADED_FROM, LOADS
+from spark_sink.text.quoting import LOADED_FROM, LOADS
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name
 from wire.warehouse import folder

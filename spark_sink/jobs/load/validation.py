@@ -27,7 +27,7 @@ from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.jobs.load.state import LoadState
 from spark_sink.jobs.load.table_result import TableResult
 from spark_sink.jobs.load.trouble import check_all, check_key, table_trouble
-from spark_sink.text.names import literal, quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import key_parts, source_parts, source_sql
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape

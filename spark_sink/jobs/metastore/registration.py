@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 
 from spark_sink.errors import MetastoreUnreachable, NameTaken, SinkError
 from spark_sink.spark.error_mapping import named
-from spark_sink.text.names import METASTORE, full, literal, quoted
+from spark_sink.text.quoting import METASTORE, full, literal, quoted
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape

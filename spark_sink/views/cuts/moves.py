@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spark_sink.batch.ddl.statement import parse_statement
+from spark_sink.batch.drops_and_renames.statement import parse_statement
 from spark_sink.warehouse.milestones import Positions
 from spark_sink.warehouse.moves import Event, History, Name, Place
 

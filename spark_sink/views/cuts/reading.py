@@ -15,22 +15,22 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.contents import TablePart, contents
-from spark_sink.batch.ddl.following import routed
+from spark_sink.batch.drops_and_renames.following import routed
 from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from spark_sink.views.cuts.finding import Finder, Found
 from spark_sink.views.cuts.moment import moment
 from spark_sink.views.cuts.moves import Moves
 from spark_sink.views.recent.reading import Merged, book_of, combined
 from spark_sink.views.recent.wholeness import reaches
-from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.markers import markers_of
 from spark_sink.warehouse.milestones import Existing, Positions
 from spark_sink.warehouse.moves import History, Piece, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
+from spark_sink.warehouse.seen_rows import seen_rows
 from spark_sink.warehouse.waiting_tables import LOADED, Waits
 from wire.text import utc
 

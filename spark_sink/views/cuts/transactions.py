@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.source.envelope import EXISTED
 from spark_sink.source.positions import Offsets
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from spark_sink.warehouse.coverage import Marker
 from spark_sink.warehouse.milestones import Existing, Position, joined
 from spark_sink.warehouse.protocol import Name

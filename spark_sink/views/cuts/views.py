@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import TableNotInCut, UnknownTable
-from spark_sink.text.names import quoted
+from spark_sink.text.quoting import quoted
 from spark_sink.views.cuts.reading import ConsistentCut, as_of
 from spark_sink.warehouse.protocol import Name
 

@@ -23,8 +23,8 @@ from pyspark.sql import functions as f
 
 from spark_sink.batch.columns import altered_rows, fitted, traced_to
 from spark_sink.batch.contents import TablePart, contents, published_again, versions_of
-from spark_sink.batch.ddl.following import routed
-from spark_sink.batch.ddl.statement import parse_statement
+from spark_sink.batch.drops_and_renames.following import routed
+from spark_sink.batch.drops_and_renames.statement import parse_statement
 from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged_rows
 from spark_sink.errors import (
@@ -38,15 +38,15 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.error_mapping import refused_record
-from spark_sink.text.names import quoted
+from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.identity import NEWER, below_sql, once_by, same_key
-from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor, Floors, Source
 from spark_sink.warehouse.markers import in_force, markers_of, without_older
 from spark_sink.warehouse.moves import History, pieces, pieces_of
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, Warehouse
+from spark_sink.warehouse.seen_rows import seen_rows
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits, loaded_sql
 

@@ -16,11 +16,11 @@ from pyspark.sql.types import StructType
 
 from spark_sink.settings.required_conf import COMMIT_MARK
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.common.commits import refuse_older, replaced
+from spark_sink.warehouse.common.statements import made_in
 from spark_sink.warehouse.delta.log import DeltaLog, entries, version_of
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
-from spark_sink.warehouse.sql.commits import refuse_older, replaced
-from spark_sink.warehouse.sql.statements import made_in
 from wire.warehouse import table_path
 
 _REPLACING: Final = ("CREATE", "REPLACE", "RESTORE", "CLONE", "CONVERT")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from spark_sink.warehouse.sql.conflict import Conflicts
+from spark_sink.warehouse.common.conflict import Conflicts
 
 _CONFLICTS: Final = Conflicts(
     re.compile(r"DELTA_CONCURRENT_|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED")

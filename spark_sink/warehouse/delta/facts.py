@@ -16,13 +16,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from spark_sink.spark.files import Files
-from spark_sink.text.names import quoted
+from spark_sink.text.quoting import quoted
+from spark_sink.warehouse.common.facts import row_count
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.newest_keys import physical_names
 from spark_sink.warehouse.delta.shapes import shape_at
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.facts import row_count
 from wire.warehouse import table_path
 
 _COMMITS: Final = 10

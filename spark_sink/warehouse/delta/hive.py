@@ -21,7 +21,7 @@ from spark_sink.settings.model import Metastore
 from spark_sink.settings.required_conf import required
 from spark_sink.spark.error_mapping import cause
 from spark_sink.spark.java import java_class, texts
-from spark_sink.text.names import full, literal, quoted
+from spark_sink.text.quoting import full, literal, quoted
 from spark_sink.warehouse.protocol import Name
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.sql.key_range import LARGE, Bound, Key, order
+from spark_sink.warehouse.common.merge_range import LARGE, Bound, Key, order
 
 _COMMITS: Final = 50
 """After so many, the size of a table that was small is read again."""

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameWriter
 
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.common.recent import joined, ordered, read_recent, texts, with_cut
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
 from spark_sink.warehouse.delta.log import GONE, DeltaLog, entries
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import Recent
-from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
 
 _OPTIONS: Final = {
     # One is written by each rewrite; a reader lists the few commits since.

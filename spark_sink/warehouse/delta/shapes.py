@@ -9,8 +9,8 @@ from typing import Final
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import ForeignTable
+from spark_sink.warehouse.common.statements import shape_of
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.statements import shape_of
 
 _ADVICE: Final = "Move it away; the sink creates its tables itself"
 _OF_A_CREATION: Final = re.compile(r"_delta_log|\.part-.*|part-\d{5}-[-0-9a-f]{36}\S*\.parquet")

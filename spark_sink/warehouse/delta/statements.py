@@ -12,11 +12,9 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from spark_sink.text.names import quoted
-from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
-from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.letters import SEARCHED
-from spark_sink.warehouse.sql.statements import (
+from spark_sink.text.quoting import quoted
+from spark_sink.warehouse.common.dead_letters import SEARCHED
+from spark_sink.warehouse.common.statements import (
     FOLLOWED_PROPERTY,
     casts_sql,
     columns_sql,
@@ -28,6 +26,8 @@ from spark_sink.warehouse.sql.statements import (
     shape_properties,
     table_comment_sql,
 )
+from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
+from spark_sink.warehouse.shape import Shape
 from wire.warehouse import SOURCE_COLUMNS
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}

@@ -30,7 +30,21 @@ from spark_sink.errors import PartitionUnfit, UnknownTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files, side_by_side
 from spark_sink.spark.views import temporary_view
-from spark_sink.text.names import action, literal, quoted
+from spark_sink.text.quoting import action, literal, quoted
+from spark_sink.warehouse.common.facts import newest_of
+from spark_sink.warehouse.common.merge_range import Bound, key_bounds, range_sql
+from spark_sink.warehouse.common.statements import (
+    CUT_PROPERTY,
+    columns_sql,
+    comment_sql,
+    cut_text,
+    merge_sql,
+    name_of,
+    own_rows,
+    parse_cut,
+    truncate_sql,
+    without_foreign,
+)
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
@@ -44,26 +58,12 @@ from spark_sink.warehouse.delta.statements import (
     rename_sql,
     replace_sql,
 )
-from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.layout import Layout, Layouts, among, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import CommitConflict
+from spark_sink.warehouse.seen_rows import seen_rows
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.facts import newest_of
-from spark_sink.warehouse.sql.key_range import Bound, key_bounds, range_sql
-from spark_sink.warehouse.sql.statements import (
-    CUT_PROPERTY,
-    columns_sql,
-    comment_sql,
-    cut_text,
-    merge_sql,
-    name_of,
-    own_rows,
-    parse_cut,
-    truncate_sql,
-    without_foreign,
-)
 from wire.warehouse import CUT, table_path, unfolder
 
 _log = logging.getLogger(__name__)

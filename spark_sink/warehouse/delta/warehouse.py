@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.spark.code_generation import LARGE, copied, for_many_rows
 from spark_sink.spark.files import Files
-from spark_sink.spark.pace import LARGE, copied, for_many_rows
-from spark_sink.text.names import (
+from spark_sink.text.quoting import (
     DELETED_KEYS,
     HISTORY,
     LETTERS,
@@ -21,6 +21,9 @@ from spark_sink.text.names import (
     RECENT,
     RELOAD,
 )
+from spark_sink.warehouse.common.dead_letters import TableLetters
+from spark_sink.warehouse.common.statements import old_markers_sql
+from spark_sink.warehouse.common.time_limit import limited
 from spark_sink.warehouse.delta.commits import DeltaCommits
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.facts import DeltaFacts
@@ -33,9 +36,6 @@ from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import Name, Space
-from spark_sink.warehouse.sql.letters import TableLetters
-from spark_sink.warehouse.sql.statements import old_markers_sql
-from spark_sink.warehouse.sql.time_limit import limited
 from wire.warehouse import table_path
 
 

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from spark_sink.errors import BadSettings, ForeignTable, JarMissing, UnsupportedName
 from spark_sink.settings.required_conf import COMMIT_MARK, ICEBERG_MARK
 from spark_sink.spark.java import java_class
-from spark_sink.text.names import argument, literal, quoted
+from spark_sink.text.quoting import argument, literal, quoted
 
 HADOOP: Final = "hadoop"
 NAME: Final = "name"

@@ -16,14 +16,14 @@ from typing import Final
 
 from spark_sink.errors import TableReplaced
 from spark_sink.settings.required_conf import COMMIT_MARK, ICEBERG_MARK
-from spark_sink.text.names import APPLICATIONS
+from spark_sink.text.quoting import APPLICATIONS
+from spark_sink.warehouse.common.commits import again, refuse_older, replaced
+from spark_sink.warehouse.common.statements import made_in
 from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
-from spark_sink.warehouse.sql.commits import again, refuse_older, replaced
-from spark_sink.warehouse.sql.statements import made_in
 
 _APPLICATIONS_KEPT: Final = 1000
 """There is one for each run, also for those that find nothing to merge."""

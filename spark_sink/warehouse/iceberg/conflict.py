@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from spark_sink.warehouse.sql.conflict import Conflicts
+from spark_sink.warehouse.common.conflict import Conflicts
 
 _PARTIAL: Final = "is true but [0-9]+ rewrite commits failed"
 """Some commits of a rewrite: as others came first, or for any other reason."""

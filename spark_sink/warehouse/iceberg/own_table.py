@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.warehouse.common.statements import properties_sql
 from spark_sink.warehouse.iceberg.catalog import RETENTION, Catalog, Place
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
 from spark_sink.warehouse.iceberg.statements import PROPERTIES
-from spark_sink.warehouse.sql.statements import properties_sql
 
 _log = logging.getLogger(__name__)
 

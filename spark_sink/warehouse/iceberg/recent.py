@@ -12,7 +12,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
+from spark_sink.warehouse.common.recent import joined, ordered, read_recent, texts, with_cut
+from spark_sink.warehouse.common.versions import gone_by_name
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.iceberg.catalog import Catalog, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
@@ -20,8 +22,6 @@ from spark_sink.warehouse.iceberg.own_table import kept_for
 from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot
 from spark_sink.warehouse.iceberg.statements import PROPERTIES
 from spark_sink.warehouse.protocol import Recent, VersionGone
-from spark_sink.warehouse.sql.recent import joined, ordered, read_recent, texts, with_cut
-from spark_sink.warehouse.sql.versions import gone_by_name
 
 _PROPERTIES: Final = {
     **PROPERTIES,

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.text.names import quoted
+from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.shape import Shape
 
 GONE: Final = ("Cannot find snapshot with ID", "Not an iceberg table", "NotFoundException")

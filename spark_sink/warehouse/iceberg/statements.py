@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from spark_sink.errors import ColumnClash
-from spark_sink.text.names import argument, literal, quoted
-from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.statements import (
+from spark_sink.text.quoting import argument, literal, quoted
+from spark_sink.warehouse.common.statements import (
     FOLLOWED_PROPERTY,
     KEY_PROPERTY,
     casts_sql,
@@ -28,6 +27,7 @@ from spark_sink.warehouse.sql.statements import (
     shape_properties,
     table_comment_sql,
 )
+from spark_sink.warehouse.shape import Shape
 from wire.warehouse import SOURCE_COLUMNS
 
 PROPERTIES: Final = {

@@ -20,6 +20,22 @@ from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.spark.views import temporary_view
+from spark_sink.warehouse.common.facts import newest_of
+from spark_sink.warehouse.common.merge_range import LARGE, key_bounds, range_sql
+from spark_sink.warehouse.common.statements import (
+    CUT_PROPERTY,
+    comment_sql,
+    cut_text,
+    merge_sql,
+    name_of,
+    own_rows,
+    parse_cut,
+    renaming_sql,
+    shape_of,
+    truncate_sql,
+    without_foreign,
+)
+from spark_sink.warehouse.common.versions import gone_by_name
 from spark_sink.warehouse.iceberg.catalog import (
     COMMENT,
     FOREIGN_ADVICE,
@@ -40,27 +56,11 @@ from spark_sink.warehouse.iceberg.statements import (
     refuse_clash,
     replace_sql,
 )
-from spark_sink.warehouse.images import seen_rows
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
+from spark_sink.warehouse.seen_rows import seen_rows
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.facts import newest_of
-from spark_sink.warehouse.sql.key_range import LARGE, key_bounds, range_sql
-from spark_sink.warehouse.sql.statements import (
-    CUT_PROPERTY,
-    comment_sql,
-    cut_text,
-    merge_sql,
-    name_of,
-    own_rows,
-    parse_cut,
-    renaming_sql,
-    shape_of,
-    truncate_sql,
-    without_foreign,
-)
-from spark_sink.warehouse.sql.versions import gone_by_name
 from wire.warehouse import CUT, folder, unfolder
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
-from spark_sink.text.names import FORMAT, LOG, WAITS
+from spark_sink.text.quoting import FORMAT, LOG, WAITS
+from spark_sink.warehouse.common.dead_letters import SEARCHED, TableLetters
+from spark_sink.warehouse.common.facts import row_count
+from spark_sink.warehouse.common.statements import old_markers_sql, properties_sql
+from spark_sink.warehouse.common.time_limit import limited
 from spark_sink.warehouse.iceberg.catalog import (
     HADOOP,
     NAME,
@@ -30,10 +34,6 @@ from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, Space, TableFacts
-from spark_sink.warehouse.sql.facts import row_count
-from spark_sink.warehouse.sql.letters import SEARCHED, TableLetters
-from spark_sink.warehouse.sql.statements import old_markers_sql, properties_sql
-from spark_sink.warehouse.sql.time_limit import limited
 from spark_sink.warehouse.table_faults import FAILURES
 
 _OWN = "__aqueduct"

@@ -14,7 +14,7 @@ from enum import Enum
 
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Table
-from connectors.mysql.schema.row_key import row_key
+from connectors.mysql.schema.table_map_key import row_key
 from tables.history.impact.type_change import (
     Relation,
     charset_relation,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from connectors.mysql.ddl.definition import Column, Index, Table
 from connectors.mysql.schema.hidden_columns import row_times
-from connectors.mysql.schema.row_key import row_key
+from connectors.mysql.schema.table_map_key import row_key
 from tables.history.impact.findings import Finding, Severity
 from tables.history.impact.type_change import (
     Relation,

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from devstack.processes import parse_stat
-from spark_sink.text.names import LOG
+from spark_sink.text.quoting import LOG
 from tests.crash.scenario import fault
 from tests.crash.scene import Scene
 from tests.crash.warehouse import order_of, wait_for_sink

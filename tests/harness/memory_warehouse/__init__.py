@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from spark_sink.text.names import LOG
+from spark_sink.text.quoting import LOG
+from spark_sink.warehouse.common.commits import refuse_older
 from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.protocol import (
@@ -20,7 +21,6 @@ from spark_sink.warehouse.protocol import (
     Standing,
     TableFacts,
 )
-from spark_sink.warehouse.sql.commits import refuse_older
 from tests.harness.memory_warehouse.logs import (
     MemoryLetters,
     MemoryNotes,

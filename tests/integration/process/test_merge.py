@@ -224,7 +224,7 @@ def test_a_merge_is_by_time_and_waits_for_a_stalled_shard_if_so_set(
     assert inversions(check_each_once(stack, wanted["prefix"])) == 0
 
 
-@pytest.mark.long("unit/app/worker/work has pauses")
+@pytest.mark.long("unit/app/worker/unit has pauses")
 def test_a_merge_that_is_paused_publishes_nothing_and_continues_with_each_record_once(
     stack: Stack,
     mysql: Mysql,

@@ -14,8 +14,8 @@ import pymysql
 import pytest
 import yaml
 
+from connectors.mysql.binlog.chunk_context import walk
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.transaction_context import walk
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack

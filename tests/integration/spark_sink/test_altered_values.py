@@ -19,9 +19,9 @@ from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTa
 from devstack.mysql import Mysql
 from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.altered_values import altered
-from spark_sink.source.mysql_types import reading
+from spark_sink.source.column_reading import reading
 from spark_sink.source.schemas import Column
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from tables.rules.routes.routes import Routes
 from tests.harness.servers import Servers, on_demand
 from tests.harness.sql import run

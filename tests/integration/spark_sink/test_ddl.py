@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
     pytest.mark.long(
-        "unit/spark_sink/batch/ddl/test_following.py has the statements, without a server"
+        "unit/spark_sink/batch/drops_and_renames/test_following.py has the statements, without a server"
     ),
 ]
 

@@ -15,7 +15,7 @@ from devstack.processes import Children
 from spark_sink.jobs.metastore.registration import Registered
 from spark_sink.settings.model import Metastore, read
 from spark_sink.spark import session
-from spark_sink.text.names import METASTORE
+from spark_sink.text.quoting import METASTORE
 from spark_sink.warehouse.opening import open_metastore
 from tests.integration.spark_sink.test_sink import (
     COLUMNS,

@@ -36,7 +36,7 @@ from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.harness import wait
-from tests.unit.spark_sink.batch.ddl.statements import rename
+from tests.unit.spark_sink.batch.drops_and_renames.statements import rename
 from tests.unit.spark_sink.conftest import FORMAT, spark
 from tests.unit.spark_sink.history import Change, schema
 

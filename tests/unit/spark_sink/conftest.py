@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 
 from spark_sink import errors
 from spark_sink.batch.apply import Applier
-from spark_sink.batch.ddl.following import Ddl
+from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
@@ -32,9 +32,9 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.text import secrets
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import current, fresh
+from spark_sink.warehouse.common.recent import joined, texts
 from spark_sink.warehouse.coverage import Cut, Step
 from spark_sink.warehouse.opening import Format, open_warehouse
-from spark_sink.warehouse.sql.recent import joined, texts
 from spark_sink.warehouse.table_rules import NO_RULES
 from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.harness.logs import keep_formats, logging_restored

@@ -13,7 +13,7 @@ from app import metrics
 from app.worker.destination.takeover.timings import Phases
 from app.worker.pipeline.piece import Piece
 from app.worker.status import DestinationStatus
-from app.worker.work.retry_policy import ErrorPolicy
+from app.worker.unit.retry_policy import ErrorPolicy
 from connectors.mysql.binlog.event_names import type_name
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

@@ -19,7 +19,7 @@ from app.worker.destination.commit.participants import CommitParticipant
 from app.worker.destination.commit.read_tables import ReadTables
 from app.worker.destination.commit.renamed_tables import RenamedTables
 from app.worker.destination.commit.signal_rows import SignalRows
-from app.worker.destination.commit.unlogged_rows import UnloggedRows
+from app.worker.destination.commit.unlogged_tables import UnloggedRows
 from app.worker.destination.emptied_tables import EmptiedTables
 from app.worker.destination.plan import Plan, Signals
 from app.worker.destination.snapshot.entries import Entries

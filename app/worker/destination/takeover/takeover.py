@@ -38,8 +38,8 @@ from app.worker.pipeline.hidden_statement import hidden_table
 from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher, ungrown
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import DestinationStatus
-from app.worker.work.other_workers import OtherWorkers
-from app.worker.work.process_identity import this_process
+from app.worker.unit.other_workers import OtherWorkers
+from app.worker.unit.process_identity import this_process
 from connectors.errors import (
     Fenced,
     PositionGone,

@@ -37,7 +37,7 @@ from connectors.mysql.ddl.online.cut_over import OnlineAlter
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES
-from connectors.mysql.schema.row_key import row_key
+from connectors.mysql.schema.table_map_key import row_key
 from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.mapping.rules import Tag

@@ -45,7 +45,7 @@ from connectors.mysql.ddl.statement.alter_actions import (
     SystemVersioning,
 )
 from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexSpec
-from connectors.mysql.ddl.types import types
+from connectors.mysql.ddl.types import resolution
 from connectors.mysql.server_version import since
 
 
@@ -276,7 +276,7 @@ class _Alteration:
         self._columns = [
             column
             if id(column) in self._converted
-            else types.converted(column, to, server=server, session=session)
+            else resolution.converted(column, to, server=server, session=session)
             for column in self._columns
         ]
 

@@ -17,7 +17,7 @@ from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, quot
 from connectors.mysql.ddl.initial_value.initial import UNKNOWN, initial, initial_after
 from connectors.mysql.ddl.statement.alter_actions import AlterColumn
 from connectors.mysql.ddl.statement.column_spec import Attributes, ColumnSpec
-from connectors.mysql.ddl.types import types
+from connectors.mysql.ddl.types import resolution
 from connectors.mysql.server_version import since
 
 
@@ -42,7 +42,7 @@ def same(name: str, other: str) -> bool:
 
 def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
     """The column that a definition creates in a table with this character set and collation."""
-    own = types.resolved(spec.type, defaults, server=terms.server, session=terms.session)
+    own = resolution.resolved(spec.type, defaults, server=terms.server, session=terms.session)
     attributes = spec.attributes
     nullable = attributes.nullable
     if nullable is None:

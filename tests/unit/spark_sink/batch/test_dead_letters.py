@@ -11,8 +11,8 @@ import pytest
 from spark_sink.batch import apply, merging
 from spark_sink.errors import UnusableLimitReached
 from spark_sink.spark.error_mapping import place
+from spark_sink.warehouse.common.dead_letters import TableLetters
 from spark_sink.warehouse.coverage import Step
-from spark_sink.warehouse.sql.letters import TableLetters
 from spark_sink.warehouse.table_status import letter_lines, status_lines
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
@@ -79,7 +79,9 @@ UNUSABLE: list[tuple[str | bytes, str | None, str, str]] = [
 """Each with the table that it names, and its error and reason."""
 
 
-@pytest.mark.long("half of a move; test_put_aside.py has the limit, the contract what is stored")
+@pytest.mark.long(
+    "half of a move; test_dead_letters_limit.py has the limit, the contract what is stored"
+)
 def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,7 +159,7 @@ def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
     )
 
 
-@pytest.mark.long("test_put_aside.py has the limit; reloads are in test_waiting_tables.py")
+@pytest.mark.long("test_dead_letters_limit.py has the limit; reloads are in test_waiting_tables.py")
 def test_a_table_past_the_limit_waits_the_others_continue_and_a_reload_repairs_it(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -256,7 +258,7 @@ def test_half_of_a_move_is_a_dead_letter_only_with_its_other_half(warehouse: War
     assert (ids(warehouse), ids(warehouse, "u")) == ([1, 7], [2])
 
 
-@pytest.mark.long("test_put_aside.py has the limit; reloads are in test_waiting_tables.py")
+@pytest.mark.long("test_dead_letters_limit.py has the limit; reloads are in test_waiting_tables.py")
 def test_a_reload_skips_dead_letters_that_nothing_replaces_and_no_other_record(
     warehouse: Warehouse,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_sink.batch.apply import Applier
-from spark_sink.batch.ddl.following import Ddl
+from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.errors import ReloadRequested
 from spark_sink.jobs import reload
 from spark_sink.jobs.reload import Reloader
@@ -23,7 +23,7 @@ from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.harness.memory_warehouse import MemoryWarehouse
-from tests.unit.spark_sink.batch.ddl.statements import Topic
+from tests.unit.spark_sink.batch.drops_and_renames.statements import Topic
 from tests.unit.spark_sink.conftest import CountedGate
 from tests.unit.spark_sink.history import schema
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from spark_sink.source.envelope import FIELDS
-from spark_sink.text.names import quoted
+from spark_sink.text.quoting import quoted
+from spark_sink.warehouse.common.recent import records_of
 from spark_sink.warehouse.layout import Layout
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.recent import records_of
 from tests.unit.spark_sink.conftest import Warehouse as Records
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.text.names import ORIGIN
+from spark_sink.text.quoting import ORIGIN
 from spark_sink.warehouse.dump import dump, written
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema

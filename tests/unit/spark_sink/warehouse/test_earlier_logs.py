@@ -13,8 +13,13 @@ from pyspark.sql import SparkSession
 
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.opening import open_warehouse
-from tests.unit.spark_sink.batch.ddl.statements import Topic, rename
-from tests.unit.spark_sink.batch.ddl.test_following import COLUMNS, following, found, insert
+from tests.unit.spark_sink.batch.drops_and_renames.statements import Topic, rename
+from tests.unit.spark_sink.batch.drops_and_renames.test_following import (
+    COLUMNS,
+    following,
+    found,
+    insert,
+)
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 

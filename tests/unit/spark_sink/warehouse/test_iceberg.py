@@ -21,6 +21,7 @@ from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, Unsup
 from spark_sink.settings.model import Settings
 from spark_sink.spark.files import Files
 from spark_sink.views.recent.reading import current, fresh
+from spark_sink.warehouse.common.statements import made_property, set_sql, shape_properties
 from spark_sink.warehouse.iceberg import warehouse as warehouse_module
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
@@ -36,7 +37,6 @@ from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import CommitConflict, OutOfTime, VersionGone
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.statements import made_property, set_sql, shape_properties
 from spark_sink.warehouse.table_faults import FAILURES
 from tests.contract.test_recent_changes import FIRST, cut
 from tests.contract.test_recent_changes import Case as Recorded

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
+from spark_sink.warehouse.common.merge_range import LARGE, Bound
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sql.key_range import LARGE, Bound
 from tests.unit.spark_sink.conftest import of_delta
 
 SHAPE = Shape("shop", "t", (("id", "int"), ("v", "int")), ("id",))

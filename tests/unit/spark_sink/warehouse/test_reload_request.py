@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import KeyChanged, ReloadRefused, RenamedWhileWaiting, TableReplaced
-from spark_sink.text.names import OR_DISCARD, action
+from spark_sink.text.quoting import OR_DISCARD, action
 from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import LOADED, Request, Waits

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from spark_sink.batch.ddl.decision import DdlRules, decided
-from spark_sink.batch.ddl.statement import parse_statement
+from spark_sink.batch.drops_and_renames.decision import DdlRules, decided
+from spark_sink.batch.drops_and_renames.statement import parse_statement
 from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Asked, traced
 from spark_sink.warehouse.moves import (
@@ -26,7 +26,7 @@ from spark_sink.warehouse.moves import (
 )
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.stays import Stay, carried, known_stays
-from tests.unit.spark_sink.batch.ddl.altering import Source, late, rounded
+from tests.unit.spark_sink.batch.drops_and_renames.altering import Source, late, rounded
 from tests.unit.spark_sink.history import Change, Image
 from wire.table_version import VersionKey
 

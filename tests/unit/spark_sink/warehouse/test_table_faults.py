@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from spark_sink.batch.deleted_keys import DeletedKeys
+from spark_sink.batch.hard_deletes import DeletedKeys
 from spark_sink.errors import MalformedRecord, TableFailed
 from spark_sink.spark.error_mapping import _MARK
 from spark_sink.warehouse import table_faults

@@ -11,9 +11,9 @@ import pytest
 
 from app.worker.coordination.lease import PermanentLease
 from app.worker.destination import request_outcomes
+from app.worker.destination.destination import Destination
 from app.worker.destination.plan import Failover, Plan
 from app.worker.destination.request_outcomes import Acknowledge
-from app.worker.destination.supervisor import Destination
 from app.worker.process.journal_tail import Notices
 from app.worker.status import State
 from connectors.errors import KafkaLost

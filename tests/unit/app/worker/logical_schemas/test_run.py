@@ -16,7 +16,7 @@ from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasSt
 from app.worker.logical_schemas.run import LogicalSchemasRun
 from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.status import State
-from app.worker.work.takeover import UnitTakeover
+from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import KafkaLost, TransactionOpen
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.history.logical_schemas.decisions import UNIT, Decision, Verb, note_of_decision

@@ -20,7 +20,7 @@ from app.worker.merge.run import MergeRun
 from app.worker.merge.shares import Share, Shares
 from app.worker.pipeline.publish.budget import Budget
 from app.worker.status import State
-from app.worker.work.takeover import UnitTakeover
+from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import (
     KafkaDenied,
     KafkaSlow,

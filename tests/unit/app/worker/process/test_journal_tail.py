@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from app.worker.destination.destination import Destination
+from app.worker.destination.destinations import Destinations
 from app.worker.destination.plan import Failover
-from app.worker.destination.registry import Destinations
-from app.worker.destination.supervisor import Destination
 from app.worker.process.journal_tail import Notices
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.journal_format import Entry, decoded, encoded

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import CorruptEvent, MalformedEvent
+from connectors.mysql.binlog.chunk_context import ROWS as ROWS_EVENTS
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.binlog.transaction_context import ROWS as ROWS_EVENTS
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.lookup.skipped_transactions import (
     SkippedTransaction,

@@ -11,7 +11,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.schema.definition_check import column_definitions, completed_map, differences
-from connectors.mysql.schema.row_key import depends_on_order, row_key
+from connectors.mysql.schema.table_map_key import depends_on_order, row_key
 from connectors.mysql.types.registry import FieldType as T
 from connectors.mysql.types.registry import MappedColumn
 

@@ -15,8 +15,8 @@ from connectors.errors import (
     SourceLost,
     UnsupportedEvent,
 )
+from connectors.mysql.binlog.chunk_context import ROWS, verified, walk
 from connectors.mysql.binlog.events import EventType, parse_event
-from connectors.mysql.binlog.transaction_context import ROWS, verified, walk
 from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream import cutter as chunks

@@ -17,7 +17,7 @@ from spark_sink.jobs.metastore.registration import (
     plain,
     view_sql,
 )
-from spark_sink.text.names import METASTORE
+from spark_sink.text.quoting import METASTORE
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from tests.harness.memory_metastore import MemoryMetastore

@@ -9,7 +9,7 @@ import pytest
 from spark_sink.views.cuts.moves import Moves
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.moves import Event, History, Note, Place
-from tests.unit.spark_sink.batch.ddl.statements import create, drop, rename
+from tests.unit.spark_sink.batch.drops_and_renames.statements import create, drop, rename
 
 T, U, V = ("shop", "t"), ("shop", "u"), ("shop", "v")
 AT: Place = (1, 5)

@@ -7,9 +7,9 @@ import pytest
 from spark_sink.errors import TableNotInCut, UnknownTable
 from spark_sink.views.cuts.reading import ConsistentCut, as_of
 from spark_sink.warehouse.coverage import Step
-from tests.unit.spark_sink.batch.ddl.statements import TOPIC as DDL
-from tests.unit.spark_sink.batch.ddl.statements import rename
-from tests.unit.spark_sink.batch.ddl.test_following import COLUMNS, following
+from tests.unit.spark_sink.batch.drops_and_renames.statements import TOPIC as DDL
+from tests.unit.spark_sink.batch.drops_and_renames.statements import rename
+from tests.unit.spark_sink.batch.drops_and_renames.test_following import COLUMNS, following
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, schema
 

@@ -14,9 +14,9 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.positions import Offsets
 from spark_sink.views.recent.follower import Follower, highest, highest_found
+from spark_sink.warehouse.common.own_table import few_rows
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.protocol import RecentLog
-from spark_sink.warehouse.sql.own_table import few_rows
 from tests.harness.memory_warehouse import MemoryRecent
 from tests.unit.spark_sink.conftest import spark
 from tests.unit.spark_sink.history import schema

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame
 
 from spark_sink.errors import UnknownTable
-from spark_sink.text.names import literal
+from spark_sink.text.quoting import literal
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import fresh, fresh_tables
+from spark_sink.warehouse.common.recent import joined, texts
 from spark_sink.warehouse.coverage import Cut, Step
-from spark_sink.warehouse.sql.recent import joined, texts
 from tests.unit.spark_sink.batch.test_apply import by_id, random_history
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
 from tests.unit.spark_sink.history import Change, held, logged, schema

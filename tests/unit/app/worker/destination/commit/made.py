@@ -17,7 +17,7 @@ from app.worker.pipeline.piece import (
     TableChanges,
 )
 from app.worker.status import DestinationStatus
-from app.worker.work.retry_policy import ErrorPolicy
+from app.worker.unit.retry_policy import ErrorPolicy
 from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.position import HistoryPosition

@@ -10,7 +10,7 @@ from app import metrics
 from app.worker.destination.commit.progress import Progress
 from app.worker.destination.takeover.timings import Phases
 from app.worker.status import DestinationStatus
-from app.worker.work.retry_policy import ErrorPolicy
+from app.worker.unit.retry_policy import ErrorPolicy
 from connectors.errors import SourceLost
 from tests.unit.app.worker.destination.commit.made import AFTER, BEFORE, moving, piece
 

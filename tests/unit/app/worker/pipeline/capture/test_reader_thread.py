@@ -12,7 +12,7 @@ import pytest
 from app.worker.pipeline.capture import reader_thread
 from app.worker.pipeline.capture.reader_thread import Reader
 from app.worker.status import State
-from app.worker.work.retry_policy import ErrorPolicy
+from app.worker.unit.retry_policy import ErrorPolicy
 from connectors.errors import ReaderStalled
 from connectors.mysql.position import Coordinates
 

@@ -16,8 +16,8 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Database
 from connectors.mysql.rows.compiled import patterns as made_patterns
 from connectors.mysql.rows.compiled.generate import Row
-from connectors.mysql.schema.row_key import row_key
 from connectors.mysql.schema.table_map_completion import adopted
+from connectors.mysql.schema.table_map_key import row_key
 from connectors.mysql.types.registry import FieldType
 from tables.history.impact.published import published
 from tables.rules.mapping.forms import from_yaml

@@ -1,0 +1,247 @@
+"""Supervisor of one destination on this worker: run after run, while it is to be led.
+
+Invariant: one function decides what follows an error; an unreadable table does not stop the others.
+A run that is asked to end finishes its open transaction; one that has lost leadership ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from app import metrics
+from app.worker.coordination.lease import Lease
+from app.worker.destination.failover.source_selection import Sources
+from app.worker.destination.lag_watch import LagWatch
+from app.worker.destination.plan import Following, Plan, Signals, at_once
+from app.worker.destination.purge_watch import PurgeWatch
+from app.worker.destination.source_agent import SourceAgent
+from app.worker.mapping_versions.choice import MappingChoice
+from app.worker.mapping_versions.watch import Mappings
+from app.worker.schemas.store_mirror import Mirror
+from app.worker.status import DestinationStatus, State
+from app.worker.unit.retry_policy import ErrorPolicy
+from app.worker.unit.run_loop import Unit
+from connectors.errors import (
+    AqueductError,
+    Fenced,
+    KafkaLost,
+    LeadershipLost,
+    RunRestarts,
+    ServerIdConflict,
+    WitnessesDiffer,
+)
+from tables.journal_kind import Addressed, Kind
+from tables.state.cursor import CURSOR, Claimed
+from tables.state.journal.checkpoint import Checkpoint
+from tables.state.operator_requests import SOURCE, Control, DesiredState, SourceRequest
+
+log = logging.getLogger(__name__)
+
+_JOURNAL_SECONDS = 15.0
+"""The maximum delay of another leader's claim in the journal, on a busy machine too."""
+_SHARED_SECONDS = 3.0
+"""The same with coordination, where this worker gives up the lead and may regain it."""
+_GLANCE_SECONDS = 0.2
+
+
+class Destination:
+    """A destination on this worker, over all its runs."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        mirror: Mirror | None = None,
+        following: Following = at_once,
+        mappings: Mappings | None = None,
+    ) -> None:
+        """``mappings``: the mapping's versions; None if it is read from a file."""
+        self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
+        self._checkpoint, self._mirror = checkpoint, mirror
+        self._mapping: MappingChoice | None = None
+        if mappings is not None:
+            self._mapping = MappingChoice(
+                destination=plan.name, mappings=mappings, status=self.status
+            )
+        self._signals = Signals(following=following)
+        self._reactions: dict[Kind[Any], Callable[[Any], object]] = {
+            CURSOR: self.observe,
+            SOURCE: self.consider,
+        }
+        """Immediate handlers of notices, by kind."""
+        self._plan(plan)
+        self._unit = Unit(
+            name=plan.name,
+            status=self.status,
+            run=lambda: self._run.run(),
+            permit=self._signals.permit,
+            requests=self._signals.requests,
+            policy=lambda: self._run.policy,
+            cause=self._cause,
+            failed_seconds=None,
+        )
+        """What it has in common with merges and logical schemas."""
+        self._seen = 0
+        """The last epoch claimed by a leader, as far as this worker has followed the journal."""
+        self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
+        self._lag_watch = LagWatch(self.status, lambda: self._run.address, self._restart_proof)
+
+    def _plan(self, plan: Plan) -> None:
+        self.plan = plan
+        self._run = SourceAgent(
+            plan=plan,
+            status=self.status,
+            checkpoint=self._checkpoint,
+            policy=ErrorPolicy(),
+            signals=self._signals,
+            mirror=self._mirror,
+            sources=Sources(plan),
+            mapping=self._mapping,
+        )
+
+    def _restart_proof(self) -> None:
+        """End the run, so that the next one proves its position; a reset server reports nothing."""
+        self._signals.leave = RunRestarts(
+            "to prove its position: the source's binlog ends before it"
+        )
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether a worker is to lead it, by the last request known here."""
+        return self._unit.has_leader
+
+    @property
+    def request(self) -> Control | None:
+        return self._unit.request
+
+    def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
+        signals = self._signals
+        if alone and self._seen > signals.led:
+            # Without ZooKeeper, only the last leader answers for the destination.
+            return None
+        return signals.requests.outcome(
+            self.status.state, self.status.error, signals.epoch, here=here
+        )
+
+    @property
+    def desired(self) -> DesiredState:
+        """The desired state."""
+        return self._signals.requests.desired
+
+    async def lead(self, lease: Lease) -> None:
+        """Lead it as any unit, with the watches of its source beside its runs."""
+        watches = [
+            asyncio.create_task(self._purge_watch.run()),
+            asyncio.create_task(self._lag_watch.run()),
+        ]
+        try:
+            await self._unit.lead(lease)
+        finally:
+            for watch in watches:
+                watch.cancel()
+            self._signals.epoch = 0
+            metrics.EPOCH.labels(self.plan.name).set(0)
+            self.rest()
+
+    def rest(self) -> None:
+        """Show that it is not led here."""
+        self._unit.rest()
+
+    async def _cause(self, error: AqueductError) -> AqueductError | None:
+        """The true cause of an error that ended a run; None if the next run begins at once."""
+        if isinstance(error, WitnessesDiffer):
+            self._unit.report(error, State.RETRYING)
+            for other in error.others:
+                other.context = {"destination": self.plan.name, **other.context}
+                log.error("%s: %s: %s", self.plan.name, other.name, other)
+            self._run.unreadable.append(error)
+            return None
+        error = await self._true_cause(error)
+        if isinstance(error, RunRestarts):
+            log.info("%s: starts a new run %s", self.plan.name, error.detail)
+            return None
+        return error
+
+    def observe(self, cursor: Claimed) -> None:
+        """Record a cursor committed in the journal: a greater epoch is another leader's."""
+        if cursor.by is None:
+            self._seen = max(self._seen, cursor.epoch)
+        if self._signals.epoch and cursor.epoch > self._signals.epoch:
+            self._signals.superseded_by = cursor.epoch
+        if cursor.by is not None and cursor.epoch > self._signals.epoch:
+            # An operator's command led for a moment only.
+            self._signals.set_in = cursor.epoch
+            self._signals.requests.called.set()
+
+    def prepare(self, installation: str) -> None:
+        """Set the installation id that a takeover needs first, and confirms later."""
+        self._signals.installation = self._signals.installation or installation
+
+    def kafka(self, lost: AqueductError | None) -> None:
+        """Record that Kafka does not answer, or that it answers again (None)."""
+        self._signals.kafka_lost = lost
+
+    def notify(self, kind: Kind[Any], notice: Addressed) -> None:
+        """Handle a record committed in the journal by its kind's handler. Without one, end the present
+        wait; the next run acts on it."""
+        self._signals.notify(kind, notice)
+        react = self._reactions.get(kind)
+        if react is None:
+            self._signals.requests.called.set()
+        else:
+            react(notice)
+
+    def mapping_changed(self) -> None:
+        """Show a new version of the mapping, and end the present wait: it may be the correction waited for."""
+        if self._mapping is not None:
+            self._mapping.show()
+            self._signals.requests.called.set()
+
+    def consider(self, request: SourceRequest) -> None:
+        """End the present wait if a request for another source is new; the next run tries it."""
+        if request.ts_ms > self._signals.tried_ms:
+            self._signals.requests.called.set()
+
+    def learn(self, control: Control) -> None:
+        """Record a request from before this worker started."""
+        self._unit.learn(control)
+
+    def obey(self, control: Control) -> bool:
+        """Record a desired state committed in the journal; return whether it is a change."""
+        is_other = self._unit.obey(control)
+        if is_other:
+            self._signals.claimed = 0
+            self._run.forget_dead_letters()
+        return is_other
+
+    def replan(self, plan: Plan) -> None:
+        """Restart with other settings."""
+        self._plan(plan)
+        self._signals.requests.interrupted.set()
+
+    async def _true_cause(self, error: AqueductError) -> AqueductError:
+        """The true cause of an error, by the journal. MySQL drops the old connection of a destination
+        when another worker takes it over, and Kafka fences its producer. A foreign client with our
+        server_id, or a transaction of our own that the broker timed out, has the same effects."""
+        if isinstance(error, Fenced | ServerIdConflict):
+            signals = self._signals
+            limit = _SHARED_SECONDS if signals.permit.lease.shared else _JOURNAL_SECONDS
+            deadline = time.monotonic() + limit
+            while time.monotonic() < deadline:
+                if signals.superseded_by and signals.superseded_by == signals.set_in:
+                    return RunRestarts("as an operator set its cursor")
+                try:
+                    signals.check()
+                except (Fenced, LeadershipLost) as known:
+                    return known
+                await asyncio.sleep(_GLANCE_SECONDS)
+            if isinstance(error, Fenced) and not signals.permit.lease.shared:
+                # A worker that took the id and claims later is found in the journal by the next run.
+                return KafkaLost(
+                    "it ended our transaction, which was open for too long; the journal shows no other leader"
+                )
+        return error

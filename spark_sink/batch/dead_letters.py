@@ -1,0 +1,250 @@
+"""The records of one batch that cannot be used, made dead letters up to a limit per hour.
+
+Invariant: a record is skipped only once it is a dead letter. All new ones of a table in one step are within the
+limit, or none of them becomes one and the table waits. The hour is counted in the dead letters themselves, so a
+restart does not begin a new one. What is only late is not unusable: half of a move whose other half may yet
+come lets its table wait, and so does an image that lacks columns while rows may come from before a rename.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from spark_sink.batch.contents import Contents, contents, unusable
+from spark_sink.batch.partial_images import Change, partners
+from spark_sink.batch.unusable import Reasons, outside, positions_of
+from spark_sink.errors import (
+    DataLost,
+    MalformedRecord,
+    RowNotInRecord,
+    UnsupportedPartialImage,
+    UnusableLimitReached,
+)
+from spark_sink.metrics import Metrics
+from spark_sink.source.envelope import of_table
+from spark_sink.source.positions import At, Offsets, any_of, is_within, spanned
+from spark_sink.spark.error_mapping import place
+from spark_sink.text.quoting import argument
+from spark_sink.warehouse.dead_letters import COLUMNS, HOUR_MS
+from spark_sink.warehouse.moves import Place
+from spark_sink.warehouse.protocol import DeadLetters, Name
+
+_log = logging.getLogger(__name__)
+_OF_NO_TABLE: Final = "(database IS NULL OR `table` IS NULL)"
+_REASONS: Final = (
+    "array<struct<topic: STRING, partition: INT, offset: BIGINT, database: STRING, `table`: STRING, "
+    "error: STRING, reason: STRING>>"
+)
+_LACKS: Final = "lacks columns whose values are not known"
+
+Owner = tuple[str | None, str | None]
+"""A table; None where a record does not say."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PutAside:
+    """What one batch puts aside."""
+
+    letters: DeadLetters[DataFrame]
+    metrics: Metrics
+    limit: int
+    """New dead letters in an hour."""
+    records: DataFrame
+    """The batch as Kafka has it."""
+    moved: tuple[Offsets, Offsets]
+    """The (start, end) offsets of the batch."""
+    clock: Callable[[], float]
+    is_late: Callable[[str, Name, Place], bool] = lambda *_: False
+    """Whether rows may still come that a record follows, by its destination, source table and (epoch, seq)."""
+    found: dict[At, tuple[str, str]] = field(default_factory=dict)
+    """Error and reason of each of the batch's dead letters."""
+    new: int = 0
+    """The number of those that were none before."""
+    _known: set[At] | None = None
+    _halves: set[Change] = field(default_factory=set)
+    """Halves of moves that are dead letters."""
+    _gate: threading.Lock = field(default_factory=threading.Lock)
+    """Tables are merged beside one another."""
+
+    def sort_out(self, batch: DataFrame, found: Contents) -> tuple[DataFrame, Contents]:
+        """The batch without the unusable records that `found` has, and what it holds then.
+
+        A table with more of them than the limit allows keeps them, with UnusableLimitReached as its fault;
+        raises it for records that name no table.
+        """
+        if found.nameless is None and not any(part.fault for part in found.tables.values()):
+            return batch, found
+        kept, over = batch, {}
+        for owner, reasons in self._unusable(batch):
+            try:
+                self._admit(owner, reasons)
+            except UnusableLimitReached as fault:
+                if (name := _named(owner)) is None:
+                    raise
+                over[name] = fault
+                continue
+            kept = kept.where(f"NOT coalesce({_of(owner)} AND {unusable()}, false)")
+        again = contents(kept)
+        again.records = found.records
+        for name, part in found.tables.items():
+            if name in over:
+                part.fault = over[name]
+            if part.fault is not None and (name in over or name not in again.tables):
+                again.tables[name] = part
+        return kept, again
+
+    def without(
+        self, batch: DataFrame, name: Name, fault: MalformedRecord | UnsupportedPartialImage
+    ) -> DataFrame:
+        """The batch without a table's records that `fault` names, which are dead letters now.
+
+        Those read past the batch's end are omitted only: the stream has yet to come to them. Raise `fault` if
+        one of them may be completed by what has yet to come.
+        """
+        places = positions_of(fault)
+        if not places:
+            raise fault
+        halves = _halves(batch.where(any_of(places)))
+        if isinstance(fault, UnsupportedPartialImage):
+            there = _halves(batch.where(of_table(name))).keys() | self._halves
+            followers = _followers(batch.where(any_of(places)))
+            if not partners(halves) <= there or any(self.is_late(*one) for one in followers):
+                raise fault
+            why = dict.fromkeys(places, _LACKS)
+        else:
+            why = dict(fault.reasons) or dict.fromkeys(places, fault.where)
+        own = {at: why[at] for at in places if is_within(at, *self.moved)}
+        error = type(fault).__name__
+        self._admit(name, {at: (error, reason) for at, reason in own.items()})
+        self._halves |= halves.keys()
+        return outside(batch, places)
+
+    def report(self, batch_id: int) -> None:
+        """Log the dead letters of the batch in one line; `new` are fewer if it was applied before."""
+        if not self.found:
+            return
+        first = min(self.found)
+        error, reason = self.found[first]
+        _log.warning(
+            "dead letters batch=%d number=%d new=%d first=%s",
+            batch_id,
+            len(self.found),
+            self.new,
+            place(*first, f"{error}: {reason}"),
+        )
+
+    def _unusable(self, batch: DataFrame) -> Iterator[tuple[Owner, Reasons]]:
+        """The unusable records of each table that are found before a merge, those of no table first.
+
+        Of each as many as show that they are too many.
+        """
+        most = self.limit + len(self._stored()) + 1
+        nth = "row_number() OVER (PARTITION BY database, `table` ORDER BY topic, partition, offset)"
+        rows = batch.where(unusable()).selectExpr(
+            *("topic", "partition", "offset", "database", "`table`", "reason", "left_out"),
+            f"{nth} AS nth",
+        )
+        found: dict[Owner, dict[At, tuple[str, str]]] = {}
+        for row in rows.where(f"nth <= {most}").collect():
+            whole = row.database is not None and row["table"] is not None
+            one = found.setdefault((row.database, row["table"]) if whole else (None, None), {})
+            one[row.topic, row.partition, row.offset] = _why(row.reason, row.left_out)
+        yield from sorted(found.items(), key=lambda item: (item[0][0] or "", item[0][1] or ""))
+
+    def _stored(self) -> set[At]:
+        """The dead letters that the batch's ranges have already, since it was applied before."""
+        if self._known is None:
+            self._known = self.letters.within(*self.moved)
+        return self._known
+
+    def _admit(self, owner: Owner, reasons: Reasons) -> None:
+        """Make records dead letters; raise UnusableLimitReached if those are too many."""
+        with self._gate:
+            new = {at: why for at, why in sorted(reasons.items()) if at not in self._stored()}
+            if not new:
+                self.found |= reasons
+                return
+            now = int(self.clock() * 1000)
+            used = self.letters.since(now - HOUR_MS)
+            if len(new) > self.limit - used:
+                raise self._too_many(owner, new, used)
+            self.letters.add(_rows(self.records, owner, new, now))
+            lost = new.keys() - self.letters.within(*spanned(new))
+            if lost:
+                raise DataLost(f"{place(*min(lost))} was read before, and is not in Kafka now")
+            self._stored().update(new)
+            self.found |= reasons
+            self.new += len(new)
+            for error, number in Counter(error for error, _ in new.values()).items():
+                self.metrics.dead_letters(".".join(_named(owner) or ()), error, number)
+
+    def _too_many(self, owner: Owner, new: Reasons, used: int) -> UnusableLimitReached:
+        at = list(new)[max(0, self.limit - used)]
+        error, reason = new[at]
+        name = _named(owner)
+        more = "at least " if len(new) > self.limit else ""
+        what = f"of {'.'.join(name)}" if name else "that name no table"
+        advice = "If they have no common cause, "
+        return UnusableLimitReached(
+            f"{place(*at)}: {error}: {reason} ({more}{len(new)} records {what} in this batch and {used} "
+            f"dead letters in the last hour; unusable_limit is {self.limit})",
+            advice=advice + f"run: python -m spark_sink reload {argument(name)} --skip-unusable"
+            if name
+            else advice + "raise unusable_limit or wait for an hour; or add the topic to exclude",
+        )
+
+
+def _halves(batch: DataFrame) -> dict[Change, str]:
+    """The halves of moves in a batch, whether or not they lack columns, and which half each is."""
+    rows = batch.where("moved AND op IN ('c', 'd')").select("destination", "seq", "op")
+    return {(row.destination, row.seq): row.op for row in rows.collect()}
+
+
+def _followers(batch: DataFrame) -> set[tuple[str, Name, Place]]:
+    """Destination, source table and (epoch, seq) of records; rows of a mapped table stay where they are."""
+    columns = ("destination", "source_database", "source_table", "epoch", "seq")
+    rows = batch.where("NOT routed").select(*columns).collect()
+    return {
+        (row.destination, (row.source_database, row.source_table), (row.epoch, row.seq))
+        for row in rows
+    }
+
+
+def _named(owner: Owner) -> Name | None:
+    database, table = owner
+    return None if database is None or table is None else (database, table)
+
+
+def _of(owner: Owner) -> str:
+    name = _named(owner)
+    return _OF_NO_TABLE if name is None else of_table(name)
+
+
+def _why(reason: str | None, left_out: str | None) -> tuple[str, str]:
+    if reason is not None:
+        return MalformedRecord.__name__, reason
+    return RowNotInRecord.__name__, f"bytes omitted: {left_out}"
+
+
+def _rows(records: DataFrame, owner: Owner, reasons: Reasons, at_ms: int) -> DataFrame:
+    """The dead letters of Kafka's records at some positions, in the columns of `letters.COLUMNS`."""
+    database, table = owner
+    described = [
+        {"topic": topic, "partition": partition, "offset": offset}
+        | {"database": database, "table": table, "error": error, "reason": reason}
+        for (topic, partition, offset), (error, reason) in reasons.items()
+    ]
+    fields = f.from_json(f.lit(json.dumps(described)), _REASONS)
+    why = records.sparkSession.range(1, numPartitions=1).select(f.inline(fields))
+    own = records.where(any_of(reasons)).join(why, ["topic", "partition", "offset"])
+    own = own.withColumn("at", f.expr(f"timestamp_millis({at_ms})"))
+    return own.selectExpr(*(f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in COLUMNS))

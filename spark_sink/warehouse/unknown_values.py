@@ -1,0 +1,88 @@
+"""Columns of which existing rows have NULL because their value is not known, for `status`.
+
+Invariant: a column is noted before the commit that adds it, and reported only while the table has such rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from spark_sink.text.quoting import COLUMNS, argument, quoted
+from spark_sink.warehouse.columns import Move, concerned_sql
+from spark_sink.warehouse.ledger import Source
+from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.table_faults import FAILURES
+from wire.warehouse import folder
+
+
+def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:
+    """Note the columns of a table that `moves` leave without a value."""
+    if not moves:
+        return
+    kept = {_identity(one): one for one in [*noted(notes, name), *moves]}
+    text = json.dumps({"version": 1, "columns": [_body(one) for one in kept.values()]})
+    notes.write(_path(name), text)
+
+
+def noted(notes: Notes, name: Name) -> list[Move]:
+    """The noted columns of a table."""
+    text = notes.read(_path(name))
+    return [] if text is None else [_move(one) for one in json.loads(text)["columns"]]
+
+
+def column_lines(warehouse: Warehouse[Any]) -> Iterator[tuple[Name, str]]:
+    """A line for each noted column that rows still lack, with its table."""
+    there = set(warehouse.notes.names(COLUMNS))
+    if not there:
+        return
+    for name in warehouse.tables.names():
+        if _file(name) in there:
+            # Of a table that cannot be read, `status` has the wait.
+            with suppress(*FAILURES):
+                yield from [(name, line) for line in _lines(warehouse, name)]
+
+
+def _lines(warehouse: Warehouse[Any], name: Name) -> Iterator[str]:
+    if (shape := warehouse.tables.shape(*name)) is None:
+        return
+    for move in noted(warehouse.notes, name):
+        own = shape.spelling(move.column)
+        if own is None:
+            continue
+        lacking = f"({concerned_sql([move], shape)}) AND {quoted(own)} IS NULL"
+        if number := warehouse.tables.rows(shape).where(lacking).count():
+            text = f"NULL in {number} row(s) from before it was added: its value is not known"
+            source = move.source
+            table = argument((source.database, source.table))
+            start = f"python -m app snapshot start {source.destination} {table}"
+            yield f"{own} is {text} ({move.reason}). To publish them with it, run: {start}"
+
+
+def _identity(move: Move) -> tuple[object, ...]:
+    return move.column, move.source, move.until
+
+
+def _body(move: Move) -> dict[str, Any]:
+    source = [move.source.destination, move.source.database, move.source.table]
+    return {"column": move.column, "source": source, "until": move.until, "reason": move.reason}
+
+
+def _move(body: dict[str, Any]) -> Move:
+    return Move(
+        column=body["column"],
+        source=Source(*body["source"]),
+        until=body["until"],
+        reason=body["reason"],
+    )
+
+
+def _path(name: Name) -> str:
+    return f"{COLUMNS}/{_file(name)}"
+
+
+def _file(name: Name) -> str:
+    return f"{folder(name[0])}%{folder(name[1])}.json"
