@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from tables.rules.mapping.row_filter import row_filter
 
@@ -51,13 +52,15 @@ DEBEZIUM = "debezium"
 AVRO = "avro"
 CONNECT = "connect"
 """A Debezium connector's records, whose keys have another form than the envelope's."""
-FORMATS = (DEBEZIUM, "canal", CONNECT, "maxwell", AVRO)
-UNNAMED_FORMATS = ("canal", "maxwell")
-"""Formats whose records name the real table in their key alone."""
+Format = Literal["debezium", "canal", "connect", "maxwell", "avro"]
+FORMATS: tuple[str, ...] = get_args(Format)
+NAMING_FORMATS = (DEBEZIUM, CONNECT, AVRO)
+"""Formats whose records name the real table themselves; those of the others do so in their key alone."""
 SHARD_IN_KEY = ("auto", "always", "never")
 ON_DROP = ("auto", "delete", "keep")
-RECORD, OMIT, DELETES = "record", "omit", "deletes"
-TRUNCATES = (RECORD, OMIT, DELETES)
+Truncates = Literal["record", "omit", "deletes"]
+TRUNCATES: tuple[str, ...] = get_args(Truncates)
+RECORD, OMIT, DELETES = TRUNCATES
 """What is published of a TRUNCATE: its record, nothing, or the deletes of the rows that its topic has."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from tables.rules.mapping.row_filter import Family, family_of, predicate
-from tables.rules.mapping.rules import CONNECT, UNNAMED_FORMATS, Rules, Tag, unfit_keys
+from tables.rules.mapping.rules import CONNECT, NAMING_FORMATS, Rules, Tag, unfit_keys
 from tables.rules.routes.routes import Route
 from wire.records import KEY_SHARD
 
@@ -57,7 +57,7 @@ def _deletes_fault(route: Route, key: tuple[str, ...]) -> str | None:
         why = "partition_by has columns that are not in its key"
     elif route.format == CONNECT:
         why = f"its records are in the format {CONNECT}, whose keys cannot be read back"
-    elif rules and rules.shard_in_key == "never" and route.format in UNNAMED_FORMATS:
+    elif rules and rules.shard_in_key == "never" and route.format not in NAMING_FORMATS:
         why = f"neither keys (shard_in_key: never) nor records ({route.format}) name the real table"
     else:
         return None
