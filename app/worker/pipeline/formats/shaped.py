@@ -28,7 +28,7 @@ from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.types.registry import kind_of
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
-from wire.records import HEADER_SCHEMA, KEY_SHARD, WIRE_VERSION
+from wire.records import HEADER_SCHEMA, KEY_SHARD, SOURCE, TRANSACTION, WIRE_VERSION, Field
 from wire.table_version import Definition
 
 
@@ -178,14 +178,19 @@ def version_of(table: TableName, definition: Definition) -> TableVersion:
 def envelope_of(table: TableName, image: Image) -> Envelope:
     """Return an envelope with this image of a row that existed already."""
     source = {
-        "version": "", "connector": "mysql", "name": "", "server_id": 0, "gtid": None, "file": "", "pos": 0,
-        "row": 0, "thread": None, "db": table[0], "table": table[1], "ts_ms": 0, "snapshot": "incremental",
-        "seq": 0, "epoch": 0, "schema": 0, "wire": WIRE_VERSION,
+        **_empty(SOURCE), "connector": "mysql", "gtid": None, "row": 0, "thread": None, "db": table[0],
+        "table": table[1], "snapshot": "incremental", "schema": 0, "wire": WIRE_VERSION,
     }  # fmt: skip
     return {
         "before": None, "after": image, "source": source, "op": "r", "ts_ms": 0,
-        "transaction": {"id": "", "total_order": 0},
+        "transaction": _empty(TRANSACTION),
     }  # fmt: skip
+
+
+def _empty(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The members that no envelope lacks, each with a value of its kind."""
+    values = {"text": "", "texts": [], "int": 0, "long": 0}
+    return {name: values[one.kind] for name, one in fields.items() if not one.optional}
 
 
 def _real_table(key: bytes | None) -> TableName | None:

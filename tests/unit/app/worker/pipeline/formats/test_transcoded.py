@@ -15,10 +15,11 @@ import pytest
 from aiokafka.record import MemoryRecords
 
 from app.worker.pipeline.formats import registry
+from app.worker.pipeline.formats import shaped as module
 from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.registry import FORMATS, form_named
 from app.worker.pipeline.formats.shape import Shape
-from app.worker.pipeline.formats.shaped import ShapedFactory
+from app.worker.pipeline.formats.shaped import ShapedFactory, envelope_of
 from app.worker.pipeline.piece import Piece
 from connectors.errors import RecordNotEncodable, Retry
 from tables.rules.mapping import rules as names
@@ -28,6 +29,7 @@ from tests.unit.app.worker.pipeline.actions import TABLES, Ddl, RowsOf, Truncate
 from tests.unit.app.worker.pipeline.formats.envelopes import version_of
 from tests.unit.app.worker.pipeline.history import Source
 from tests.unit.app.worker.pipeline.runs import RULES, Record, pieces_of, records_of, versions_of
+from wire.records import SOURCE, Field
 
 ORDERS, LOG = TABLES[:2]
 FOREIGN = ("canal", "maxwell")
@@ -252,3 +254,13 @@ def test_a_shape_alone_states_how_its_records_are_read(monkeypatch: pytest.Monke
         b'{"what":"now","of":"a/b","row":{"id":5},"at":7}'
     )
     assert (detached.images, detached.committed_ms) == (b'{"row":{"id":5}}', 7)
+
+
+def test_a_row_is_compared_as_an_envelope_with_each_member_that_none_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = envelope_of(("shop", "t"), {})["source"]
+    needed = {name for name, one in SOURCE.items() if not one.optional}
+    assert needed <= source.keys() <= SOURCE.keys()
+    monkeypatch.setattr(module, "SOURCE", {**SOURCE, "later": Field("long")})
+    assert envelope_of(("shop", "t"), {})["source"] == {**source, "later": 0}
