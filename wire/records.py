@@ -117,6 +117,7 @@ SOURCE: Mapping[str, Field] = {
     "logical_table": Field("text", optional=True),
     "tags": Field("texts", optional=True),
     "ts_ms": Field("long"),
+    # Directly after ``ts_ms`` in the text: a merge finds the commit's time by it, without parsing the rest.
     "snapshot": Field("text"),
     "query": Field("text", optional=True),
     "seq": Field("long"),
@@ -124,7 +125,7 @@ SOURCE: Mapping[str, Field] = {
     "schema": Field("int", optional=True),
     "wire": Field("int"),
 }
-"""The members of ``source``."""
+"""The members of ``source``, in the order of a row's record."""
 TRANSACTION: Mapping[str, Field] = {"id": Field("text"), "total_order": Field("long")}
 """The members of ``transaction``."""
 

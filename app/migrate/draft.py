@@ -105,7 +105,7 @@ class Draft:
             return
         actions = [one for table in mapping.tables for one in table.rules.column_actions]
         if masks(actions):
-            ids = sorted({one.argument for one in actions if one.action == "hmac"}) or ["k1"]
+            ids = sorted({one.argument for one in actions if one.kind.is_keyed}) or ["k1"]
             lines = " and ".join(f"`{one}: KEY`" for one in ids)
             made = "each KEY from `openssl rand -base64 32`"
             self.choose(("mapping", "key_file"), KEY_FILE, f"write {lines} into it, {made}")

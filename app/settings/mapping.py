@@ -220,7 +220,7 @@ def with_keys(mapping: Mapping, keys: MaskingKeys) -> Mapping:
         faults += (
             f"{where}.{one.column}: mapping.key_file has no key {one.argument!r}"
             for one in actions
-            if keys and one.action == "hmac" and one.argument not in keys.ids
+            if keys and one.kind.is_keyed and one.argument not in keys.ids
         )
     if faults:
         raise MappingError.listed(faults)

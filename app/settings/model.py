@@ -34,7 +34,7 @@ from connectors.errors import Faults, SettingsError
 from connectors.mysql.charset.connection_charsets import connection_charset
 from connectors.mysql.select.spool import DEFAULT_BYTES
 from connectors.secret import FileSecret
-from tables.rules.mapping.rules import AVRO
+from tables.rules.mapping.rules import AVRO, Format, Truncates
 from tables.rules.routes.topic_names import TopicRename, TopicRule
 from tables.rules.table_filter import TableFilter, expressions
 
@@ -311,7 +311,7 @@ class RecordSettings(BaseModel):
     claim_check_path: str | None = None
     """The folder for the values of such records, or ``s3://bucket/prefix``."""
     claim_check_s3: S3Settings = S3Settings()
-    truncates: Literal["record", "omit", "deletes"] = "record"
+    truncates: Truncates = "record"
     """What is published of a TRUNCATE, unless the mapping has a rule."""
     poison: Literal["stop", "dead_letter"] = "stop"
     """For a row that cannot be decoded."""
@@ -571,7 +571,7 @@ class DestinationSettings(RecordSettings):
     snapshot: SnapshotSettings = SnapshotSettings()
     row_topics: tuple[RowTopicSettings, ...] = ()
     """The names of row topics, of each table by the first rule that has it; empty: Aqueduct's own names."""
-    format: Literal["debezium", "canal", "connect", "maxwell", "avro"] = "debezium"
+    format: Format = "debezium"
     """The record format of tables to which no rule of the mapping gives one."""
     connect: ConnectSettings = ConnectSettings()
     """The form of records in the format ``connect``."""

@@ -44,7 +44,7 @@ from spark_sink.text.quoting import argument
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.milestones import Position, later, timed
 from spark_sink.warehouse.protocol import Name
-from wire.records import WIRE_VERSION
+from wire.records import WIRE_VERSION, Op
 from wire.table_version import VersionKey
 
 _GROUP: Final = (
@@ -60,7 +60,7 @@ _GROUP: Final = (
 _POSITION: Final = f"epoch, seq, ts_ms, transaction, {EXISTED} AS existed"
 _NUMBERED: Final = "reason IS NULL AND op <> 'e'"
 """The end of a replacement has no number of its own."""
-_OPS: Final = ("c", "u", "d", "r", "t")
+_OPS: Final = tuple(op.value for op in Op)
 _COUNTED: Final = {
     **{f"op_{op}": f"op = '{op}'" for op in _OPS},
     "bad": "reason IS NOT NULL",

@@ -13,7 +13,7 @@ import orjson
 from app.operator.trial.published import STATEMENTS, FieldDifference, Missing
 from connectors.errors import AqueductError, MappingError, RowUnreadable, WitnessesDiffer
 from connectors.mysql.ddl.definition import TableName
-from tables.rules.masking.rules import MASKS
+from tables.rules.mapping.rules import RENAME
 from tables.rules.routes.routes import Route, Routes
 from wire.records import KEY_SHARD
 
@@ -132,22 +132,20 @@ def _names_in(text: str) -> list[TableName]:
 def _masks(old: Route | None, new: Route | None) -> _Masks:
     """Return the masked columns; a column may be renamed by one mapping and masked by the other."""
     sides = [_actions(old), _actions(new)]
-    masked = {name for side in sides for name, (action, _) in side.items() if action in MASKS}
+    masked = {name for side in sides for name, (hides, _) in side.items() if hides}
     names = {side[name][1] for side in sides for name in masked if name in side}
-    replaced = [
-        frozenset(name for name, (action, _) in side.items() if action in MASKS) for side in sides
-    ]
+    replaced = [frozenset(name for name, (hides, _) in side.items() if hides) for side in sides]
     return _Masks(frozenset(masked | names), *replaced)
 
 
-def _actions(route: Route | None) -> dict[str, tuple[str, str]]:
-    """Return the action for each column, and the column's published name, all in lower case."""
+def _actions(route: Route | None) -> dict[str, tuple[bool, str]]:
+    """Return by column whether its action hides values, and its published name; names in lower case."""
     if route is None or route.mapped is None:
         return {}
     return {
         one.column.lower(): (
-            one.action,
-            (one.argument if one.action == "rename" else one.column).lower(),
+            one.kind.hides,
+            (one.argument if one.action == RENAME else one.column).lower(),
         )
         for one in route.mapped.rules.column_actions
     }

@@ -14,10 +14,9 @@ from typing import Any
 import orjson
 
 from app.worker.pipeline.formats.protocol import Image, WrittenImage
-from app.worker.pipeline.formats.registry import names_real_table
 from connectors.mysql.ddl.definition import TableName
 from tables.history.present_columns import Described, Followed, PresentColumns, Versions
-from tables.rules.mapping.rules import DEBEZIUM
+from tables.rules.mapping.rules import DEBEZIUM, NAMING_FORMATS
 from tables.rules.routes.routes import Route
 from wire.table_version import Definition
 
@@ -82,7 +81,7 @@ ENVELOPES = TableForm()
 def names_its_table(route: Route, others: Iterable[Route]) -> bool:
     """Return whether records of a table show that they are of no other one; those of another format than the
     envelope have the name for subscribers alone."""
-    if names_real_table(route.format) or route.shard is not None:
+    if route.format in NAMING_FORMATS or route.shard is not None:
         return True
     return all(one.logical != route.logical or one.shard is not None for one in others)
 

@@ -31,7 +31,7 @@ from app.operator.validation.published_position import STALLED_SECONDS, Publishe
 from app.operator.validation.table_result import TableResult
 from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode.oversize import claim_store
-from app.worker.pipeline.formats.registry import form_named, incomparable
+from app.worker.pipeline.formats.registry import form_named, format_named
 from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.kafka.reading.partition_reader import (
     Follower,
@@ -149,7 +149,7 @@ class TopicPass:
         expected, route = self._definitions.expected, routes.of(name)
         assert route is not None
         found = expected.definition(name, self._definition(name))
-        if why := incomparable(route.format, self._definitions.rules, found):
+        if why := format_named(route.format).incomparable(self._definitions.rules, found):
             raise NotComparable(why)
         form = TableForm(
             format=route.format,

@@ -324,7 +324,7 @@ def committed_ms(value: bytes | None, headers: list[tuple[str, bytes]]) -> int |
     """The time of a record's commit, in milliseconds; None for a tombstone.
 
     Records in another format than the envelope have it in a header. In the envelope, the last ``"snapshot"``
-    that is not within a text is that of ``source``, which follows its ``ts_ms``.
+    that is not within a text is that of ``source``, which follows its ``ts_ms``: see ``wire.records.SOURCE``.
     """
     if value is None:
         return None

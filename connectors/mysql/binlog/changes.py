@@ -6,7 +6,8 @@ transaction's end comes last.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
@@ -65,6 +66,27 @@ class Transaction:
     def start(self) -> Coordinates:
         """The coordinates of its first event."""
         return Coordinates(self.file, self.pos)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What is stored of it beside its start."""
+        return {
+            "source": self.source,
+            "number": self.number,
+            "id": self.id,
+            "ts_ms": self.committed_ms,
+            "server_id": self.server_id,
+            "thread": self.thread,
+        }
+
+    @classmethod
+    def of(cls, start: Coordinates, identity: Mapping[str, Any]) -> Transaction:
+        """Return the transaction at ``start`` with what ``identity`` returned, and perhaps more members."""
+        source, number, name = identity["source"], identity["number"], identity["id"]
+        committed_ms, server_id = identity["ts_ms"], identity["server_id"]
+        found = cls(start.file, start.pos, source, number, name, committed_ms, server_id)
+        found.thread = identity["thread"]
+        return found
 
 
 class Changes(Protocol):

@@ -22,7 +22,7 @@ from tables.history.impact.type_change import (
     relation,
     wire_type,
 )
-from tables.rules.masking.rules import MASKS, MaskingRule, Redact, Truncate
+from tables.rules.masking.rules import MaskingRule
 from tables.rules.routes.routes import Route
 from tables.rules.routes.table_faults import table_faults
 from wire.table_version import Column as PublishedColumn
@@ -72,8 +72,8 @@ def published(table: Table, route: Route, renames: Mapping[str, str] | None = No
     called = _called(table, route, renames or {})
     listed = {name.lower() for name in route.mapped.rules.columns}
     actions = route.mapped.rules.column_actions
-    dropped = {one.column.lower() for one in actions if one.action == "drop"}
-    renamed = {one.column.lower(): one.argument for one in actions if one.action == "rename"}
+    dropped = {one.column.lower() for one in actions if one.kind.removes}
+    renamed = route.mapped.rules.renames
     taken = {renamed[known].lower() for known in called.values() if known in renamed}
     names: dict[str, str] = {}
     columns: list[Column] = []
@@ -113,9 +113,7 @@ def rule_findings(
         )
     if old is None or route.mapped is None:
         return
-    hidden = {
-        one.column.lower() for one in route.mapped.rules.column_actions if one.action in MASKS
-    }
+    hidden = {one.column.lower() for one in route.mapped.rules.column_actions if one.kind.hides}
     after, called = published(new, route, renames), _called(new, route, renames)
     for name, to in renames.items():
         if name.lower() in hidden and called[to] not in hidden and to in after.names:
@@ -159,22 +157,22 @@ def _masked(column: Column, rule: MaskingRule) -> Column:
     )
     made = rule.column(plain)
     found = replace(column, type=made.type, nullable=made.nullable, charset=made.charset)
-    if not isinstance(rule, Redact):
+    if rule.reads != 0:
         return found
     # Whatever the source computes, or gives to rows by default, is replaced.
     found = replace(found, generated=None)
-    return found if rule.text is not None else replace(found, charset=None, definition="")
+    return found if rule(None) is not None else replace(found, charset=None, definition="")
 
 
 def _masked_relation(rule: MaskingRule, old: Column, new: Column) -> Relation:
     """The relation of replacements to those of the same rows before; each depends on its value alone."""
-    if isinstance(rule, Redact):
+    if rule.reads == 0:
         return Relation.SAME
     one, other = kind_of(old), kind_of(new)
     found = relation(one, other)
-    if isinstance(rule, Truncate):
-        return Relation.SAME if always_holds(other, rule.length) else found
-    # An HMAC is that of the value's text: JSON has 5 for an INT and 5.0 for a DOUBLE, and a VARCHAR has 5 too.
+    if rule.reads is not None:
+        return Relation.SAME if always_holds(other, rule.reads) else found
+    # It is that of the value's text: JSON has 5 for an INT and 5.0 for a DOUBLE, and a VARCHAR has 5 too.
     if one.base != other.base and _FLOATS & {one.base, other.base}:
         return Relation.OTHER_FORM
     length = exact_length(one)

@@ -24,6 +24,7 @@ from tables.rules.mapping.rules import (
     OPERATIONS,
     SHARD_IN_KEY,
     TRUNCATES,
+    ActionKind,
     ColumnAction,
     LogicalDatabase,
     LogicalTable,
@@ -233,7 +234,6 @@ def _document_tags(into: Assembly, where: str, names: str, values: str) -> None:
 
 RULE_KEYS = {one.name for one in fields(Rules)}
 _LISTS = ("columns", "operations", "ddl", "key", "partition_by", "tag_topics")
-_TEXTS = {"hmac": "the id of a key", "redact": "a text", "rename": "a name"}
 _CHOICES = {
     "operations": OPERATIONS,
     "ddl": DDL_TYPES,
@@ -296,19 +296,20 @@ def _action(column: str, value: Any) -> ColumnAction:
     stated, domain = dict(value) if isinstance(value, dict) else {value: ""}, ""
     if "domain" in stated:
         domain = stated.pop("domain")
-        if "hmac" not in stated or not _is_text(domain):
-            raise ValueError(f"{column}: domain is a name, beside hmac")
+        keyed = [name for name, one in ACTIONS.items() if one.is_keyed]
+        if stated.keys().isdisjoint(keyed) or not _is_text(domain):
+            raise ValueError(f"{column}: domain is a name, beside {' or '.join(keyed)}")
     pairs = list(stated.items())
     if len(pairs) != 1 or pairs[0][0] not in ACTIONS:
         raise ValueError(f"{column}: choose one of {', '.join(ACTIONS)}")
     action, argument = pairs[0]
-    if ACTIONS[action] not in (None, str(argument) != ""):
-        needs = "needs an argument" if ACTIONS[action] else "takes no argument"
+    kind = ACTIONS[action]
+    if not kind.is_optional and bool(kind.argument) != (str(argument) != ""):
+        needs = "needs an argument" if kind.argument else "takes no argument"
         raise ValueError(f"{column}: {action} {needs}")
-    if argument != "" and action in _TEXTS and not isinstance(argument, str):
-        raise ValueError(f"{column}: {action} needs {_TEXTS[action]}")
-    if action == "truncate" and (type(argument) is not int or argument < 1):
-        raise ValueError(f"{column}: truncate needs a length from 1")
+    is_number = type(argument) is int and argument > 0
+    if not (is_number if kind.is_number else isinstance(argument, str)):
+        raise ValueError(f"{column}: {action} needs {kind.argument}")
     return ColumnAction(column=column, action=action, argument=str(argument), domain=domain)
 
 
@@ -328,9 +329,15 @@ def written_action(one: ColumnAction) -> str | dict[str, str | int]:
     """The entry of a column's action."""
     if not one.argument:
         return one.action
-    argument = int(one.argument) if one.action == "truncate" else one.argument
+    argument = int(one.argument) if one.kind.is_number else one.argument
     domain = {"domain": one.domain} if one.domain else {}
     return {one.action: argument, **domain}
+
+
+def written_kind(written: str | dict[str, Any]) -> ActionKind:
+    """Return the kind of an action by its entry; the strictest is assumed of one that is not listed."""
+    names = [written] if isinstance(written, str) else written
+    return next((ACTIONS[name] for name in names if name in ACTIONS), ActionKind())
 
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -5,12 +5,46 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from tables.rules.mapping.row_filter import row_filter
 
-ACTIONS = {"hmac": True, "truncate": True, "redact": None, "drop": False, "rename": True}
-"""Column actions, and whether they take an argument: a key id, a length, a new name; a fixed text
-may be given or not."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionKind:
+    """What an action does to a column's values; each default is the strictest."""
+
+    argument: str = ""
+    """What its argument must be, in an error's words; empty: it takes none."""
+    is_optional: bool = False
+    """Whether the argument may be missing."""
+    is_number: bool = False
+    """Whether the argument is a number from 1, not a text."""
+    is_keyed: bool = False
+    """Whether the argument is the id of a key in the key file, beside which a domain may be named."""
+    hides: bool = True
+    """Whether values are hidden, so that nothing raw of a row may leave the worker."""
+    shows_part: bool = True
+    """Whether a part of each value is published, which a later action may have to hide."""
+    keeps_apart: bool = False
+    """Whether different values are published as different ones, as a key needs them."""
+    removes: bool = False
+    """Whether the column itself is not published."""
+    any_type: bool = False
+    """Whether it applies to columns of any type; otherwise to texts alone."""
+
+
+RENAME = "rename"
+ACTIONS = {
+    "hmac": ActionKind(
+        argument="the id of a key", is_keyed=True, shows_part=False, keeps_apart=True, any_type=True
+    ),
+    "truncate": ActionKind(argument="a length from 1", is_number=True),
+    "redact": ActionKind(argument="a text", is_optional=True, shows_part=False, any_type=True),
+    "drop": ActionKind(shows_part=False, removes=True, any_type=True),
+    RENAME: ActionKind(argument="a name", hides=False, keeps_apart=True, any_type=True),
+}
+"""The column actions. One that replaces values has its rule in ``tables/rules/masking/rules.py``."""
 OPERATIONS = ("insert", "update", "delete")
 DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
 DEBEZIUM = "debezium"
@@ -18,13 +52,15 @@ DEBEZIUM = "debezium"
 AVRO = "avro"
 CONNECT = "connect"
 """A Debezium connector's records, whose keys have another form than the envelope's."""
-FORMATS = (DEBEZIUM, "canal", CONNECT, "maxwell", AVRO)
-UNNAMED_FORMATS = ("canal", "maxwell")
-"""Formats whose records name the real table in their key alone."""
+Format = Literal["debezium", "canal", "connect", "maxwell", "avro"]
+FORMATS: tuple[str, ...] = get_args(Format)
+NAMING_FORMATS = (DEBEZIUM, CONNECT, AVRO)
+"""Formats whose records name the real table themselves; those of the others do so in their key alone."""
 SHARD_IN_KEY = ("auto", "always", "never")
 ON_DROP = ("auto", "delete", "keep")
-RECORD, OMIT, DELETES = "record", "omit", "deletes"
-TRUNCATES = (RECORD, OMIT, DELETES)
+Truncates = Literal["record", "omit", "deletes"]
+TRUNCATES: tuple[str, ...] = get_args(Truncates)
+RECORD, OMIT, DELETES = TRUNCATES
 """What is published of a TRUNCATE: its record, nothing, or the deletes of the rows that its topic has."""
 
 
@@ -37,6 +73,11 @@ class ColumnAction:
     argument: str = ""
     domain: str = ""
     """Of an HMAC: what separates it from the same value's in other domains; empty: nothing does."""
+
+    @property
+    def kind(self) -> ActionKind:
+        """What the action does; the strictest is assumed of one that is not listed."""
+        return ACTIONS.get(self.action, ActionKind())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +110,12 @@ class Rules:
     """What is published of a TRUNCATE; empty: what the destination's settings say."""
     tag_topics: tuple[str, ...] = ()
     """The tags whose records are published again on a topic of their own."""
+
+    @property
+    def renames(self) -> dict[str, str]:
+        """The new names of columns by their own in lower case."""
+        renamed = (one for one in self.column_actions if one.action == RENAME)
+        return {one.column.lower(): one.argument for one in renamed}
 
 
 # Rules of one table that exclude each other, whatever its columns are.
@@ -105,26 +152,27 @@ def _unfit_growth(rules: Rules) -> Iterator[str]:
         )
 
 
-_NO_KEYS = ("truncate", "redact", "drop")
-"""Actions after which different rows could have one key; an HMAC keeps them apart."""
-
-
 def unfit_keys(rules: Rules, key: Iterable[str]) -> Iterator[str]:
     """The columns of a key whose action would give different rows one key."""
-    actions = {one.column.lower(): one.action for one in rules.column_actions}
-    for name in key:
-        if actions.get(name.lower()) in _NO_KEYS:
-            yield (
-                f"{name} is of the records' key, and after {actions[name.lower()]} different rows could "
-                "have one key; use hmac, or choose other columns by the rule key"
-            )
+    for name, action in _merged(rules, key):
+        yield (
+            f"{name} is of the records' key, and after {action} different rows could "
+            "have one key; use hmac, or choose other columns by the rule key"
+        )
 
 
 def _unfit_places(rules: Rules) -> Iterator[str]:
-    actions = {one.column.lower(): one.action for one in rules.column_actions}
-    for name in rules.partition_by:
-        if actions.get(name.lower()) in _NO_KEYS:
-            yield f"partition_by needs {name}, which {actions[name.lower()]} hides; use hmac"
+    for name, action in _merged(rules, rules.partition_by):
+        yield f"partition_by needs {name}, which {action} hides; use hmac"
+
+
+def _merged(rules: Rules, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the columns among ``names`` whose different values may be published as one, with their actions."""
+    actions = {one.column.lower(): one for one in rules.column_actions}
+    for name in names:
+        one = actions.get(name.lower())
+        if one is not None and not one.kind.keeps_apart:
+            yield name, one.action
 
 
 def _unpublished(rules: Rules) -> Iterator[str]:
@@ -141,9 +189,7 @@ def _unpublished(rules: Rules) -> Iterator[str]:
 
 def _names(rules: Rules) -> Iterator[str]:
     """Columns that would have one name, or an action for a column that is not published."""
-    renamed = {
-        one.column.lower(): one.argument for one in rules.column_actions if one.action == "rename"
-    }
+    renamed = rules.renames
     own = [one for one in rules.columns if one.lower() not in renamed]
     counts = Counter(name.lower() for name in (*renamed.values(), *own))
     for name in sorted(name for name, count in counts.items() if count > 1):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import orjson
 
@@ -19,14 +19,16 @@ from tables.rules.mapping.rules import ColumnAction
 from tables.rules.masking.keys import MaskingKeys
 from wire.table_version import Column
 
-MASKS = frozenset({"hmac", "truncate", "redact", "drop"})
-"""The actions that hide values; ``rename`` does not."""
 _HEX = 2 * hashlib.sha256().digest_size
 _CHARSET = "utf8mb4"
 
 
 class MaskingRule(ColumnRule, Protocol):
     """A rule that hides values."""
+
+    @property
+    def reads(self) -> int | None:
+        """The count of a value's first characters that its replacement depends on; None: on all of them."""
 
     def column(self, column: Column) -> Column:
         """Return the column of its replacements."""
@@ -44,6 +46,7 @@ class Hmac:
     key_id: str
     key: bytes = field(repr=False)
     domain: str = ""
+    reads: ClassVar[None] = None
 
     def __call__(self, value: Value) -> Value:
         """Return the HMAC."""
@@ -64,6 +67,11 @@ class Truncate:
     length: int
     """In characters (code points)."""
 
+    @property
+    def reads(self) -> int:
+        """The part that is shown."""
+        return self.length
+
     def __call__(self, value: Value) -> Value:
         """Return the beginning."""
         return value[: self.length] if isinstance(value, str) else value
@@ -78,6 +86,7 @@ class Redact:
     """A fixed text, or NULL, for every value."""
 
     text: str | None
+    reads: ClassVar[int] = 0
 
     def __call__(self, value: Value) -> Value:  # noqa: ARG002 - of every rule
         """Return the text."""
@@ -90,23 +99,22 @@ class Redact:
         return _text(column, len(self.text))
 
 
+_RULES: dict[str, Callable[[ColumnAction, MaskingKeys], MaskingRule]] = {
+    "hmac": lambda one, keys: Hmac(one.argument, keys.key(one.argument), one.domain),
+    "truncate": lambda one, _: Truncate(int(one.argument)),
+    "redact": lambda one, _: Redact(one.argument or None),
+}
+
+
 def column_rules(actions: Iterable[ColumnAction], keys: MaskingKeys) -> dict[str, MaskingRule]:
     """The rules by column, in lower case; raise KeyError if a key is not among ``keys``."""
-    found: dict[str, MaskingRule] = {}
-    for one in actions:
-        name = one.column.lower()
-        if one.action == "hmac":
-            found[name] = Hmac(one.argument, keys.key(one.argument), one.domain)
-        elif one.action == "truncate":
-            found[name] = Truncate(int(one.argument))
-        elif one.action == "redact":
-            found[name] = Redact(one.argument or None)
-    return found
+    replacing = (one for one in actions if one.kind.hides and not one.kind.removes)
+    return {one.column.lower(): _RULES[one.action](one, keys) for one in replacing}
 
 
 def masks(actions: Iterable[ColumnAction]) -> bool:
     """Whether any of the actions hides values."""
-    return any(one.action in MASKS for one in actions)
+    return any(one.kind.hides for one in actions)
 
 
 def _text(column: Column, length: int) -> Column:

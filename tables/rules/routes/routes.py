@@ -82,9 +82,10 @@ class Route:
             found["key"] = [one.lower() for one in self.key_columns]
         if self.partition_by:
             found["partition_by"] = [one.lower() for one in self.partition_by]
-        actions = self.mapped.rules.column_actions if self.mapped is not None else ()
-        masked = {one.column.lower(): written_action(one) for one in actions if masks([one])}
-        renamed = {one.column.lower(): one.argument for one in actions if one.action == "rename"}
+        rules = self.mapped.rules if self.mapped is not None else Rules()
+        hiding = (one for one in rules.column_actions if one.kind.hides)
+        masked = {one.column.lower(): written_action(one) for one in hiding}
+        renamed = rules.renames
         return {
             **found,
             **({"masked": masked} if masked else {}),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from tables.rules.mapping.row_filter import Family, family_of, predicate
-from tables.rules.mapping.rules import CONNECT, UNNAMED_FORMATS, Rules, Tag, unfit_keys
+from tables.rules.mapping.rules import CONNECT, NAMING_FORMATS, Rules, Tag, unfit_keys
 from tables.rules.routes.routes import Route
 from wire.records import KEY_SHARD
 
@@ -43,8 +43,7 @@ def place_columns(route: Route, key: Iterable[str]) -> list[str] | None:
 
 
 def _renames(route: Route) -> dict[str, str]:
-    actions = route.mapped.rules.column_actions if route.mapped is not None else ()
-    return {one.column.lower(): one.argument for one in actions if one.action == "rename"}
+    return route.mapped.rules.renames if route.mapped is not None else {}
 
 
 def _deletes_fault(route: Route, key: tuple[str, ...]) -> str | None:
@@ -58,7 +57,7 @@ def _deletes_fault(route: Route, key: tuple[str, ...]) -> str | None:
         why = "partition_by has columns that are not in its key"
     elif route.format == CONNECT:
         why = f"its records are in the format {CONNECT}, whose keys cannot be read back"
-    elif rules and rules.shard_in_key == "never" and route.format in UNNAMED_FORMATS:
+    elif rules and rules.shard_in_key == "never" and route.format not in NAMING_FORMATS:
         why = f"neither keys (shard_in_key: never) nor records ({route.format}) name the real table"
     else:
         return None
@@ -85,7 +84,7 @@ def version_faults(
         *_omitted(rules, tags, key),
         *_renamed(rules, known),
         *unfit_keys(rules, key),
-        *_untruncatable(rules, types),
+        *_no_texts(rules, types),
         *_filter_fault(rules, types),
     ]
 
@@ -113,9 +112,7 @@ def _omitted(rules: Rules, tags: Iterable[Tag], key: Iterable[str]) -> list[str]
 
 def _renamed(rules: Rules, known: set[str]) -> list[str]:
     """Rename onto another column that is published too."""
-    renames = {
-        one.column.lower(): one.argument for one in rules.column_actions if one.action == "rename"
-    }
+    renames = rules.renames
     published = {one.lower() for one in rules.columns} or known
     kept = published - set(renames)
     return [
@@ -125,13 +122,16 @@ def _renamed(rules: Rules, known: set[str]) -> list[str]:
     ]
 
 
-def _untruncatable(rules: Rules, types: Mapping[str, str]) -> list[str]:
-    """Columns that are to be truncated and hold no text: a part of another value may not be one of its type."""
-    lengths = {one.column.lower() for one in rules.column_actions if one.action == "truncate"}
+def _no_texts(rules: Rules, types: Mapping[str, str]) -> list[str]:
+    """Columns that hold no text and have an action for texts: a part of another value may not be one of its
+    type."""
+    actions = {
+        one.column.lower(): one.action for one in rules.column_actions if not one.kind.any_type
+    }
     return [
-        f"{name} is {kind}, and truncate is for texts; use hmac or redact"
+        f"{name} is {kind}, and {actions[name.lower()]} is for texts; use hmac or redact"
         for name, kind in types.items()
-        if name.lower() in lengths and family_of(kind) is not Family.TEXT
+        if name.lower() in actions and family_of(kind) is not Family.TEXT
     ]
 
 

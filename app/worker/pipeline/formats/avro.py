@@ -75,6 +75,13 @@ class AvroFactory:
     def keeps_tombstones(_rules: PublishingRules) -> bool:
         return True
 
+    def form(self, rules: PublishingRules) -> AvroForm:
+        return AvroForm(rules, self.opened(rules.registry))
+
+    @staticmethod
+    def incomparable(_rules: PublishingRules, _definition: Definition) -> str:
+        return ""
+
 
 class Avro:
     """See RecordFormat and Transcoder."""

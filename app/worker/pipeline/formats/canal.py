@@ -126,4 +126,7 @@ CANAL = Shape(
     values=lambda kind: sql_type(kind.base).canal_value(kind),
     truncation=_truncation,
     committed_ms=_committed_ms,
+    op=lambda value: {"TRUNCATE": "t", "DELETE": "d"}.get(value["type"], "u"),
+    table=lambda value: (value["database"], value["table"]),
+    image=lambda value: value["data"][0],
 )

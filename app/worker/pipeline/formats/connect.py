@@ -58,6 +58,20 @@ class ConnectFactory:
         form = rules.connect
         return (form.tombstones and not form.unwrap) or rules.compacted
 
+    @staticmethod
+    def form(rules: PublishingRules) -> ConnectRecords:
+        return ConnectRecords(rules)
+
+    @staticmethod
+    def incomparable(rules: PublishingRules, definition: Definition) -> str:
+        form = rules.connect
+        if form.unwrap:
+            return "records are the row alone (connect.unwrap)"
+        keyed = [one for one in definition.columns if one.name in definition.primary_key]
+        if form.key_schemas or any(form_of(one, form.modes).value for one in keyed):
+            return "keys in the format connect have another form than in the envelope"
+        return ""
+
 
 class Connect:
     """See RecordFormat and Transcoder."""
@@ -249,16 +263,6 @@ class ConnectRecords:
 
     def restored(self, definition: Definition) -> None:
         """See RecordForm; the modes that a record was written with are not known."""
-
-
-def incomparable(form: ConnectForm, definition: Definition) -> str:
-    """Return why the records of a table cannot be compared with its rows; empty if they can."""
-    if form.unwrap:
-        return "records are the row alone (connect.unwrap)"
-    keyed = [one for one in definition.columns if one.name in definition.primary_key]
-    if form.key_schemas or any(form_of(one, form.modes).value for one in keyed):
-        return "keys in the format connect have another form than in the envelope"
-    return ""
 
 
 def _payload(value: bytes) -> dict[str, Any]:

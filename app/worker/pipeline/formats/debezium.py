@@ -53,6 +53,7 @@ from wire.records import (
     REPLACEMENT_BEGINS,
     WIRE_VERSION,
 )
+from wire.table_version import Definition
 
 _UPDATES = frozenset(map(int, UPDATES))
 """Event types whose rows have two images, as plain numbers."""
@@ -78,6 +79,14 @@ class Debezium:
     @staticmethod
     def keeps_tombstones(_rules: PublishingRules) -> bool:
         return True
+
+    @staticmethod
+    def form(_rules: PublishingRules) -> None:
+        """See FormatFactory; these are the envelopes."""
+
+    @staticmethod
+    def incomparable(_rules: PublishingRules, _definition: Definition) -> str:
+        return ""
 
     def records(self, emitted: Emitted, now_ms: int) -> Records:
         return Envelope(

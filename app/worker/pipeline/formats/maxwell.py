@@ -92,4 +92,7 @@ MAXWELL = Shape(
     values=lambda kind: sql_type(kind.base).maxwell_value(kind),
     truncation=_truncation,
     committed_ms=_committed_ms,
+    op=lambda value: {"table-truncate": "t", "delete": "d"}.get(value["type"], "u"),
+    table=lambda value: (value["database"], value["table"]),
+    image=lambda value: value["data"],
 )

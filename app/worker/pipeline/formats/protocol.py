@@ -115,6 +115,13 @@ class FormatFactory(Protocol):
     def keeps_tombstones(rules: PublishingRules) -> bool:
         """Return whether a delete has a tombstone too."""
 
+    def form(self, rules: PublishingRules) -> RecordForm | None:
+        """Return how records are read and compared; None: as envelopes."""
+
+    @staticmethod
+    def incomparable(rules: PublishingRules, definition: Definition) -> str:
+        """Return why records cannot be compared with a table's rows; empty if they can."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecord:

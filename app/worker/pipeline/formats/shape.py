@@ -16,10 +16,8 @@ from tables.rules.table_version import TableVersion
 Envelope = dict[str, Any]
 """A parsed value of ``docs/wire.md``."""
 Shaped = dict[str, Any]
-"""The value of a record, as orjson writes it; its images are ``data`` and ``old``."""
+"""The value of a record, as orjson writes it."""
 ShapeRow = Callable[[Envelope], Shaped]
-
-IMAGES = ("data", "old")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +35,14 @@ class Shape:
     """Returns the value for a TRUNCATE of a table of this name."""
     committed_ms: Callable[[Shaped], int]
     """Returns the time of the commit that a value states."""
+    op: Callable[[Shaped], str]
+    """Returns the ``op`` of ``ReadRecord`` for a value."""
+    table: Callable[[Shaped], TableName]
+    """Returns the table that a value names."""
+    image: Callable[[Shaped], dict[str, Any]]
+    """Returns the row of a value that has one."""
+    images: tuple[str, ...] = ("data", "old")
+    """The members of a value that have parts of the row."""
 
 
 def truncate_statement(table: TableName) -> str:

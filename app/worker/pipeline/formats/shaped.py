@@ -19,7 +19,7 @@ from app.worker.pipeline.formats.protocol import (
     RestoredImage,
     WrittenImage,
 )
-from app.worker.pipeline.formats.shape import IMAGES, Envelope, Shape
+from app.worker.pipeline.formats.shape import Envelope, Shape
 from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
@@ -28,7 +28,7 @@ from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.types.registry import kind_of
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
-from wire.records import HEADER_SCHEMA, KEY_SHARD, WIRE_VERSION
+from wire.records import HEADER_SCHEMA, KEY_SHARD, SOURCE, TRANSACTION, WIRE_VERSION, Field
 from wire.table_version import Definition
 
 
@@ -49,6 +49,13 @@ class ShapedFactory:
     def keeps_tombstones(rules: PublishingRules) -> bool:
         """See FormatFactory; in any other topic they mean nothing to readers of the shape."""
         return rules.compacted
+
+    def form(self, _rules: PublishingRules) -> ShapedForm:
+        return ShapedForm(self.shape)
+
+    @staticmethod
+    def incomparable(_rules: PublishingRules, _definition: Definition) -> str:
+        return ""
 
 
 class Shaped:
@@ -87,7 +94,7 @@ class Shaped:
     def detach_images(self, value: bytes) -> DetachedImages:
         # Numbers stay as they are written: a decimal has more digits than a float.
         whole = json.loads(value, parse_float=orjson.Fragment, parse_int=orjson.Fragment)
-        images = {name: whole[name] for name in IMAGES if whole.get(name) is not None}
+        images = {name: whole[name] for name in self._shape.images if whole.get(name) is not None}
         rest = {**whole, **dict.fromkeys(images)}
 
         def value_without_images(name: str, content: object) -> bytes:
@@ -101,8 +108,6 @@ class Shaped:
         )
 
 
-_TRUNCATES = {"TRUNCATE", "table-truncate"}
-_DELETES = {"DELETE", "delete"}
 _SHARD_HEAD = f'{{"{KEY_SHARD}":'.encode()
 _NO_POSITION = Coordinates("", 0)
 _WITHOUT = "rows without their images"
@@ -125,22 +130,20 @@ class ShapedForm:
         row = self._shape.rows(version_of(table, definition))
 
         def image(values: Image) -> Image:
-            return _data(_exact(orjson.dumps(row(envelope_of(table, values)))))
+            return self._shape.image(_exact(orjson.dumps(row(envelope_of(table, values)))))
 
         return image
 
     def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
-        content = _exact(value)
-        kind, schema = content["type"], headers.get(HEADER_SCHEMA)
-        real = _real_table(key)
-        op = "t" if kind in _TRUNCATES else "d" if kind in _DELETES else "u"
+        content, schema = _exact(value), headers.get(HEADER_SCHEMA)
+        op, real = self._shape.op(content), _real_table(key)
         absent = absent_images(content)
         return ReadRecord(
             op=op,
-            table=real or (content["database"], content["table"]),
+            table=real or self._shape.table(content),
             is_real=real is not None,
             schema=None if schema is None else int(schema),
-            image=_data(content) if op == "u" and absent is None else None,
+            image=self._shape.image(content) if op == "u" and absent is None else None,
             absent=absent,
         )
 
@@ -175,14 +178,19 @@ def version_of(table: TableName, definition: Definition) -> TableVersion:
 def envelope_of(table: TableName, image: Image) -> Envelope:
     """Return an envelope with this image of a row that existed already."""
     source = {
-        "version": "", "connector": "mysql", "name": "", "server_id": 0, "gtid": None, "file": "", "pos": 0,
-        "row": 0, "thread": None, "db": table[0], "table": table[1], "ts_ms": 0, "snapshot": "incremental",
-        "seq": 0, "epoch": 0, "schema": 0, "wire": WIRE_VERSION,
+        **_empty(SOURCE), "connector": "mysql", "gtid": None, "row": 0, "thread": None, "db": table[0],
+        "table": table[1], "snapshot": "incremental", "schema": 0, "wire": WIRE_VERSION,
     }  # fmt: skip
     return {
         "before": None, "after": image, "source": source, "op": "r", "ts_ms": 0,
-        "transaction": {"id": "", "total_order": 0},
+        "transaction": _empty(TRANSACTION),
     }  # fmt: skip
+
+
+def _empty(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The members that no envelope lacks, each with a value of its kind."""
+    values = {"text": "", "texts": [], "int": 0, "long": 0}
+    return {name: values[one.kind] for name, one in fields.items() if not one.optional}
 
 
 def _real_table(key: bytes | None) -> TableName | None:
@@ -198,13 +206,6 @@ def absent_images(content: Mapping[str, Any]) -> str | None:
     if content.get("left_out") is not None:
         return _WITHOUT
     return None if content.get("claim_check") is None else _CLAIMED
-
-
-def _data(content: Mapping[str, Any]) -> Image:
-    """The row of a record in JSON; of Canal's, a list of one."""
-    data = content["data"]
-    found: Image = data[0] if isinstance(data, list) else data
-    return found
 
 
 def _exact(value: bytes) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class CapturedTable:
             self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
         names = {table_map.columns[index].name for index in key}
         is_own = bool(key) and set(key) == set(table_map.primary_key or ())
-        self.identifies_rows = is_own and masked.keeps_apart(key, names)
+        self.identifies_rows = is_own and masked.merged.isdisjoint(key)
         """Whether the records' key is the table's own, with its values or what differs as they do."""
         self.has_row_keys = self.identifies_rows and names.isdisjoint(masked.rules)
         """Whether it is the table's own, with its values as they are."""

@@ -15,7 +15,8 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder
 from connectors.mysql.rows.compiled.generate import Row
 from tables.rules.mapping.row_filter import row_filter
-from tables.rules.masking.rules import Hmac, MaskingRule
+from tables.rules.mapping.rules import RENAME
+from tables.rules.masking.rules import MaskingRule
 from tables.rules.routes.routes import Route
 from wire.table_version import Column, Definition
 
@@ -40,6 +41,8 @@ class MaskedColumns:
     """New names by the columns' own."""
     dropped: frozenset[int] = frozenset()
     """Indexes of columns."""
+    merged: frozenset[int] = frozenset()
+    """Indexes of columns whose different values may be published as one, or not at all."""
     watched: frozenset[int] = frozenset()
     """Columns that a filter or a tag reads; empty if all of them are published as they are."""
     masks: bool = False
@@ -51,7 +54,9 @@ class MaskedColumns:
         if route.mapped is None or not route.mapped.rules.column_actions:
             return _NONE
         names = [column.name or "" for column in table_map.columns]
-        actions = {one.column.lower(): one for one in route.mapped.rules.column_actions}
+        stated = route.mapped.rules.column_actions
+        actions = {one.column.lower(): one for one in stated}
+        merged = {one.column.lower() for one in stated if not one.kind.keeps_apart}
         acting = [actions.get(name.lower()) for name in names]
         read = {name.lower() for name in _read(route)}
         watched = frozenset(at for at, name in enumerate(names) if name.lower() in read)
@@ -61,21 +66,15 @@ class MaskedColumns:
             renames={
                 name: one.argument
                 for name, one in zip(names, acting, strict=True)
-                if one is not None and one.action == "rename"
+                if one is not None and one.action == RENAME
             },
             dropped=frozenset(
-                at for at, one in enumerate(acting) if one is not None and one.action == "drop"
+                at for at, one in enumerate(acting) if one is not None and one.kind.removes
             ),
+            merged=frozenset(at for at, name in enumerate(names) if name.lower() in merged),
             watched=watched if any(acting[at] is not None for at in watched) else frozenset(),
             masks=route.masks,
         )
-
-    def keeps_apart(self, key: Iterable[int], names: Iterable[str | None]) -> bool:
-        """Return whether different values of these columns, given by indexes and names, are published as
-        different ones."""
-        rules = (self.rules.get(name or "") for name in names)
-        is_shown = self.dropped.isdisjoint(key)
-        return is_shown and all(rule is None or isinstance(rule, Hmac) for rule in rules)
 
     def definition(self, definition: Definition) -> Definition:
         """Return a definition with the columns as published; dropped ones are no longer in it."""

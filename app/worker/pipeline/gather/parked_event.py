@@ -17,6 +17,7 @@ from app.worker.pipeline.gather.items import Ddl, ParkedRows
 from connectors.errors import JournalTooNew
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
+from connectors.mysql.position import Coordinates
 from tables.rules.masking.keys import NO_KEYS, MaskingKeys, opened, sealed
 from wire.records import HEADER_META, HEADER_SEALED, HEADER_TABLE_MAP
 
@@ -66,12 +67,7 @@ def position_fields(transaction: Transaction, pos: int, ordinal: int) -> dict[st
         "file": transaction.file,
         "start": transaction.pos,
         "pos": pos,
-        "source": transaction.source,
-        "number": transaction.number,
-        "id": transaction.id,
-        "ts_ms": transaction.committed_ms,
-        "server_id": transaction.server_id,
-        "thread": transaction.thread,
+        **transaction.identity,
         "ordinal": ordinal,
     }
 
@@ -130,21 +126,11 @@ def parked_of(
         value = opened(keys, headers[HEADER_SEALED].decode(), value, key)
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a parked event of format {meta['format']}", offset=offset)
-    transaction = Transaction(
-        meta["file"],
-        meta["start"],
-        meta["source"],
-        meta["number"],
-        meta["id"],
-        meta["ts_ms"],
-        meta["server_id"],
-    )
-    transaction.thread = meta["thread"]
     is_rows = meta["kind"] == "rows"
     return ParkedEvent(
         offset=offset,
         name=(name["database"], name["table"]),
-        transaction=transaction,
+        transaction=Transaction.of(Coordinates(meta["file"], meta["start"]), meta),
         pos=meta["pos"],
         ordinal=meta["ordinal"],
         event_type=meta["event_type"] if is_rows else 0,

@@ -13,6 +13,7 @@ from typing import Any
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
+from tables.rules.mapping.forms import written_kind
 from tables.rules.routes.repartitions import Spread
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
@@ -180,7 +181,7 @@ _MASKED = "@masked:"
 
 def _shows_more(was: Any, now: Any) -> bool:
     """Whether a column's values by one action have parts that those by another hide."""
-    return was is None or (isinstance(was, dict) and "truncate" in was and was != now)
+    return was is None or (was != now and written_kind(was).shows_part)
 
 
 def _kafkas(topic: str) -> str:

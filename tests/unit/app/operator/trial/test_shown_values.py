@@ -145,7 +145,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def _shows_masked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shown_values, "MASKS", frozenset())
+    patch.setattr(shown_values, "_actions", lambda _: {})
 
 
 def _shows_queries(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tables.rules.mapping.rules import ColumnAction
+from tables.rules.mapping.rules import ACTIONS, ColumnAction
 from tables.rules.masking.keys import MaskingKeys
 from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate, column_rules, masks
 from wire.table_version import Column
@@ -92,3 +92,21 @@ def test_a_key_is_in_no_text_of_a_rule() -> None:
 def test_all_actions_but_a_new_name_hide_values(action: str) -> None:
     assert masks([ColumnAction(column="a", action=action, argument="1")])
     assert not masks([ColumnAction(column="a", action="rename", argument="b")])
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_rule_does_what_the_kind_of_its_action_states(action: str) -> None:
+    kind = ACTIONS[action]
+    argument = "k1" if kind.is_keyed else "2"
+    rules = column_rules([ColumnAction(column="a", action=action, argument=argument)], KEYS)
+    if kind.removes or not kind.hides:
+        assert not rules
+        assert kind.hides or not kind.removes
+        return
+    rule = rules["a"]
+    assert (rule("aab") != rule("aac")) == kind.keeps_apart
+    assert (rule.reads is not None and rule.reads > 0) == kind.shows_part
+    # What a rule does not read of a value changes nothing; what it reads does.
+    assert (rule("aa") == rule("aac")) == (rule.reads is not None)
+    assert (rule("aa") == rule("ba")) == (rule.reads == 0)
+    assert kind.any_type == (rule(12345) != 12345)

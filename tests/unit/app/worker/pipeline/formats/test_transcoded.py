@@ -15,16 +15,21 @@ import pytest
 from aiokafka.record import MemoryRecords
 
 from app.worker.pipeline.formats import registry
+from app.worker.pipeline.formats import shaped as module
 from app.worker.pipeline.formats.canal import CANAL
-from app.worker.pipeline.formats.registry import FORMATS
-from app.worker.pipeline.formats.shaped import ShapedFactory
+from app.worker.pipeline.formats.registry import FORMATS, form_named
+from app.worker.pipeline.formats.shape import Shape
+from app.worker.pipeline.formats.shaped import ShapedFactory, envelope_of
 from app.worker.pipeline.piece import Piece
 from connectors.errors import RecordNotEncodable, Retry
+from tables.rules.mapping import rules as names
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.actions import TABLES, Ddl, RowsOf, Truncate
+from tests.unit.app.worker.pipeline.formats.envelopes import version_of
 from tests.unit.app.worker.pipeline.history import Source
 from tests.unit.app.worker.pipeline.runs import RULES, Record, pieces_of, records_of, versions_of
+from wire.records import SOURCE, Field
 
 ORDERS, LOG = TABLES[:2]
 FOREIGN = ("canal", "maxwell")
@@ -208,3 +213,54 @@ def test_a_detached_number_keeps_its_digits() -> None:
     assert found.value("left_out", {"data": 55}) == (
         b'{"ts":1795234567,"data":null,"old":null,"left_out":{"data":55}}'
     )
+
+
+def test_each_format_that_a_mapping_may_name_is_one_entry_of_the_registry() -> None:
+    assert FORMATS.keys() == set(names.FORMATS)
+    assert set(names.NAMING_FORMATS) < set(names.FORMATS)
+    for name in names.FORMATS:
+        if name == names.DEBEZIUM:
+            with pytest.raises(KeyError):
+                form_named(name, RULES)
+        else:
+            assert form_named(name, RULES) is not None
+
+
+PIPES = Shape(
+    name="pipes",
+    rows=lambda _version: lambda envelope: {"what": "now", "of": "a/b", "row": envelope["after"]},
+    values=lambda _kind: None,
+    truncation=lambda _envelope, table: {"what": "none", "of": "/".join(table)},
+    committed_ms=lambda value: int(value["at"]),
+    op=lambda value: {"none": "t", "gone": "d"}.get(value["what"], "u"),
+    table=lambda value: tuple(value["of"].split("/")),
+    image=lambda value: value["row"],
+    images=("row",),
+)
+"""A shape none of whose members has a name that another one has."""
+
+
+def test_a_shape_alone_states_how_its_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "FORMATS", {**FORMATS, "pipes": ShapedFactory(PIPES)})
+    form = form_named("pipes", RULES)
+    definition = version_of(("id", "int")).definition
+    assert form.written(("a", "b"), definition)({"id": 5}).keys() == {"id"}
+    read = form.read(None, b'{"what":"now","of":"a/b","row":{"id":5},"at":7}', {"schema": b"2"})
+    assert (read.op, read.table, read.is_real, read.schema) == ("u", ("a", "b"), False, 2)
+    assert orjson.dumps(read.image) == b'{"id":5}'
+    found = [form.read(None, b'{"what":"%b","of":"a/b"}' % what, {}) for what in (b"none", b"gone")]
+    assert [(one.op, one.image) for one in found] == [("t", None), ("d", None)]
+    detached = ShapedFactory(PIPES)(RULES, connector="mysql", epoch=1).detach_images(
+        b'{"what":"now","of":"a/b","row":{"id":5},"at":7}'
+    )
+    assert (detached.images, detached.committed_ms) == (b'{"row":{"id":5}}', 7)
+
+
+def test_a_row_is_compared_as_an_envelope_with_each_member_that_none_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = envelope_of(("shop", "t"), {})["source"]
+    needed = {name for name, one in SOURCE.items() if not one.optional}
+    assert needed <= source.keys() <= SOURCE.keys()
+    monkeypatch.setattr(module, "SOURCE", {**SOURCE, "later": Field("long")})
+    assert envelope_of(("shop", "t"), {})["source"] == {**source, "later": 0}

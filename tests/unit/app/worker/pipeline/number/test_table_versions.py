@@ -166,6 +166,17 @@ def test_a_column_is_another_one_from_the_version_on_that_hides_more_of_it() -> 
     assert [one.id for one in latest.definition.columns] == [None, "mail@masked:8"]
 
 
+@pytest.mark.parametrize("before", [{"blur": 3}, {"domain": "d", "blur": "k"}, "blur"])
+def test_an_action_that_is_not_known_is_taken_to_have_shown_a_part_of_each_value(
+    before: str | dict[str, str | int],
+) -> None:
+    old, _ = VersionBook("shop", known={}).at(masking(""), definition("id", "mail"), CHANGE, 4)
+    known = replace(old, stated={"masked": {"mail": before}})
+    book = VersionBook("shop", known={ORDERS: known})
+    one, _ = book.at(masking("mail: redact"), definition("id", "mail"), CHANGE, 9)
+    assert [column.id for column in one.definition.columns] == [None, "mail@masked:2"]
+
+
 def test_a_column_that_was_masked_before_that_was_recorded_remains_the_same() -> None:
     old, _ = VersionBook("shop", known={}).at(
         masking("mail: {hmac: k1}"), definition("id", "mail"), CHANGE, 4
