@@ -30,7 +30,6 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink import __version__
 from spark_sink.errors import (
     BadSettings,
-    ComparisonIncomplete,
     DataLost,
     MetastoreIncomplete,
     SinkError,
@@ -353,9 +352,7 @@ def _failed(fault: SinkError) -> int:
         print(fault, file=sys.stderr)  # noqa: T201 - the settings, so the log too, are not read
     else:
         _log.error("%s", fault)
-    if isinstance(fault, ComparisonIncomplete):
-        return 3
-    return 2 if isinstance(fault, BadSettings) else 1
+    return fault.exit_code
 
 
 def _stop_on_signals(stop: threading.Event) -> threading.Event:
