@@ -58,7 +58,7 @@ def asked(
     """The topics that are read for table n, which waits with a change in topic `held`; none if all are."""
     kept: Any = MemoryWarehouse()
     waits = Waits(kept.log, lambda: 0.0)
-    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits, on_drop="rename", on_rename="move")
     if moved:
         event = Event(destination="shop", epoch=1, seq=5, ts_ms=0, moves={("shop", "o"): NAME})
         kept.log.add_ddl([event], {})
@@ -113,7 +113,7 @@ def test_all_topics_are_read_of_a_table_that_may_have_rows_in_any() -> None:
 def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> None:
     kept: Any = MemoryWarehouse()
     waits = Waits(kept.log, lambda: 0.0)
-    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits, on_drop="rename", on_rename="move")
     applier = Applier(
         book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics(), ddl=ddl
     )
