@@ -14,7 +14,7 @@ from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Index, Server
 from connectors.mysql.ddl.resolve.columns import Refused, same
 from connectors.mysql.ddl.statement.column_spec import IndexSpec, Part, Period
-from connectors.mysql.types.registry import sql_type
+from connectors.mysql.types.geometries import is_geometry
 
 PRIMARY = "PRIMARY"
 _MOST = 1000
@@ -55,17 +55,13 @@ def with_geometries(
     """
     if not server.mariadb:
         return tuple(indexes)
-    found = {lowered(one.name) for one in columns if _is_geometry(one.type.lower())}
+    found = {lowered(one.name) for one in columns if is_geometry(one.type.lower())}
     return tuple(
         replace(index, prefixed=True)
         if not index.kind and any(lowered(name) in found for name in index.columns)
         else index
         for index in indexes
     )
-
-
-def _is_geometry(word: str) -> bool:
-    return sql_type(word).form == "geometry"
 
 
 def with_periods(specs: Iterable[IndexSpec], periods: Sequence[Period]) -> list[IndexSpec]:
@@ -158,7 +154,7 @@ def is_prefix(column: Column, length: int) -> bool:
     if word in _LENGTHY:
         whole = rest.partition(")")[0]
         return not whole.isdecimal() or length < int(whole)
-    return word.endswith(("text", "blob")) or (_is_geometry(word) and word != "point")
+    return word.endswith(("text", "blob")) or (is_geometry(word) and word != "point")
 
 
 def _is_covered(indexes: Iterable[Index], spec: IndexSpec) -> bool:
