@@ -6,7 +6,6 @@ Invariant: exit 0 for a stop that was asked for, 1 for a named error in one line
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import logging
@@ -14,14 +13,17 @@ import os
 import re
 import signal
 import sys
-import threading
 import time
 import uuid
 import zoneinfo
-from collections.abc import Iterable, Iterator
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Event
+from typing import Final, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -30,7 +32,6 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink import __version__
 from spark_sink.errors import (
     BadSettings,
-    ComparisonIncomplete,
     DataLost,
     MetastoreIncomplete,
     SinkError,
@@ -78,7 +79,7 @@ class _StartsAgain(Exception):
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
     options = _parser().parse_args(arguments)
-    stop = _stop_on_signals(threading.Event())
+    stop = _stop_on_signals(Event())
     try:
         overrides = {"mode": options.mode} if options.mode else {}
         settings = read(options.config, **overrides)
@@ -132,58 +133,9 @@ def _refuse_unwritable(file: Path) -> None:
         raise BadSettings(f"dump {file}: {fault.strerror or fault}", advice=advice) from fault
 
 
-def _act(
-    options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
-) -> None:
-    if options.command == "show":
-        rows = fresh(
-            spark,
-            settings.warehouse,
-            *options.table,
-            claim_checks=settings.claim_checks,
-            catalog=settings.catalog,
-            table_format=settings.format,
-        )
-        _print(*shown(rows, options.limit))
-        return
-    if options.command == "dump":
-        with written(options.file) as file:
-            number = dump(_warehouse(spark, settings), settings.warehouse, file)
-        _log.info("warehouse dumped rows=%d", number)
-        return
-    if options.command == "status":
-        held = _warehouse(spark, settings)
-        _print(*status_lines(held, settings.name), *metastore_status(held.notes))
-        return
-    if options.command == "metastore":
-        _register(spark, settings)
-        return
-    if options.command == "tables":
-        found = listed_tables(_warehouse(spark, settings), count=options.count)
-        _print(*((json.dumps(found),) if options.json else table_lines(found)))
-        return
-    if options.command == "letters":
-        _print(*letter_lines(_warehouse(spark, settings), options.limit, options.table))
-        return
-    if options.command == "lag":
-        _print(*lag(spark, settings, _warehouse(spark, settings)))
-        return
-    if options.command == "maintain":
-        _maintain(options, spark, settings, stop)
-        return
-    if options.command == "cut":
-        _print(*cut_lines(_cut(options, spark, settings), options.tables))
-        return
-    if options.command == "snapshot":
-        cut = _cut(options, spark, settings)
-        writer = SnapshotWriter(spark=spark, files=Files(spark), root=root_of(options.folder))
-        _print(*snapshot_lines(writer.write(cut, options.tables, keep=options.keep)))
-        return
-    if options.command in ("load", "validate"):
-        _print_all(_of_plan(options, spark, settings, stop))
-        return
-    if options.command in ("reload", "rebuild"):
-        _reload(options, spark, settings, stop)
+def _act(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
+    if options.command is not None:
+        _COMMANDS[options.command].run(options, spark, settings, stop)
         return
     metrics = Metrics(tables=settings.metrics.tables)
     if settings.metrics.port:
@@ -208,7 +160,7 @@ def _warehouse(spark: SparkSession, settings: Settings) -> Warehouse[DataFrame]:
     )
 
 
-def _cut(options: argparse.Namespace, spark: SparkSession, settings: Settings) -> ConsistentCut:
+def _cut(options: Namespace, spark: SparkSession, settings: Settings) -> ConsistentCut:
     return as_of(
         spark,
         settings.warehouse,
@@ -219,59 +171,204 @@ def _cut(options: argparse.Namespace, spark: SparkSession, settings: Settings) -
     )
 
 
-def _reload(
-    options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
-) -> None:
-    """Request reloads of the sink that runs, or of the next that does, and wait for its answers."""
-    others = (
-        options.from_beginning,
-        options.only_new,
-        options.skip_unusable,
-        options.unknown_as_null,
+def _configure_show(parser: ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DATABASE.TABLE", type=_table)
+    parser.add_argument("--limit", type=int, default=20)
+
+
+def _run_show(options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    rows = fresh(
+        spark,
+        settings.warehouse,
+        *options.table,
+        claim_checks=settings.claim_checks,
+        catalog=settings.catalog,
+        table_format=settings.format,
     )
-    if options.discard and any((*others, options.topic, options.time_zone)):
-        raise BadSettings("--discard removes the table", advice="Add no other option")
-    requests = [
-        Request(
-            number=uuid.uuid4().hex,
-            database=database,
-            table=table,
-            from_beginning=options.from_beginning,
-            only_new=options.only_new,
-            skip_unusable=options.skip_unusable,
-            unknown_as_null=options.unknown_as_null,
-            discard=options.discard,
-            time_zone=options.time_zone or "",
-            topics=tuple(options.topic),
-            sink=settings.name,
-        )
-        for database, table in dict.fromkeys(options.tables)
-    ]
+    _print(*shown(rows, options.limit))
+
+
+def _run_status(_options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    held = _warehouse(spark, settings)
+    _print(*status_lines(held, settings.name), *metastore_status(held.notes))
+
+
+def _configure_tables(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+    parser.add_argument(
+        "--count",
+        action="store_true",
+        help="count rows and markers of deleted rows, which reads the tables",
+    )
+
+
+def _run_tables(options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    found = listed_tables(_warehouse(spark, settings), count=options.count)
+    _print(*((json.dumps(found),) if options.json else table_lines(found)))
+
+
+def _configure_letters(parser: ArgumentParser) -> None:
+    parser.add_argument("--table", metavar="DATABASE.TABLE", type=_table)
+    parser.add_argument("--limit", type=int, default=20)
+
+
+def _run_letters(options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    _print(*letter_lines(_warehouse(spark, settings), options.limit, options.table))
+
+
+def _run_lag(_options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    _print(*lag(spark, settings, _warehouse(spark, settings)))
+
+
+def _configure_cut(parser: ArgumentParser) -> None:
+    _add_tables(parser, "only these")
+    _add_at(parser)
+
+
+def _run_cut(options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    _print(*cut_lines(_cut(options, spark, settings), options.tables))
+
+
+def _configure_snapshot(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help="of snapshots: a path or URI")
+    _add_tables(parser, "only these")
+    parser.add_argument(
+        "--keep", type=_count, default=0, help="complete snapshots that are left; 0: all (0)"
+    )
+    _add_at(parser)
+
+
+def _run_snapshot(options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    cut = _cut(options, spark, settings)
+    writer = SnapshotWriter(spark=spark, files=Files(spark), root=root_of(options.folder))
+    _print(*snapshot_lines(writer.write(cut, options.tables, keep=options.keep)))
+
+
+def _configure_reload(parser: ArgumentParser) -> None:
+    """Add its options: those that are a field of Request have the field's name."""
+    parser.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="+")
+    parser.add_argument(
+        "--from-beginning", action="store_true", help="read its topics again from their beginning"
+    )
+    parser.add_argument(
+        "--only-new",
+        action="store_true",
+        help="keep only rows written since the table began to wait",
+    )
+    parser.add_argument(
+        "--skip-unusable",
+        action="store_true",
+        help="skip records that cannot be applied, and changes whose topic is excluded",
+    )
+    parser.add_argument(
+        "--unknown-as-null",
+        action="store_true",
+        help="of a table that no source has any more: values that only the source had become NULL",
+    )
+    parser.add_argument(
+        "--discard",
+        action="store_true",
+        help="remove a table that the source has dropped, with the rows that it was renamed for",
+    )
+    parser.add_argument(
+        "--time-zone", type=_time_zone, help="time zone of the session that altered the table"
+    )
+    _add_topics(parser, "only with --from-beginning")
+    _add_timeout(parser)
+
+
+def _configure_rebuild(parser: ArgumentParser) -> None:
+    parser.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="+")
+    _add_topics(parser, "only of these topics")
+    _add_timeout(parser)
+    parser.set_defaults(from_beginning=True)
+
+
+def _run_reload(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
+    """Request reloads of the sink that runs, or of the next that does, and wait for its answers."""
+    requests = _requests(options, settings)
     waits = Waits(_warehouse(spark, settings).log, time.time)
     request_reloads(waits, requests, timeout=options.timeout, stopped=stop.wait)
 
 
-def _of_plan(
-    options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
-) -> Iterator[str]:
-    """The lines of a load or comparison, as they come."""
-    plans = [options.plan, *options.more]
-    given = spark, settings, _warehouse(spark, settings), plans, options.tables
-    if options.command == "load":
-        return load(
-            *given,
+def _requests(options: Namespace, settings: Settings) -> list[Request]:
+    """The requests of a command; raise BadSettings if its options exclude one another."""
+    names = {one.name for one in fields(Request)}
+    given = {name: value for name, value in vars(options).items() if name in names and value}
+    if "topics" in given:
+        given["topics"] = tuple(given["topics"])
+    if "discard" in given and len(given) > 1:
+        raise BadSettings("--discard removes the table", advice="Add no other option")
+    return [
+        Request(
+            number=uuid.uuid4().hex, database=database, table=table, sink=settings.name, **given
+        )
+        for database, table in dict.fromkeys(options.tables)
+    ]
+
+
+def _configure_load(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="begin again, though a load of the table is not finished",
+    )
+    parser.add_argument(
+        "--without-history",
+        action="store_true",
+        help="load tables that have a history too, which gets none of the rows",
+    )
+    _add_plans(parser)
+
+
+def _run_load(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
+    _print_all(
+        load(
+            spark,
+            settings,
+            _warehouse(spark, settings),
+            [options.plan, *options.more],
+            options.tables,
             again=options.again,
             without_history=options.without_history,
             timeout=options.timeout,
             stop=stop,
         )
-    return validate(
-        *given,
-        most=options.limit,
-        as_json=options.format == "json",
-        timeout=options.timeout,
-        stop=stop,
     )
+
+
+def _configure_validate(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "Exit code 0: all rows are equal; 1: some differ, or an error; 3: none differs among those that "
+        "could be judged."
+    )
+    parser.add_argument(
+        "--limit", type=_count, default=20, help="keys of each kind that are listed (20)"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (text)"
+    )
+    _add_plans(parser)
+
+
+def _run_validate(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
+    _print_all(
+        validate(
+            spark,
+            settings,
+            _warehouse(spark, settings),
+            [options.plan, *options.more],
+            options.tables,
+            most=options.limit,
+            as_json=options.format == "json",
+            timeout=options.timeout,
+            stop=stop,
+        )
+    )
+
+
+def _run_metastore(_options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    _register(spark, settings)
 
 
 def _register(spark: SparkSession, settings: Settings) -> None:
@@ -290,9 +387,12 @@ def _register(spark: SparkSession, settings: Settings) -> None:
         )
 
 
-def _maintain(
-    options: argparse.Namespace, spark: SparkSession, settings: Settings, stop: threading.Event
-) -> None:
+def _configure_maintain(parser: ArgumentParser) -> None:
+    _add_tables(parser, "all if none is named")
+    _add_timeout(parser)
+
+
+def _run_maintain(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
     """Maintain tables through the sink that runs, or here if none does."""
     warehouse = _warehouse(spark, settings)
     if is_running(warehouse.notes, settings.name):
@@ -312,6 +412,55 @@ def _maintain(
     check(found)
 
 
+def _configure_dump(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path)
+
+
+def _run_dump(options: Namespace, spark: SparkSession, settings: Settings, _: Event) -> None:
+    with written(options.file) as file:
+        number = dump(_warehouse(spark, settings), settings.warehouse, file)
+    _log.info("warehouse dumped rows=%d", number)
+
+
+def _add_tables(parser: ArgumentParser, which: str) -> None:
+    parser.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help=which)
+
+
+def _add_at(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--at",
+        metavar="GTID|TIME|DESTINATION@SEQ",
+        help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
+    )
+
+
+def _add_topics(parser: ArgumentParser, which: str) -> None:
+    parser.add_argument(
+        "--topic", dest="topics", metavar="TOPIC", action="append", default=[], help=which
+    )
+
+
+def _add_timeout(parser: ArgumentParser, what: str = "seconds to wait") -> None:
+    parser.add_argument("--timeout", type=int, default=3600, help=f"{what} (3600)")
+
+
+def _add_plans(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "plan", metavar="PLAN", type=Path, help="a file: python -m app snapshot plan DEST TABLE"
+    )
+    _add_tables(parser, "only these")
+    parser.add_argument(
+        "--with",
+        dest="more",
+        metavar="PLAN",
+        type=Path,
+        action="append",
+        default=[],
+        help="the plan of another destination of these tables; can be repeated",
+    )
+    _add_timeout(parser, "seconds of each wait")
+
+
 def _print(*lines: str) -> None:
     _print_all(lines)
 
@@ -328,7 +477,7 @@ def _table(text: str) -> tuple[str, str]:
         return quoted[1].replace("``", "`"), quoted[2].replace("``", "`")
     database, _, table = text.partition(".")
     if not (database and table):
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{text!r} is not a table name: write database.table, or `database`.`table` where a name has a dot"
         )
     return database, table
@@ -336,14 +485,14 @@ def _table(text: str) -> tuple[str, str]:
 
 def _count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 on")
     return int(text)
 
 
 def _time_zone(text: str) -> str:
     """A time zone as MySQL names one; SYSTEM means nothing here."""
     if not re.fullmatch(r"[+-]\d{2}:\d{2}", text) and text not in zoneinfo.available_timezones():
-        raise argparse.ArgumentTypeError(f"{text!r} is neither like +02:00 nor like Europe/Berlin")
+        raise ArgumentTypeError(f"{text!r} is neither like +02:00 nor like Europe/Berlin")
     return text
 
 
@@ -353,157 +502,84 @@ def _failed(fault: SinkError) -> int:
         print(fault, file=sys.stderr)  # noqa: T201 - the settings, so the log too, are not read
     else:
         _log.error("%s", fault)
-    if isinstance(fault, ComparisonIncomplete):
-        return 3
-    return 2 if isinstance(fault, BadSettings) else 1
+    return fault.exit_code
 
 
-def _stop_on_signals(stop: threading.Event) -> threading.Event:
+def _stop_on_signals(stop: Event) -> Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class _Command(NamedTuple):
+    """A command of the sink; the sink itself is what runs without one."""
+
+    help: str
+    run: Callable[[Namespace, SparkSession, Settings, Event], None]
+    configure: Callable[[ArgumentParser], object] = lambda _: None
+    """Adds its arguments."""
+
+
+_COMMANDS: Final[Mapping[str, _Command]] = {
+    "show": _Command("print a table's current rows", _run_show, _configure_show),
+    "status": _Command(
+        "list the tables, with the reason and remedy of each that waits", _run_status
+    ),
+    "tables": _Command(
+        "list the tables with their state, size and age, from the warehouse's logs",
+        _run_tables,
+        _configure_tables,
+    ),
+    "letters": _Command(
+        "list the newest dead letters: records that cannot be used",
+        _run_letters,
+        _configure_letters,
+    ),
+    "lag": _Command("print what Kafka has and the warehouse has not, per partition", _run_lag),
+    "cut": _Command(
+        "print the newest consistent cut of all tables, or the one at a transaction or time",
+        _run_cut,
+        _configure_cut,
+    ),
+    "snapshot": _Command(
+        "write all tables of one consistent cut as plain Parquet",
+        _run_snapshot,
+        _configure_snapshot,
+    ),
+    "reload": _Command("reload tables that wait, or rebuild some", _run_reload, _configure_reload),
+    "rebuild": _Command(
+        "rebuild damaged tables: the same as reload --from-beginning",
+        _run_reload,
+        _configure_rebuild,
+    ),
+    "load": _Command(
+        "fill tables with the rows that their source has, read by Spark in parallel",
+        _run_load,
+        _configure_load,
+    ),
+    "validate": _Command(
+        "compare tables with the rows that their source has now", _run_validate, _configure_validate
+    ),
+    "metastore": _Command("register the tables in the metastore now", _run_metastore),
+    "maintain": _Command(
+        "purge markers, compact files and remove unused ones now",
+        _run_maintain,
+        _configure_maintain,
+    ),
+    "dump": _Command("write the whole warehouse, for an audit", _run_dump, _configure_dump),
+}
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
         prog="spark_sink", description="Keep warehouse tables equal to the MySQL source."
     )
     parser.add_argument("--version", action="version", version=f"Aqueduct sink {__version__}")
     parser.add_argument("--config", type=Path, help="YAML file; docs/sink/settings.md has its keys")
     parser.add_argument("--mode", choices=["continuous", "available-now"])
     commands = parser.add_subparsers(dest="command")
-    show = commands.add_parser("show", help="print a table's current rows")
-    show.add_argument("table", metavar="DATABASE.TABLE", type=_table)
-    show.add_argument("--limit", type=int, default=20)
-    commands.add_parser(
-        "status", help="list the tables, with the reason and remedy of each that waits"
-    )
-    tables = commands.add_parser(
-        "tables", help="list the tables with their state, size and age, from the warehouse's logs"
-    )
-    tables.add_argument("--json", action="store_true", help="print them as JSON")
-    tables.add_argument(
-        "--count",
-        action="store_true",
-        help="count rows and markers of deleted rows, which reads the tables",
-    )
-    letters = commands.add_parser(
-        "letters", help="list the newest dead letters: records that cannot be used"
-    )
-    letters.add_argument("--table", metavar="DATABASE.TABLE", type=_table)
-    letters.add_argument("--limit", type=int, default=20)
-    commands.add_parser("lag", help="print what Kafka has and the warehouse has not, per partition")
-    cut = commands.add_parser(
-        "cut",
-        help="print the newest consistent cut of all tables, or the one at a transaction or time",
-    )
-    cut.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these")
-    snapshot = commands.add_parser(
-        "snapshot", help="write all tables of one consistent cut as plain Parquet"
-    )
-    snapshot.add_argument("folder", metavar="FOLDER", help="of snapshots: a path or URI")
-    snapshot.add_argument(
-        "tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these"
-    )
-    snapshot.add_argument(
-        "--keep", type=_count, default=0, help="complete snapshots that are left; 0: all (0)"
-    )
-    for one in (cut, snapshot):
-        one.add_argument(
-            "--at",
-            metavar="GTID|TIME|DESTINATION@SEQ",
-            help="a transaction, a time of commit such as 2026-11-22T15:02:11Z, or a change",
-        )
-    reload = commands.add_parser("reload", help="reload tables that wait, or rebuild some")
-    reload.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="+")
-    reload.add_argument(
-        "--from-beginning", action="store_true", help="read its topics again from their beginning"
-    )
-    reload.add_argument(
-        "--only-new",
-        action="store_true",
-        help="keep only rows written since the table began to wait",
-    )
-    reload.add_argument(
-        "--skip-unusable",
-        action="store_true",
-        help="skip records that cannot be applied, and changes whose topic is excluded",
-    )
-    reload.add_argument(
-        "--unknown-as-null",
-        action="store_true",
-        help="of a table that no source has any more: values that only the source had become NULL",
-    )
-    reload.add_argument(
-        "--discard",
-        action="store_true",
-        help="remove a table that the source has dropped, with the rows that it was renamed for",
-    )
-    reload.add_argument(
-        "--time-zone", type=_time_zone, help="time zone of the session that altered the table"
-    )
-    reload.add_argument("--topic", action="append", default=[], help="only with --from-beginning")
-    reload.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
-    rebuild = commands.add_parser(
-        "rebuild", help="rebuild damaged tables: the same as reload --from-beginning"
-    )
-    rebuild.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="+")
-    rebuild.add_argument("--topic", action="append", default=[], help="only of these topics")
-    rebuild.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
-    rebuild.set_defaults(from_beginning=True, only_new=False, skip_unusable=False, time_zone=None)
-    rebuild.set_defaults(unknown_as_null=False, discard=False)
-    load = commands.add_parser(
-        "load", help="fill tables with the rows that their source has, read by Spark in parallel"
-    )
-    validate = commands.add_parser(
-        "validate",
-        help="compare tables with the rows that their source has now",
-        epilog="Exit code 0: all rows are equal; 1: some differ, or an error; 3: none differs among those that "
-        "could be judged.",
-    )
-    validate.add_argument(
-        "--limit", type=_count, default=20, help="keys of each kind that are listed (20)"
-    )
-    validate.add_argument(
-        "--format", choices=("text", "json"), default="text", help="output format (text)"
-    )
-    load.add_argument(
-        "--again",
-        action="store_true",
-        help="begin again, though a load of the table is not finished",
-    )
-    load.add_argument(
-        "--without-history",
-        action="store_true",
-        help="load tables that have a history too, which gets none of the rows",
-    )
-    for one in (load, validate):
-        one.add_argument(
-            "plan", metavar="PLAN", type=Path, help="a file: python -m app snapshot plan DEST TABLE"
-        )
-        one.add_argument(
-            "tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="only these"
-        )
-        one.add_argument(
-            "--with",
-            dest="more",
-            metavar="PLAN",
-            type=Path,
-            action="append",
-            default=[],
-            help="the plan of another destination of these tables; can be repeated",
-        )
-        one.add_argument("--timeout", type=int, default=3600, help="seconds of each wait (3600)")
-    commands.add_parser("metastore", help="register the tables in the metastore now")
-    maintain = commands.add_parser(
-        "maintain", help="purge markers, compact files and remove unused ones now"
-    )
-    maintain.add_argument(
-        "tables", metavar="DATABASE.TABLE", type=_table, nargs="*", help="all if none is named"
-    )
-    maintain.add_argument("--timeout", type=int, default=3600, help="seconds to wait (3600)")
-    written = commands.add_parser("dump", help="write the whole warehouse, for an audit")
-    written.add_argument("file", metavar="FILE", type=Path)
+    for name, command in _COMMANDS.items():
+        command.configure(commands.add_parser(name, help=command.help))
     return parser
 
 

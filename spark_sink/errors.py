@@ -4,21 +4,47 @@ The docstring of a class is its message; the text given when it is raised is the
 A TableError concerns one table: its changes wait in Kafka while all other tables are applied. Any other
 error stops the sink and leaves its tables and its checkpoint unchanged, so that a start after the
 cause is removed resumes from there.
+
+Invariant: what reloads, comparisons, logs and the exit code make of an error is in attributes of its class,
+so that a new error needs this file and the one that raises it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import ClassVar
 
 from spark_sink.text.secrets import hidden
 from wire.text import printed
+
+
+class OwnRows(Enum):
+    """Whether a reload may begin with the rows that a waiting table has."""
+
+    KEPT = "kept"
+    """They are as the last batch left them."""
+    SUSPECT = "suspect"
+    """Another program may have changed them; a reload verifies them first."""
+    REPLACED = "replaced"
+    """As SUSPECT; and where there are none, they were removed."""
+    UNDATED = "undated"
+    """It is not known which changes are applied to them."""
+    MOVED = "moved"
+    """They are those of another name."""
+    UNPLACED = "unplaced"
+    """As MOVED; but a reload begins with the rows that were built for the table, if there are any."""
 
 
 class SinkError(Exception):
     """The sink stopped."""
 
     # No remedy: it is the base class of all errors, and never reported itself.
+    exit_code: ClassVar[int] = 1
+    of_one_table: ClassVar[bool] = False
+    """Whether a comparison continues with other tables."""
+
     def __init__(self, where: str = "", *, advice: str = "") -> None:
         self.where = where
         self.advice = advice
@@ -39,10 +65,22 @@ class TableError(SinkError):
     """A table's changes cannot be applied; this table waits, the others are applied."""
 
     # No remedy: it is the base class of the errors of single tables, and never reported itself.
+    of_one_table = True
+    own_rows: ClassVar[OwnRows] = OwnRows.KEPT
+    ends_by_itself: ClassVar[bool] = False
+    """Whether the wait ends without an operator, once the table's existing rows are all published again."""
+
+
+def table_error(name: str) -> type[TableError]:
+    """Return the class of a stored error; TableError itself if this version has none of that name."""
+    found = globals().get(name)
+    return found if isinstance(found, type) and issubclass(found, TableError) else TableError
 
 
 class BadSettings(SinkError):
     """The settings cannot be used."""
+
+    exit_code = 2
 
 
 class MalformedRecord(TableError):
@@ -118,17 +156,25 @@ class KeyChanged(TableError):
 class RowsPublishedAgain(TableError):
     """A table's existing rows are being published again; until all have come, it keeps those from before."""
 
+    ends_by_itself = True
+
 
 class RenamedWhileWaiting(TableError):
     """A table was renamed or dropped at the source while it waited."""
+
+    own_rows = OwnRows.MOVED
 
 
 class RenameFailed(TableError):
     """A table was renamed or dropped at the source, and the warehouse's rows could not be moved."""
 
+    own_rows = OwnRows.UNPLACED
+
 
 class TableFailed(TableError):
     """Spark cannot read or write a table in the warehouse."""
+
+    own_rows = OwnRows.SUSPECT
 
 
 class ForeignTable(TableError):
@@ -138,9 +184,13 @@ class ForeignTable(TableError):
 class TableReplaced(TableError):
     """A table is not the one that the sink left in the warehouse."""
 
+    own_rows = OwnRows.REPLACED
+
 
 class LedgerLost(TableError):
     """The ledger is gone, so it is not known up to where a table is applied, and Kafka has removed records."""
+
+    own_rows = OwnRows.UNDATED
 
 
 class HistoryReplaced(TableError):
@@ -149,6 +199,8 @@ class HistoryReplaced(TableError):
 
 class ColumnsChanged(TableError):
     """Another program changed a table's columns."""
+
+    own_rows = OwnRows.REPLACED
 
 
 class PartitionUnfit(TableError):
@@ -178,6 +230,8 @@ class LoadRefused(SinkError):
 class RowsRefused(LoadRefused):
     """Rows of a table cannot be read from the source exactly."""
 
+    of_one_table = True
+
 
 class LoadStale(SinkError):
     """The source, or what is published of it, has changed in a way that a load cannot continue."""
@@ -190,14 +244,19 @@ class TablesDiffer(SinkError):
 class ComparisonIncomplete(SinkError):
     """Not all rows were judged, and those that were are equal."""
 
+    exit_code = 3
+
 
 class NotComparable(SinkError):
     """A table cannot be compared with its source."""
+
+    of_one_table = True
 
 
 class TableUnreadable(SinkError):
     """MySQL does not return the rows of a table."""
 
+    of_one_table = True
     code: int = 0
     """MySQL's number of the error."""
 
@@ -216,6 +275,8 @@ class TablesWaiting(SinkError):
 
 class UnknownTable(SinkError):
     """The warehouse holds no such table."""
+
+    of_one_table = True
 
 
 class CutUnknown(SinkError):

@@ -51,9 +51,9 @@ from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
 from spark_sink.errors import (
     MalformedRecord,
-    RowsPublishedAgain,
     TableError,
     UnsupportedPartialImage,
+    table_error,
 )
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
@@ -412,7 +412,7 @@ class Applier:
         self.waits.begin(name, fault, {**offsets, **late})
         # At which commit it was left is still known: it may be put back.
         self._forget(name)
-        level = logging.INFO if isinstance(fault, RowsPublishedAgain) else logging.ERROR
+        level = logging.INFO if fault.ends_by_itself else logging.ERROR
         _log.log(level, "table waits table=%s.%s: %s", *name, fault)
 
     def _published_again(self, parts: Iterable[TablePart]) -> dict[Name, TableError]:
@@ -440,7 +440,7 @@ class Applier:
         replaced.add(part.replaced)
         self.waits.replaces(part.name, replaced.open)
         has_ended = bool(part.replaced.ended) and not replaced.open
-        if not has_ended or held.waits_for != RowsPublishedAgain.__name__:
+        if not has_ended or not table_error(held.waits_for).ends_by_itself:
             return
         if not any(one.name == part.name and one.replaced for one in self.waits.requests):
             database, table = part.name

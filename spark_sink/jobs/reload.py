@@ -33,21 +33,18 @@ from spark_sink.batch.merging import few, local
 from spark_sink.batch.parallel import in_parallel
 from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
-    ColumnsChanged,
     ForeignTable,
     HistoryReplaced,
     KafkaUnreachable,
-    LedgerLost,
     MalformedRecord,
+    OwnRows,
     ReloadRefused,
     ReloadRequested,
-    RenamedWhileWaiting,
-    RenameFailed,
     SinkError,
     TableError,
-    TableFailed,
     TableReplaced,
     UnsupportedPartialImage,
+    table_error,
 )
 from spark_sink.jobs.load.origin import BEGIN
 from spark_sink.jobs.load.placed import has_rows_of
@@ -77,10 +74,6 @@ _SECONDS_FOR_TABLES: Final = 5.0
 """For which the batches wait, until the table in hand is done."""
 _ERRORS: Final = (SinkError, PySparkException, Py4JError)
 _KEEPS_CHANGING: Final = "the table's definition keeps changing"
-
-_REPLACED = (TableReplaced.__name__, ColumnsChanged.__name__)
-_OF_ITS_ROWS = (*_REPLACED, TableFailed.__name__)
-"""Errors of tables whose own rows a reload must not begin with before they are looked at."""
 
 _ONLY_NEW = (
     "Publish its existing rows again (python -m app snapshot start, with --replace), and once that is done, "
@@ -296,19 +289,23 @@ class Reloader:
             self._applier.forget(request.name)
             held = self._waits.tables[request.name]
         # Its own rows are what a reload without these options begins with.
-        keeps = not starts and not request.only_new
-        if keeps and held.waits_for == RenamedWhileWaiting.__name__:
-            raise RenamedWhileWaiting(held.reason, advice=held.action)
-        if keeps and held.waits_for == LedgerLost.__name__:
-            raise LedgerLost(held.reason, advice=held.action)
-        if keeps and is_unplaced(held):
-            if self._applier.warehouse.moving.shape(*request.name) is None:
-                raise RenameFailed(held.reason, advice=held.action)
-        elif keeps and held.waits_for in _OF_ITS_ROWS:
-            self._check_put_back(held)
+        if not starts and not request.only_new:
+            self._check_own_rows(held)
         if request.unknown_as_null:
             self._check_gone(request)
         return held
+
+    def _check_own_rows(self, held: WaitState) -> None:
+        """Raise the error for which a table waits if a reload cannot begin with the table's own rows."""
+        error = table_error(held.waits_for)
+        match error.own_rows:
+            case OwnRows.MOVED | OwnRows.UNDATED:
+                raise error(held.reason, advice=held.action)
+            case OwnRows.UNPLACED:
+                if self._applier.warehouse.moving.shape(*held.name) is None:
+                    raise error(held.reason, advice=held.action)
+            case OwnRows.SUSPECT | OwnRows.REPLACED:
+                self._check_put_back(held)
 
     def _check_gone(self, request: Request) -> None:
         """Raise ReloadRefused if images that are still to come would not match those with NULL."""
@@ -326,7 +323,7 @@ class Reloader:
         with suppress(HistoryReplaced):
             found = self._applier.milestones.integrity.checked(held.name)
             # One that could not be made has no rows.
-            if found is None and held.waits_for in _REPLACED:
+            if found is None and table_error(held.waits_for).own_rows is OwnRows.REPLACED:
                 raise TableReplaced(held.reason, advice=again(held.name))
 
     def _cut_before(self, request: Request) -> Offsets:
@@ -345,17 +342,16 @@ class Reloader:
         if not earliest:
             raise ReloadRefused(f"no topic {', '.join(request.topics) or 'matches'}")
         held = self._waits.waiting(request.name)
-        advice = "Reload without --from-beginning, which keeps the rows that were applied"
-        if held is not None and held.waits_for in (*_OF_ITS_ROWS, LedgerLost.__name__):
-            advice = "Load the table (docs/sink/bulk-load.md)"
-        elif held is not None and held.waits_for in (
-            RenamedWhileWaiting.__name__,
-            RenameFailed.__name__,
-        ):
-            advice = (
-                "Publish its existing rows again (python -m app snapshot start, with --replace), and once "
-                "that is done, reload with --only-new instead"
-            )
+        match table_error(held.waits_for if held is not None else "").own_rows:
+            case OwnRows.KEPT:
+                advice = "Reload without --from-beginning, which keeps the rows that were applied"
+            case OwnRows.MOVED | OwnRows.UNPLACED:
+                advice = (
+                    "Publish its existing rows again (python -m app snapshot start, with --replace), and once "
+                    "that is done, reload with --only-new instead"
+                )
+            case _:
+                advice = "Load the table (docs/sink/bulk-load.md)"
         for (topic, partition), first in sorted(earliest.items()):
             if first > 0:
                 raise ReloadRefused(

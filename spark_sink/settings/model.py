@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +36,9 @@ from spark_sink.errors import BadSettings
 from spark_sink.settings.required_conf import required
 from spark_sink.text import secrets
 from spark_sink.text.quoting import CHECKPOINT, of_sink
+
+OnDrop = Literal["rename", "keep", "truncate", "drop"]
+OnRename = Literal["move", "keep"]
 
 _ENV_PREFIX = "AQUEDUCT_SINK_"
 _JARS = Path(__file__).parents[2] / ".cache" / "jars"
@@ -249,8 +252,8 @@ class Settings(BaseSettings):
     trigger_interval: Annotated[float, Field(ge=0, le=3600)] = 0.5
     fresh: bool = True
     merge_interval: Annotated[float, Field(ge=0, le=3600)] = 120
-    on_drop: Literal["rename", "keep", "truncate", "drop"] = "rename"
-    on_rename: Literal["move", "keep"] = "move"
+    on_drop: OnDrop = "rename"
+    on_rename: OnRename = "move"
     tables: tuple[TableRule, ...] = ()
     max_offsets_per_trigger: Annotated[int, Field(ge=0)] = 0
     max_rate: Annotated[float, Field(ge=0)] = 0
@@ -442,10 +445,19 @@ def _what(error: Mapping[str, Any]) -> str:
     """The fault; of an unknown setting, the nearest one of any part."""
     if error["type"] != "extra_forbidden":
         return str(error["msg"])
-    parts = (Settings, Metrics, Maintenance, TableRule, Metastore, Load, LoadServer, Log)
-    known = sorted({name for part in parts for name in part.model_fields})
+    known = sorted({name for part in _models(Settings) for name in part.model_fields})
     near = get_close_matches(str(error["loc"][-1]).casefold(), known, n=1)
     return f"no such setting; the nearest is {near[0]}" if near else "no such setting"
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type, as in a list's values, and in the types of their own settings."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        for info in annotation.model_fields.values():
+            yield from _models(info.annotation)
+    for one in get_args(annotation):
+        yield from _models(one)
 
 
 def _refuse_unknown_environment() -> None:

@@ -34,10 +34,9 @@ from spark_sink.source.altered_kinds import (
 from spark_sink.source.altered_numbers import from_approximate, from_bits, from_number, number
 from spark_sink.source.column_reading import reading
 from spark_sink.text.quoting import literal
+from wire.warehouse import GEOMETRY, warehouse_type
 
 _WORDS: Final = (*CHARS, *TEXTS, *LABELS, "json", "time")
-_SHAPES: Final = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-                  "geometrycollection", "geomcollection")  # fmt: skip
 _ALL: Final = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
 _BASIC: Final = ("utf8mb3", "utf8", "ucs2")
 _AS_IN_UTF8: Final = ("utf8mb4", "utf8mb3", "utf8", "ascii")
@@ -83,15 +82,19 @@ def _converted(old: Kind, new: Kind) -> Altered | None:
         return _to_bytes(old, new, KEPT, NEVER) if new.base in BYTES else UNKNOWN
     if old.base in CLOCKS:
         return _from_clock(old, new)
-    if old.base in _SHAPES:
+    if _is_geometry(old):
         # A value of another shape is refused in every SQL mode.
-        return None if new.base in _SHAPES else UNKNOWN
+        return None if _is_geometry(new) else UNKNOWN
     return None if old.base == new.base else UNKNOWN
 
 
 def _is_address(kind: Kind) -> bool:
-    """Whether it is one of MariaDB's types whose values are published as bytes."""
-    return kind.shown in {"uuid", "inet4", "inet6"}
+    """Whether it is one of MariaDB's types that are printed by another name than that of their values."""
+    return kind.base == "binary" and not kind.shown.startswith("binary")
+
+
+def _is_geometry(kind: Kind) -> bool:
+    return warehouse_type(kind.base) == GEOMETRY
 
 
 # Texts.

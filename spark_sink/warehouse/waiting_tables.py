@@ -28,6 +28,8 @@ from spark_sink.warehouse.protocol import Name
 WAITING: Final = "waiting"
 RELOADING: Final = "reloading"
 LOADED: Final = "loaded"
+_ALWAYS_STATED: Final = ("from_beginning", "only_new", "skip_unusable", "time_zone", "topics")
+"""What each request states; other options only if they are given, as earlier versions do not know them."""
 _UNSTATED: Final = ("cause", "begun", "replacing")
 """What is stored of a state only if there is any, as earlier versions of the sink do not know it."""
 _OF_MAINTENANCE: Final = (MAINTAIN, MAINTAINED)
@@ -66,12 +68,12 @@ class Request:
 
     def text(self) -> str:
         """The request as stored."""
-        body = asdict(self)
-        del body["unknown"]
-        for name in ("sink", "load", "unknown_as_null", "discard", "replaced"):
-            # An earlier version of the sink does not know it.
-            if not body[name]:
-                del body[name]
+        body = {
+            one.name: value
+            for one in fields(self)
+            if (value := getattr(self, one.name)) != one.default or one.name in _ALWAYS_STATED
+        }
+        body.pop("unknown", None)
         return json.dumps({"version": 1, **body})
 
 

@@ -17,6 +17,7 @@ from connectors.mysql.select.packets import PacketValues, Values, difference
 from connectors.mysql.select.read_labels import Unknown, is_set
 from connectors.mysql.select.table_map_body import table_map_body
 from connectors.mysql.types.registry import FieldType, MappedColumn
+from connectors.mysql.types.strings import ADDRESSES
 
 
 class SelectedTable:
@@ -85,8 +86,6 @@ SESSION = (
 )
 """Statements before the first SELECT."""
 
-_ADDRESS_SIZES = (4, 16)
-
 
 def select_list(columns: Sequence[MappedColumn], *, mariadb: bool = False) -> str:
     """The expressions of a table's columns, in their order.
@@ -114,4 +113,4 @@ def _may_be_address(column: MappedColumn) -> bool:
     A definition that is known from rows does not distinguish them.
     """
     is_binary = column.type == _T.STRING and column.collation == BINARY_COLLATION
-    return is_binary and column.metadata in _ADDRESS_SIZES
+    return is_binary and column.metadata in ADDRESSES.values()

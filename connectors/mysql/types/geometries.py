@@ -35,11 +35,18 @@ from connectors.mysql.types.registry import (
 from connectors.mysql.types.strings import latin_text
 from connectors.mysql.types.type_spec import TypeSpec
 
+_RENAMED = "geometrycollection"
+"""The name of ``geomcollection`` in MariaDB, and in MySQL before 8.0."""
 GEOMETRIES = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
     "geomcollection",
 )  # fmt: skip
 """The names of the types, in the order of their numbers."""
+
+
+def is_geometry(name: str) -> bool:
+    """Return whether it is the name of a geometry's type, in any version."""
+    return name in GEOMETRIES or name == _RENAMED
 
 
 def _reader(column: MappedColumn, _charsets: Charsets) -> Reader:
@@ -297,6 +304,6 @@ register(
             maxwell=lambda _: _maxwell,
             maxwell_value=lambda _: _of_maxwell,
         )
-        for name in (*GEOMETRIES, "geometrycollection")
+        for name in (*GEOMETRIES, _RENAMED)
     ),
 )

@@ -89,9 +89,9 @@ def _integer(code: FieldType, width: int, formats: str) -> BinlogType:
     )
 
 
-_NAMES = {
-    _T.TINY: "tinyint", _T.SHORT: "smallint", _T.INT24: "mediumint", _T.LONG: "int", _T.LONGLONG: "bigint",
-}  # fmt: skip
+INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+"""The types of integers, each with its bits."""
+_NAMES = dict(zip((_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG), INTEGERS, strict=True))
 
 
 def _int24_field(column: MappedColumn, _charsets: Charsets) -> Field:
@@ -258,7 +258,6 @@ def _named(
     connect: Callable[[Kind, bool, Modes], Form],
     *,
     synonyms: tuple[str, ...],
-    bits: int,
     jdbc: int,
     jdbc_of_large: int,
     avro: Callable[[Kind], Any] = lambda _: "int",
@@ -275,7 +274,7 @@ def _named(
         avro_value=avro_value,
         connect=connect,
         jdbc=jdbc,
-        jdbc_of_large=(2 ** (bits - 1), jdbc_of_large),
+        jdbc_of_large=(2 ** (INTEGERS[_NAMES[code]] - 1), jdbc_of_large),
         canal_text=_text,
         canal_value=_number,
     )
@@ -387,7 +386,6 @@ register(
             _T.TINY,
             _connect("int16", "int16"),
             synonyms=("int1",),
-            bits=8,
             jdbc=-6,
             jdbc_of_large=5,
         ),
@@ -395,7 +393,6 @@ register(
             _T.SHORT,
             _connect("int16", "int32"),
             synonyms=("int2",),
-            bits=16,
             jdbc=5,
             jdbc_of_large=4,
         ),
@@ -403,7 +400,6 @@ register(
             _T.INT24,
             _connect("int32", "int32"),
             synonyms=("int3", "middleint"),
-            bits=24,
             jdbc=4,
             jdbc_of_large=4,
         ),
@@ -411,7 +407,6 @@ register(
             _T.LONG,
             _connect("int32", "int64"),
             synonyms=("integer", "int4"),
-            bits=32,
             jdbc=4,
             jdbc_of_large=-5,
             avro=_avro_of_int,
@@ -420,7 +415,6 @@ register(
             _T.LONGLONG,
             _connect_bigint,
             synonyms=("int8",),
-            bits=64,
             jdbc=-5,
             jdbc_of_large=3,
             avro=_avro_of_bigint,

@@ -16,6 +16,7 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import inflated, read_bytes, uint
 from connectors.mysql.charset.charsets import BINARY, Charsets, TextDecoder, text_decoder
 from connectors.mysql.charset.unmapped import column_decoder
+from connectors.mysql.server_version import Version
 from connectors.mysql.types.registry import (
     BinlogType,
     Comparable,
@@ -158,6 +159,11 @@ def _text(column: MappedColumn, charsets: Charsets) -> str:
 
 
 _SIZES = {1: "tiny", 2: "", 3: "medium", 4: "long"}
+TEXTS, BLOBS = (
+    {f"{size}{of}": (1 << 8 * length) - 1 for length, size in _SIZES.items()}
+    for of in ("text", "blob")
+)
+"""The types of long text and bytes, each with the most bytes of a value."""
 
 
 def _blob_text(column: MappedColumn, charsets: Charsets) -> str:
@@ -280,18 +286,16 @@ def _of_length(length_size: int) -> Callable[[Kind, bool], Layout]:
     return lambda _kind, _mariadb: (_T.BLOB, length_size)
 
 
-ADDRESSES = {"uuid": 16, "inet6": 16, "inet4": 4}
+_ADDRESSES = (("uuid", 16, (10, 7, 1)), ("inet6", 16, (10, 5, 0)), ("inet4", 4, (10, 10, 1)))
+ADDRESSES = {name: size for name, size, _ in _ADDRESSES}
 """MariaDB's types whose values are bytes in the binlog, and the number of these."""
 
 
-_ADDRESSES_SINCE = {"uuid": (10, 7, 1), "inet6": (10, 5, 0), "inet4": (10, 10, 1)}
-
-
-def _address(name: str, size: int) -> SqlType:
+def _address(name: str, size: int, version: Version) -> SqlType:
     """It is BINARY on the wire, so no record has the name."""
     return SqlType(
         name=name,
-        since=(None, _ADDRESSES_SINCE[name]),
+        since=(None, version),
         printed=printed_as(name),
         layout=lambda _kind, mariadb: (_T.STRING, size) if mariadb else None,
         form="bytes",
@@ -308,7 +312,7 @@ register(
         _bytes_of("varbinary", _of_size(_T.VARCHAR)),
         *(_text_of(f"{size}text", 2005, _of_length(length)) for length, size in _SIZES.items()),
         *(_bytes_of(f"{size}blob", _of_length(length)) for length, size in _SIZES.items()),
-        *(_address(name, size) for name, size in ADDRESSES.items()),
+        *(_address(*one) for one in _ADDRESSES),
     ),
     names={"base64": b2a_base64},
 )

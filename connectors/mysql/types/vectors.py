@@ -32,7 +32,7 @@ from connectors.mysql.types.registry import (
 )
 from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 
-_ELEMENT = 4
+BYTES_OF_ELEMENT = 4
 """Bytes of a float."""
 
 
@@ -53,7 +53,7 @@ def _text(column: MappedColumn, _charsets: Charsets) -> str:
 
 def _layout(kind: Kind, mariadb: bool) -> Layout:
     """MariaDB's is stored as VARBINARY."""
-    return (FieldType.VARCHAR, _ELEMENT * kind.size) if mariadb else (FieldType.VECTOR, 4)
+    return (FieldType.VARCHAR, BYTES_OF_ELEMENT * kind.size) if mariadb else (FieldType.VECTOR, 4)
 
 
 _MOST_DIMENSIONS, _DIMENSIONS = 16383, 2048

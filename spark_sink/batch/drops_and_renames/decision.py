@@ -8,15 +8,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from spark_sink.batch.drops_and_renames.statement import Statement
+from spark_sink.settings.model import OnDrop, OnRename
 from spark_sink.text.quoting import argument
 from spark_sink.warehouse.moves import Event, Name, Note, Place
 from wire.text import utc_seconds
-
-OnDrop = Literal["rename", "keep", "truncate", "drop"]
-OnRename = Literal["move", "keep"]
 
 _DROPPED: Final = "dropped at the source"
 _MOVED_ASIDE: Final = "when the source dropped it"

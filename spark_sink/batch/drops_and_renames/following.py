@@ -18,18 +18,13 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.drops_and_renames.decision import (
-    DdlRules,
-    OnDrop,
-    OnRename,
-    decided,
-    is_left_by_drop,
-)
+from spark_sink.batch.drops_and_renames.decision import DdlRules, decided, is_left_by_drop
 from spark_sink.batch.drops_and_renames.moving import Moving
 from spark_sink.batch.drops_and_renames.statement import Statement, parse_statement
 from spark_sink.batch.drops_and_renames.topic import DdlTopics
 from spark_sink.errors import ReloadRefused, TableError, TableReplaced, ValuesChanged
 from spark_sink.metrics import Metrics
+from spark_sink.settings.model import OnDrop, OnRename
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark.error_mapping import place
@@ -70,8 +65,8 @@ class Ddl:
     topics: DdlTopics
     warehouse: Warehouse[DataFrame]
     waits: Waits
-    on_drop: OnDrop = "rename"
-    on_rename: OnRename = "move"
+    on_drop: OnDrop
+    on_rename: OnRename
     metrics: Metrics | None = None
     sources: Callable[[Name], Collection[str]] = lambda _: ()
     """Returns the destinations that publish a table."""

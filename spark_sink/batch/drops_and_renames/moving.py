@@ -28,11 +28,13 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import (
     KeyChanged,
+    OwnRows,
     RenamedWhileWaiting,
     RenameFailed,
     TableError,
     TypeConflict,
     UnsupportedName,
+    table_error,
 )
 from spark_sink.source.positions import Offsets
 from spark_sink.text.quoting import LOG, MOVED, argument, literal, quoted
@@ -444,7 +446,7 @@ def _mark(done: Mapping[str, Place]) -> tuple[int, Offsets]:
 
 def is_unplaced(held: WaitState | None) -> bool:
     """Whether a table waits since its rows could not be moved; what was built for it may be there."""
-    return held is not None and held.waits_for == RenameFailed.__name__
+    return held is not None and table_error(held.waits_for).own_rows is OwnRows.UNPLACED
 
 
 def _again(name: Name) -> str:

@@ -18,11 +18,7 @@ from spark_sink.errors import (
     KafkaUnreachable,
     LoadStale,
     NotComparable,
-    RowsRefused,
     SinkError,
-    TableError,
-    TableUnreadable,
-    UnknownTable,
     WarehouseUnusable,
 )
 from spark_sink.jobs.load.loader import Loader
@@ -35,7 +31,6 @@ from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 
 _log = logging.getLogger(__name__)
-_OF_TABLE: Final = (NotComparable, RowsRefused, TableError, TableUnreadable, UnknownTable)
 _PLAN: Final = "Make a new plan: python -m app snapshot plan"
 _ERRORS: Final = "docs/sink/errors.md has the errors"
 
@@ -48,10 +43,12 @@ def table_trouble(result: TableResult, check: Callable[[], None]) -> Iterator[No
     """
     try:
         yield
-    except _OF_TABLE as fault:
-        result.not_compared = _reason(fault)
     except LoadStale as fault:
         result.not_compared = _reason(NotComparable(fault.where, advice=_PLAN))
+    except SinkError as fault:
+        if not fault.of_one_table:
+            raise
+        result.not_compared = _reason(fault)
     except (PySparkException, Py4JError) as fault:
         _log.debug("details", exc_info=fault)
         if isinstance(error := named(fault), KafkaUnreachable):

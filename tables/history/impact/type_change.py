@@ -12,8 +12,9 @@ from enum import Enum
 from typing import Protocol
 
 from connectors.mysql.schema.table_map_completion import labels_in
+from connectors.mysql.types.integers import INTEGERS
 from connectors.mysql.types.registry import sql_type
-from connectors.mysql.types.strings import ADDRESSES
+from connectors.mysql.types.strings import ADDRESSES, BLOBS, TEXTS
 
 
 class Relation(Enum):
@@ -96,7 +97,7 @@ def exact_length(kind: ValueKind) -> int | None:
     if kind.base == "decimal":
         # With a sign and a point.
         return (kind.numbers or (10,))[0] + 2
-    return max(len(str(bound)) for bound in _bounds(kind)) if kind.base in _BITS else None
+    return max(len(str(bound)) for bound in _bounds(kind)) if kind.base in INTEGERS else None
 
 
 def always_holds(kind: ValueKind, length: int) -> bool:
@@ -130,11 +131,7 @@ def _repertoire(charset: str) -> str | None:
 
 _NUMBERS = re.compile(r"\((\d+(?:,\d+)*)\)")
 _SYNONYMS = {"geometrycollection": "geomcollection"}
-_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _CLOCKS = ("date", "time", "datetime", "timestamp")
-_BYTES = {"tiny": 255, "": 65_535, "medium": 2**24 - 1, "long": 2**32 - 1}
-_TEXTS = {f"{size}text": limit for size, limit in _BYTES.items()}
-_BLOBS = {f"{size}blob": limit for size, limit in _BYTES.items()}
 _GEOMETRIES = {
     "geometry": "geometry point linestring polygon multipoint multilinestring multipolygon geomcollection",
     "geomcollection": "geomcollection multipoint multilinestring multipolygon",
@@ -169,7 +166,7 @@ def _takes(wide: ValueKind, narrow: ValueKind) -> bool:
 def _bounds(kind: ValueKind) -> tuple[int, int]:
     if kind.base == "year":
         return 0, 2155
-    bits = _BITS[kind.base]
+    bits = INTEGERS[kind.base]
     return (0, 2**bits - 1) if kind.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
@@ -207,8 +204,8 @@ def _holds(wide: ValueKind, narrow: ValueKind) -> bool:
         return narrow.base == "json"
     if narrow.base == "json":
         return wide.base == "longtext"
-    if wide.base in _TEXTS and narrow.base in _TEXTS:
-        return _TEXTS[wide.base] >= _TEXTS[narrow.base]
+    if wide.base in TEXTS and narrow.base in TEXTS:
+        return TEXTS[wide.base] >= TEXTS[narrow.base]
     return _sure(wide) >= _longest(narrow)
 
 
@@ -218,12 +215,12 @@ def _longest(kind: ValueKind) -> int:
         return max(map(len, kind.labels), default=0)
     if kind.base == "set":
         return sum(map(len, kind.labels)) + max(len(kind.labels) - 1, 0)
-    return _TEXTS.get(kind.base) or (kind.numbers or (1,))[0]
+    return TEXTS.get(kind.base) or (kind.numbers or (1,))[0]
 
 
 def _sure(kind: ValueKind) -> int:
     """The number of characters, of any kind, that always fit."""
-    size = _TEXTS.get(kind.base)
+    size = TEXTS.get(kind.base)
     return (kind.numbers or (1,))[0] if size is None else size // 4
 
 
@@ -240,7 +237,7 @@ def _bytes(old: ValueKind, new: ValueKind) -> Relation:
 
 
 def _size(kind: ValueKind) -> int:
-    return _BLOBS.get(kind.base) or ADDRESSES.get(kind.base) or (kind.numbers or (1,))[0]
+    return BLOBS.get(kind.base) or ADDRESSES.get(kind.base) or (kind.numbers or (1,))[0]
 
 
 def _bits(old: ValueKind, new: ValueKind) -> Relation:

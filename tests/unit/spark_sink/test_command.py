@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spark_sink import __main__ as command
-from spark_sink.settings.model import Log
+from spark_sink.errors import BadSettings
+from spark_sink.settings.model import Log, Settings
 from spark_sink.spark import session
 from spark_sink.spark.log import configure
+from spark_sink.warehouse.waiting_tables import Request
 
 
 @pytest.mark.parametrize(
@@ -56,16 +59,46 @@ def test_a_reload_takes_no_time_zone_or_one_that_mysql_has() -> None:
         parse(["reload", "shop.t", "--time-zone", "SYSTEM"])
 
 
+def requests(*words: str) -> list[Request]:
+    settings = Settings(prefix="aq", bootstrap_servers="x:1", warehouse="/w", name="other")
+    asked = command._requests(command._parser().parse_args(words), settings)
+    assert len({one.number for one in asked}) == len(asked)
+    return [replace(one, number="1") for one in asked]
+
+
 def test_a_rebuild_is_a_reload_from_the_beginning_and_maintenance_takes_any_number_of_tables() -> (
     None
 ):
+    words = "shop.t", "shop.u", "shop.t", "--topic", "aq.x", "--topic", "aq.y"
+    asked = requests("reload", *words, "--from-beginning")
+    assert asked == requests("rebuild", *words)
+    topics = ("aq.x", "aq.y")
+    assert asked == [
+        Request(number="1", database="shop", table=table, from_beginning=True, topics=topics, sink="other")
+        for table in ("t", "u")
+    ]  # fmt: skip
     parse = command._parser().parse_args
-    asked = vars(parse(["reload", "shop.t", "--from-beginning", "--topic", "aq.x"]))
-    rebuilt = vars(parse(["rebuild", "shop.t", "--topic", "aq.x"]))
-    assert asked | {"command": "rebuild"} == rebuilt
     assert parse(["maintain"]).tables == []
     several = parse(["maintain", "shop.t", "shop.u"]).tables
     assert several == [("shop", "t"), ("shop", "u")]
+
+
+def test_each_option_of_a_reload_is_in_its_request() -> None:
+    plain = Request(number="1", database="shop", table="t", sink="other")
+    assert requests("reload", "shop.t", "--timeout", "5") == [plain]
+    for option in ("from_beginning", "only_new", "skip_unusable", "unknown_as_null", "discard"):
+        (found,) = requests("reload", "shop.t", f"--{option.replace('_', '-')}")
+        assert found == replace(plain, **{option: True})  # type: ignore[arg-type]
+    assert requests("reload", "shop.t", "--time-zone", "+02:00") == [
+        replace(plain, time_zone="+02:00")
+    ]
+
+
+def test_a_table_is_discarded_without_another_option() -> None:
+    assert requests("reload", "shop.t", "--discard", "--timeout", "5")[0].discard
+    for other in (["--only-new"], ["--topic", "aq.x"], ["--time-zone", "+02:00"]):
+        with pytest.raises(BadSettings, match="--discard removes the table"):
+            requests("reload", "shop.t", "--discard", *other)
 
 
 def test_a_dump_into_a_pipe_or_a_file_that_is_there_is_not_refused(tmp_path: Path) -> None:

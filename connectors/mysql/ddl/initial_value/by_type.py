@@ -19,10 +19,10 @@ from connectors.mysql.ddl.initial_value import temporal
 from connectors.mysql.ddl.initial_value.literal import Bits, Literal, NotConstant, Number, Text
 from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.types.floats import shortest_float32
+from connectors.mysql.types.integers import INTEGERS
 
 _TYPE = re.compile(r"([a-z]+)(?:\(([\d,]*)\))?")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
-_INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
@@ -57,7 +57,7 @@ def implicit(column: Column) -> Any:
     base, numbers = _base(column.type)
     digits = numbers[0] if numbers else 0
     fraction = f".{'0' * digits}" if digits else ""
-    if base in _INTEGERS or base in ("float", "double", "year"):
+    if base in INTEGERS or base in ("float", "double", "year"):
         return 0.0 if base in ("float", "double") else 0
     if base == "decimal":
         return _decimal(Decimal(0), numbers)
@@ -98,8 +98,8 @@ def _numeric(column: Column, literal: Literal, base: str, numbers: list[int]) ->
     if base == "bit":
         return _bit(literal, numbers[0] if numbers else 1)
     value = _number(literal)
-    if base in _INTEGERS:
-        return _integer(value, _INTEGERS[base], unsigned="unsigned" in column.type)
+    if base in INTEGERS:
+        return _integer(value, INTEGERS[base], unsigned="unsigned" in column.type)
     if base == "decimal":
         return _decimal(value, numbers)
     if base == "year":

@@ -19,6 +19,9 @@ from connectors.mysql.ddl.types.collations import longest
 from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.ddl.types.text import OF_BYTES, OF_TEXT, holding
 from connectors.mysql.server_version import since
+from connectors.mysql.types.geometries import is_geometry
+from connectors.mysql.types.strings import BLOBS, TEXTS
+from connectors.mysql.types.vectors import BYTES_OF_ELEMENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,24 +109,30 @@ def resized(spec: ColumnSpec, old: Column, new: Column, to: Database) -> Column:
     return replace(new, type=name if new.charset is not None else OF_TEXT[name])
 
 
-_SIZES = {"tiny": 0xFF, "": 0xFFFF, "medium": 0xFFFFFF, "long": 0xFFFFFFFF}
+_OF_LENGTH = ("char", "binary", "bit", "float", "double")
 _OTHER_WIDTH = 20
 """For a number or a time as text; only whether it is short matters."""
 
 
 def _characters(column: Column) -> int:
-    """The number of characters that a column holds."""
+    """The number of characters that MySQL takes a column to hold.
+
+    It divides the bytes of any text by those of a character; for CHAR, VARCHAR, ENUM and SET it has characters
+    already. Source: sql/sql_table.cc, prepare_blob_field; sql/field.h, char_length.
+    """
     word, _, rest = column.type.partition("(")
-    if word.endswith(("text", "blob")):
-        size = _SIZES[word[:-4]]
-        return size if column.charset is None else size // longest(column.charset)
+    each = 1 if column.charset is None else longest(column.charset)
+    if size := (TEXTS | BLOBS).get(word):
+        return size // each
     if word in ("enum", "set"):
         lengths = [len(label) for label in labels_in(column.type)]
-        return max(lengths) if word == "enum" else sum(lengths) + len(lengths) - 1
-    if word.endswith(("char", "binary", "decimal")):
-        return int(rest.partition(")")[0].partition(",")[0])
-    if word == "json" or word.endswith(
-        ("geometry", "point", "linestring", "polygon", "collection")
-    ):
+        return (max(lengths) if word == "enum" else sum(lengths) + len(lengths) - 1) // each
+    if word == "json" or is_geometry(word):
         return 0xFFFFFFFF
-    return _OTHER_WIDTH
+    numbers = [int(number) for number in rest.partition(")")[0].split(",") if number]
+    if word == "vector":
+        return BYTES_OF_ELEMENT * numbers[0]
+    if word == "decimal":
+        # With a point and a sign.
+        return numbers[0] + bool(numbers[1]) + ("unsigned" not in rest)
+    return numbers[0] // each if word.endswith(_OF_LENGTH) and numbers else _OTHER_WIDTH

@@ -14,16 +14,13 @@ from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column, Index, Server
 from connectors.mysql.ddl.resolve.columns import Refused, same
 from connectors.mysql.ddl.statement.column_spec import IndexSpec, Part, Period
+from connectors.mysql.types.geometries import is_geometry
 
 PRIMARY = "PRIMARY"
 _MOST = 1000
 """Keys in one statement; servers allow 64 and, for foreign keys, a few more."""
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
 _SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
-_GEOMETRIES = frozenset(
-    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-     "geometrycollection", "geomcollection"}
-)  # fmt: skip
 
 
 def added(
@@ -58,7 +55,7 @@ def with_geometries(
     """
     if not server.mariadb:
         return tuple(indexes)
-    found = {lowered(one.name) for one in columns if one.type.lower() in _GEOMETRIES}
+    found = {lowered(one.name) for one in columns if is_geometry(one.type.lower())}
     return tuple(
         replace(index, prefixed=True)
         if not index.kind and any(lowered(name) in found for name in index.columns)
@@ -157,7 +154,7 @@ def is_prefix(column: Column, length: int) -> bool:
     if word in _LENGTHY:
         whole = rest.partition(")")[0]
         return not whole.isdecimal() or length < int(whole)
-    return word.endswith(("text", "blob")) or (word in _GEOMETRIES and word != "point")
+    return word.endswith(("text", "blob")) or (is_geometry(word) and word != "point")
 
 
 def _is_covered(indexes: Iterable[Index], spec: IndexSpec) -> bool:

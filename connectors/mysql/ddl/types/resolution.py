@@ -17,6 +17,7 @@ from connectors.mysql.ddl.types.names import KINDS, NATIONAL, OF_ORACLE, ORACLE_
 from connectors.mysql.server_version import since
 from connectors.mysql.types.integers import printed_integer
 from connectors.mysql.types.registry import sql_type
+from connectors.mysql.types.strings import TEXTS
 from connectors.mysql.types.type_spec import ResolvedType, TypeRefused, TypeSpec
 
 __all__ = ["NAMES", "ResolvedType", "TypeRefused", "TypeSpec", "converted", "resolved"]
@@ -132,5 +133,5 @@ def _text(column: Column, plain: str, to: Database, *, server: Server, session: 
         return name
     if name not in text_types.OF_TEXT or column.charset is None:
         raise TypeRefused(f"{column.type} is no type of text")
-    characters = text_types.capacity(name) // collations.longest(column.charset)
+    characters = TEXTS[name] // collations.longest(column.charset)
     return text_types.holding(characters * collations.longest(to.charset))

@@ -13,6 +13,7 @@ from connectors.mysql.ddl.definition import Database, Server, Session
 from connectors.mysql.ddl.types import collations
 from connectors.mysql.ddl.types.enum_labels import exactly, labelled
 from connectors.mysql.server_version import since
+from connectors.mysql.types.strings import TEXTS
 from connectors.mysql.types.type_spec import ResolvedType, TypeRefused, TypeSpec
 
 OF_TEXT = {
@@ -22,7 +23,6 @@ OF_TEXT = {
 """Each text type with its equivalent for bytes."""
 
 OF_BYTES = {of_bytes: of_text for of_text, of_bytes in OF_TEXT.items()}
-_SIZES = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
 
 _MOST_CHARACTERS, _LONGEST_LENGTH = 255, 0xFFFFFFFF
 _STRICT = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"}
@@ -143,12 +143,7 @@ def _varchar(arguments: tuple[int, ...], charset: str, *, server: Server, sessio
 
 def holding(size: int) -> str:
     """The smallest of the TEXT types that holds that many bytes."""
-    return next((name for name, most in _SIZES.items() if size <= most), "longtext")
-
-
-def capacity(name: str) -> int:
-    """The capacity in bytes of one of the TEXT types."""
-    return _SIZES[name]
+    return next((name for name, most in TEXTS.items() if size <= most), "longtext")
 
 
 def is_strict(session: Session) -> bool:

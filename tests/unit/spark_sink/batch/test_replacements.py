@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spark_sink.batch.contents import Replacements, published_again
 from spark_sink.source.progress import Place
 from spark_sink.warehouse.ledger import Source
@@ -69,4 +71,12 @@ def test_the_open_ones_of_a_waiting_table_are_stored_and_gone_with_its_wait() ->
 
 
 def test_a_request_of_an_operator_is_stored_as_before() -> None:
-    assert "replaced" not in Request(number="1", database="shop", table="t").text()
+    first = (
+        '"number": "1", "database": "shop", "table": "t", "from_beginning": false, "only_new": false, '
+        '"skip_unusable": false, "time_zone": "", "topics": []'
+    )
+    request = Request(number="1", database="shop", table="t")
+    assert request.text() == f'{{"version": 1, {first}}}'
+    given = replace(request, sink="s", load="4", unknown_as_null=True, discard=True, replaced=True)
+    more = '"sink": "s", "load": "4", "unknown_as_null": true, "discard": true, "replaced": true'
+    assert given.text() == f'{{"version": 1, {first}, {more}}}'

@@ -10,9 +10,19 @@ from typing import Any
 
 import pytest
 
+from spark_sink import errors
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.drops_and_renames.following import Ddl
-from spark_sink.errors import ReloadRequested
+from spark_sink.errors import (
+    LedgerLost,
+    OwnRows,
+    ReloadRequested,
+    RenamedWhileWaiting,
+    RenameFailed,
+    TableError,
+    UnknownSchema,
+    table_error,
+)
 from spark_sink.jobs import reload
 from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
@@ -48,7 +58,7 @@ def asked(
     """The topics that are read for table n, which waits with a change in topic `held`; none if all are."""
     kept: Any = MemoryWarehouse()
     waits = Waits(kept.log, lambda: 0.0)
-    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits, on_drop="rename", on_rename="move")
     if moved:
         event = Event(destination="shop", epoch=1, seq=5, ts_ms=0, moves={("shop", "o"): NAME})
         kept.log.add_ddl([event], {})
@@ -103,7 +113,7 @@ def test_all_topics_are_read_of_a_table_that_may_have_rows_in_any() -> None:
 def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> None:
     kept: Any = MemoryWarehouse()
     waits = Waits(kept.log, lambda: 0.0)
-    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits)
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits, on_drop="rename", on_rename="move")
     applier = Applier(
         book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics(), ddl=ddl
     )
@@ -119,6 +129,56 @@ def test_a_request_of_a_newer_command_is_refused_by_name_and_ends_nothing() -> N
     assert (held.waits, held.error, held.answered) == (True, "ReloadRefused", "9")
     assert "has asked for gently, which this version does not know" in held.reason
     assert "Update the sink" in held.action
+
+
+class Tomorrow(TableError):
+    """An error of a later version."""
+
+
+@pytest.mark.parametrize("error", [RenamedWhileWaiting, LedgerLost, RenameFailed])
+def test_a_reload_is_refused_that_would_begin_with_rows_that_are_not_the_tables(
+    error: type[TableError],
+) -> None:
+    assert asked_for(error) == ("waiting", error.__name__, "why", "what to do")
+    assert asked_for(error, only_new=True)[0] == "reloading"
+
+
+@pytest.mark.parametrize("error", [UnknownSchema, Tomorrow])
+def test_a_reload_begins_with_the_tables_own_rows_after_any_other_error(
+    error: type[TableError],
+) -> None:
+    assert table_error("Tomorrow") is table_error("ReloadRefused") is table_error("") is TableError
+    assert asked_for(error)[0] == "reloading"
+
+
+def test_a_new_error_states_by_itself_that_a_reload_cannot_begin_with_the_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(errors, "Tomorrow", Tomorrow, raising=False)
+    monkeypatch.setattr(Tomorrow, "own_rows", OwnRows.UNDATED)
+    assert asked_for(Tomorrow) == ("waiting", "Tomorrow", "why", "what to do")
+
+
+def asked_for(error: type[TableError], *, only_new: bool = False) -> tuple[str, str, str, str]:
+    """The state of a table that waits for an error, once a reload has begun or was refused."""
+    kept: Any = MemoryWarehouse()
+    waits = Waits(kept.log, lambda: 0.0)
+    applier = Applier(book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics())
+
+    class Begun(Reloader):
+        def _rebuild(self, *_: object) -> Any:
+            return None
+
+        def _groups(self, _: Any) -> Any:
+            return []
+
+    waits.begin(NAME, error("why", advice="what to do"), {(NEW, 0): 7})
+    topics: Any = Topics()
+    Begun(applier=applier, topics=topics).answer(
+        Request(number="1", database=NAME[0], table=NAME[1], only_new=only_new)
+    )
+    held = waits.tables[NAME]
+    return held.kind, held.error, held.reason, held.action
 
 
 def test_reloads_that_end_the_process_are_repeated_alone_and_refused_by_name_at_last() -> None:

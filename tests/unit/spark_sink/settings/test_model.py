@@ -70,6 +70,20 @@ def test_all_faults_come_in_one_message(file: Path) -> None:
     assert read(file).maintenance.retention_hours == 1
 
 
+def test_the_nearest_setting_of_any_part_is_named(file: Path) -> None:
+    for key, nearest in (
+        ("histry", "history"),
+        ("retention_hour", "retention_hours"),
+        ("rows_per_rang", "rows_per_range"),
+        ("database", "databases"),
+        ("bindd", "bind"),
+        ("levl", "level"),
+    ):
+        file.write_text(f"{GOOD}{key}: 1\n")
+        with pytest.raises(BadSettings, match=f"{key}: no such setting; the nearest is {nearest}"):
+            read(file)
+
+
 def test_an_unknown_environment_variable_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

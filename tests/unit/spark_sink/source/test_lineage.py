@@ -138,6 +138,13 @@ def test_a_type_that_is_printed_for_the_first_time_alters_no_values() -> None:
         assert unknown((kind, printed), (kind, "")) == ""
     assert unknown(("double", "double"), ("double", "double(10,2)")) == "true"
     assert unknown(("binary(16)", "binary(16)"), ("binary(16)", "uuid")) == "true"
+    # Any type of a later server, too, that is published as bytes.
+    assert unknown(("binary(16)", "uuid"), ("binary(16)", "inet6")) == "true"
+    assert unknown(("binary(16)", "uuid7"), ("binary(16)", "binary(16)")) == "true"
+    assert unknown(("binary(16)", "uuid7"), ("binary(16)", "uuid7")) == ""
+    for one, other in (("point", "geometrycollection"), ("geometry", "multipoint")):
+        assert unknown((one, one), (other, other)) == ""
+    assert unknown(("point", "point"), ("blob", "blob")) == "true"
     # As text, the digits and zeros count that only it states.
     text = ("varchar(20)", "varchar(20)")
     for kind in ("int unsigned", "float"):

@@ -165,6 +165,51 @@ def test_a_conversion_is_for_all_columns_and_widens_text() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "made"),
+    [
+        ("INT", "tinytext"),
+        ("DOUBLE", "tinytext"),
+        ("DOUBLE(64,2)", "text"),
+        ("DATETIME(6)", "tinytext"),
+        ("DECIMAL(63,0) UNSIGNED", "tinytext"),
+        ("DECIMAL(62,2)", "text"),
+        ("BIT(63)", "tinytext"),
+        ("BIT(64)", "text"),
+        ("JSON", "longtext"),
+        ("BINARY(63)", "tinytext"),
+        ("VARBINARY(64)", "text"),
+        ("VARCHAR(63) CHARACTER SET latin1", "tinytext"),
+        ("VARCHAR(64) CHARACTER SET latin1", "text"),
+        ("VARCHAR(255) CHARACTER SET utf8mb4", "tinytext"),
+        ("VARCHAR(256) CHARACTER SET utf8mb4", "text"),
+        ("TINYTEXT CHARACTER SET utf8mb4", "tinytext"),
+        ("TEXT CHARACTER SET latin1", "mediumtext"),
+        ("BLOB", "mediumtext"),
+        ("VECTOR(15)", "tinytext"),
+        ("VECTOR(16)", "text"),
+        ("VECTOR(4096)", "mediumtext"),
+        ("POINT", "longtext"),
+        ("LINESTRING", "longtext"),
+        ("MULTIPOLYGON", "longtext"),
+        ("GEOMETRYCOLLECTION", "longtext"),
+    ],
+)
+def test_a_text_takes_its_size_from_the_old_column_if_the_table_is_converted_at_once(
+    old: str, made: str
+) -> None:
+    play = Play(f"CREATE TABLE t (a {old})")
+    play.run("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, MODIFY a MEDIUMTEXT")
+    assert play.columns() == [f"a {made} utf8mb4_0900_ai_ci"]
+
+
+def test_a_blob_takes_its_size_from_the_old_column_too() -> None:
+    play = Play("CREATE TABLE t (a VECTOR(63), b VECTOR(64), c VECTOR(16383), d LINESTRING)")
+    changes = ", ".join(f"MODIFY {name} MEDIUMBLOB" for name in "abcd")
+    play.run(f"ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, {changes}")
+    assert play.columns() == ["a tinyblob", "b blob", "c blob", "d longblob"]
+
+
 def test_a_table_is_altered_and_renamed_at_once() -> None:
     play = Play("CREATE TABLE t (a INT)", "CREATE DATABASE e")
     gone, come = play.run("ALTER TABLE t ADD b INT, RENAME AS e.u, COMMENT 'x'")

@@ -27,7 +27,9 @@ def following(warehouse: Warehouse, source: Source) -> Topic:
     topic.all_rows = sum(isinstance(one, Change) for one in source.written)
 
     def follows(waits: Waits) -> Ddl:
-        return Ddl(topics=topic, warehouse=warehouse.kept, waits=waits)
+        return Ddl(
+            topics=topic, warehouse=warehouse.kept, waits=waits, on_drop="rename", on_rename="move"
+        )
 
     warehouse.follows = follows
     warehouse.schemas = source.schemas

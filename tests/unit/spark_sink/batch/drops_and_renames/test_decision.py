@@ -6,8 +6,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from spark_sink.batch.drops_and_renames.decision import DdlRules, OnDrop, OnRename, decided
+from spark_sink.batch.drops_and_renames.decision import DdlRules, decided
 from spark_sink.batch.drops_and_renames.statement import parse_statement
+from spark_sink.settings.model import OnDrop, OnRename
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.moves import Event, History, Name, Place
 from tests.unit.spark_sink.batch.drops_and_renames.statements import create, drop, record, rename

@@ -7,7 +7,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,6 +22,7 @@ from spark_sink.errors import (
     UnknownTable,
     ValuesChanged,
 )
+from spark_sink.settings.model import OnDrop
 from spark_sink.source.envelope import of_table
 from spark_sink.text.quoting import OR_DISCARD
 from spark_sink.warehouse import table_faults
@@ -42,13 +43,18 @@ pytestmark = [
 COLUMNS = (("id", "int"), ("v", "int"))
 
 
-def following(
-    warehouse: Warehouse, *, on_drop: Literal["rename", "keep", "truncate", "drop"], **more: Any
-) -> Topic:
+def following(warehouse: Warehouse, *, on_drop: OnDrop, **more: Any) -> Topic:
     topic = Topic(warehouse)
 
     def follows(waits: Waits) -> Ddl:
-        return Ddl(topics=topic, warehouse=warehouse.kept, waits=waits, on_drop=on_drop, **more)
+        return Ddl(
+            topics=topic,
+            warehouse=warehouse.kept,
+            waits=waits,
+            on_drop=on_drop,
+            on_rename="move",
+            **more,
+        )
 
     warehouse.follows = follows
     warehouse.restart()
@@ -569,9 +575,7 @@ def test_the_rows_of_a_dropped_table_are_kept_though_only_the_source_had_some_va
         schema(*text, table="a", key=key),
         schema(text[0], ("v", "json"), text[2], table="a", key=key, version=2),
     ]
-    topic = Topic(warehouse)
-    warehouse.follows = lambda waits: Ddl(topics=topic, warehouse=warehouse.kept, waits=waits)
-    warehouse.restart()
+    topic = following(warehouse, on_drop="rename")
 
     def row(op: str, seq: int, version: int, *, before: Any = None, after: Any = None) -> Change:
         images = [one and dict(zip(("id", "v", "w"), one, strict=True)) for one in (before, after)]

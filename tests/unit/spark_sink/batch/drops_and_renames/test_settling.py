@@ -44,7 +44,7 @@ class Sink:
         self.topic = Topic()
         self.warehouse: Any = MemoryWarehouse()
         self.warehouse.log.make()
-        self.settings = settings
+        self.settings: dict[str, Any] = {"on_drop": "rename", "on_rename": "move", **settings}
         self.restart()
 
     def restart(self) -> None:
