@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from app import metrics
 from app.worker.mapping_versions.watch import Mappings, UsableVersion
 from app.worker.pipeline.rules import PublishingRules
-from app.worker.status import DestinationStatus
+from app.worker.status import TO_PUBLISH, DestinationStatus
 from connectors.errors import MappingError, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
@@ -76,6 +76,7 @@ class MappingChoice:
         Raise MappingError if the version in force cannot be used, CoordinationLost if it is not known here.
         """
         await self.mappings.first()
+        self.show()
         newest, self._is_claimed = self.mappings.newest, False
         self._begun, self._ready = self.clock(), None
         wanted, self._wanted = self._wanted, None
@@ -216,7 +217,7 @@ class MappingChoice:
         return published >= max(start, _LEAST_SECONDS if has_committed else _IDLE_SECONDS)
 
     def show(self) -> None:
-        """Show the version in force, and one that waits or is refused."""
+        """Show the version in force, and one that waits or is refused; as metrics only where it is led."""
         newest, refused = self.mappings.newest, self.mappings.refused
         found = self._in_force if self._is_claimed else None
         number = found.version if found is not None else 0
@@ -230,8 +231,9 @@ class MappingChoice:
             "waiting": latest if latest > number else None,
             "refused": why,
         }
-        metrics.MAPPING_VERSION.labels(self.destination).set(number)
-        metrics.MAPPING_NEWEST.labels(self.destination).set(latest)
+        if self.status.state in TO_PUBLISH:
+            metrics.MAPPING_VERSION.labels(self.destination).set(number)
+            metrics.MAPPING_NEWEST.labels(self.destination).set(latest)
 
 
 def faults_of(routes: Routes, names: Iterable[TableName]) -> list[str]:
