@@ -64,6 +64,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import SourceAddress
 from tables.state.journal.checkpoint import Checkpoint
+from tables.state.operator_requests import SKIP_PART
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ class SourceAgent:
             await releasing.announce(known)
             spec = releasing.spec
         spec = replace(spec, known=known)
-        skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
+        skipping = OperatorSkips(plan.name, led.state.parts[SKIP_PART], spec.server_uuid)
         snapshot = snapshot_of(plan, led, spec, self.status, self.signals)
         emptied = snapshot.emptied
         participants = [*snapshot.participants(), *([emptied] if emptied is not None else [])]

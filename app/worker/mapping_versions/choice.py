@@ -27,7 +27,7 @@ from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
-from tables.state.mapping_in_force import MappingInForce, copy_of, note_of, refusal_of
+from tables.state.mapping_in_force import MAPPING_PART, MappingInForce, copy_of, note_of, refusal_of
 
 log = logging.getLogger(__name__)
 
@@ -94,11 +94,12 @@ class MappingChoice:
         Raise RunRestarts if the run must publish by the version in force instead, MappingError if there is
         no version to publish by.
         """
-        chosen, last = self._chosen, state.mappings.last
-        self._in_force, self._copy = last, state.mappings.copy
-        if state.mappings.refused is not None:
+        known, chosen = state.parts[MAPPING_PART], self._chosen
+        last = known.last
+        self._in_force, self._copy = last, known.copy
+        if known.refused is not None:
             # On whichever worker: a takeover is no reason to try it again.
-            self._refused.setdefault(*state.mappings.refused)
+            self._refused.setdefault(*known.refused)
         if last is None:
             refused = self.mappings.refused
             if refused is not None and (chosen is None or refused.number > chosen.number):
@@ -159,7 +160,7 @@ class MappingChoice:
     def kept(self, state: DestinationState) -> list[Note]:
         """Return what the journal lacks yet: a copy of the version that this run publishes by, in case
         ZooKeeper loses it, and the newest that is refused."""
-        known, chosen = state.mappings, self._chosen
+        known, chosen = state.parts[MAPPING_PART], self._chosen
         stored = chosen.stored if chosen is not None else None
         is_new = stored is not None and stored != known.copy
         found = copy_of(self.destination, stored) if stored is not None and is_new else []

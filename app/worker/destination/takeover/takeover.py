@@ -77,6 +77,7 @@ from tables.state.journal.checkpoint import Checkpoint
 from tables.state.journal.records import VERSION, Leader
 from tables.state.journal.records import note_of as leader_note
 from tables.state.journal.state import DestinationState
+from tables.state.known_topics import TOPIC_PART
 from tables.state.known_topics import note_of as topic_note
 from tables.state.quarantine import Quarantine, note_of
 from tables.state.snapshots.table_snapshot import note_of as snapshot_note
@@ -387,7 +388,7 @@ class Takeover:
         opened.notes.extend(await self._confirmed_topics(ids, state))
         opened.notes.extend(
             topic_note(replace(one, lacks_versions=False))
-            for one in state.topics.by_name.values()
+            for one in state.parts[TOPIC_PART].by_name.values()
             if one.lacks_versions
         )
         publisher = Publisher(
@@ -427,7 +428,7 @@ class Takeover:
             destination=self.plan.name,
             topics=topics,
             reread=self.plan.topics.journal().name,
-            known=state.topics.ids,
+            known=state.parts[TOPIC_PART].ids,
             tables=tables,
         )
 
@@ -470,7 +471,7 @@ class Takeover:
                 if version.destination == self.plan.name:
                     found[record.key] = version
 
-        if any(one.lacks_versions for one in state.topics.by_name.values()):
+        if any(one.lacks_versions for one in state.parts[TOPIC_PART].by_name.values()):
             await self.plan.journal.read(take)
         return sorted(found.values(), key=lambda one: (one.database, one.table, one.version))
 
