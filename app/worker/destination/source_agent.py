@@ -24,7 +24,7 @@ from app.worker.destination.commit.published_fingerprints import PublishedFinger
 from app.worker.destination.commit.skipped_statements import SkippedStatements
 from app.worker.destination.completeness_watch import CompletenessWatch
 from app.worker.destination.failover.source_selection import Sources
-from app.worker.destination.plan import Accepted, Plan, Signals
+from app.worker.destination.plan import Plan, Signals
 from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
 from app.worker.destination.stream_reading import StreamStart
 from app.worker.destination.takeover.cursor_verification import CursorRecheck
@@ -177,7 +177,7 @@ class SourceAgent:
         again = CursorRecheck(
             cursor=led.opened.cursor,
             address=led.address,
-            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+            accepts_unproven=plan.accepts("unproven"),
         )
         quarantine = led.state.quarantine
         self._is_partial = led.opened.is_partial

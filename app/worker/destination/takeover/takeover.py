@@ -19,7 +19,7 @@ from app import metrics
 from app.failpoints import point
 from app.worker.destination.background import beside
 from app.worker.destination.failover.source_selection import Sources
-from app.worker.destination.plan import Accepted, Plan, Signals
+from app.worker.destination.plan import Plan, Signals
 from app.worker.destination.takeover.history_recovery import HistoryReading
 from app.worker.destination.takeover.initial_snapshots import snapshots_of_run
 from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
@@ -181,7 +181,7 @@ class Takeover:
         for warning in self.status.warnings["returned"]:
             log.warning("%s: %s", self.plan.name, warning)
         changes = changed_keys(routes, state.published, primary)
-        if changes and not self.plan.accepts(Accepted.CHANGED_KEYS):
+        if changes and not self.plan.accepts("changed_keys"):
             raise changes_refused(changes)
         for change in changes:
             log.warning(
@@ -352,8 +352,8 @@ class Takeover:
             is_same_binlog=selected.moved is not None and selected.moved.is_same_binlog,
             captures=None if plan.snapshot.is_initial else plan.rules.routes.captures,
             hidden=partial(hidden_table, routes=plan.rules.routes),
-            accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
-            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+            accepts_incomplete=plan.accepts("incomplete_start"),
+            accepts_unproven=plan.accepts("unproven"),
             names=names,
         )
         missed = False

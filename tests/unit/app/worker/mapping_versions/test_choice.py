@@ -27,6 +27,7 @@ RULES = PublishingRules(
     compression=None,
     max_bytes=1 << 20,
     max_batch_bytes=1 << 20,
+    oversize="stop",
 )
 
 
