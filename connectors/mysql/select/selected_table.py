@@ -17,6 +17,7 @@ from connectors.mysql.select.packets import PacketValues, Values, difference
 from connectors.mysql.select.read_labels import Unknown, is_set
 from connectors.mysql.select.table_map_body import table_map_body
 from connectors.mysql.types.registry import FieldType, MappedColumn
+from connectors.mysql.types.strings import ADDRESSES
 
 
 class SelectedTable:
@@ -85,7 +86,7 @@ SESSION = (
 )
 """Statements before the first SELECT."""
 
-_ADDRESS_SIZES = (4, 16)
+_ADDRESS_SIZES = frozenset(ADDRESSES.values())
 
 
 def select_list(columns: Sequence[MappedColumn], *, mariadb: bool = False) -> str:

@@ -16,6 +16,7 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import inflated, read_bytes, uint
 from connectors.mysql.charset.charsets import BINARY, Charsets, TextDecoder, text_decoder
 from connectors.mysql.charset.unmapped import column_decoder
+from connectors.mysql.server_version import Version
 from connectors.mysql.types.registry import (
     BinlogType,
     Comparable,
@@ -280,18 +281,16 @@ def _of_length(length_size: int) -> Callable[[Kind, bool], Layout]:
     return lambda _kind, _mariadb: (_T.BLOB, length_size)
 
 
-ADDRESSES = {"uuid": 16, "inet6": 16, "inet4": 4}
+_ADDRESSES = {"uuid": (16, (10, 7, 1)), "inet6": (16, (10, 5, 0)), "inet4": (4, (10, 10, 1))}
+ADDRESSES = {name: size for name, (size, _) in _ADDRESSES.items()}
 """MariaDB's types whose values are bytes in the binlog, and the number of these."""
 
 
-_ADDRESSES_SINCE = {"uuid": (10, 7, 1), "inet6": (10, 5, 0), "inet4": (10, 10, 1)}
-
-
-def _address(name: str, size: int) -> SqlType:
+def _address(name: str, size: int, since: Version) -> SqlType:
     """It is BINARY on the wire, so no record has the name."""
     return SqlType(
         name=name,
-        since=(None, _ADDRESSES_SINCE[name]),
+        since=(None, since),
         printed=printed_as(name),
         layout=lambda _kind, mariadb: (_T.STRING, size) if mariadb else None,
         form="bytes",
@@ -308,7 +307,7 @@ register(
         _bytes_of("varbinary", _of_size(_T.VARCHAR)),
         *(_text_of(f"{size}text", 2005, _of_length(length)) for length, size in _SIZES.items()),
         *(_bytes_of(f"{size}blob", _of_length(length)) for length, size in _SIZES.items()),
-        *(_address(name, size) for name, size in ADDRESSES.items()),
+        *(_address(name, *known) for name, known in _ADDRESSES.items()),
     ),
     names={"base64": b2a_base64},
 )
