@@ -1,33 +1,50 @@
 """Every metric of the worker, with its kind and meaning.
 
 Invariant: base units, ``_total`` on counters, labels from bounded sets only: a destination or an
-error's class, never a key, a GTID or a position.
+error's class, never a key, a GTID or a position. A gauge is exported while what it is of is there; a counter
+is of this process, and stays.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 REGISTRY = CollectorRegistry()
 
-BUILD = Gauge(
-    "aqueduct_build_info", "1, labelled with the version.", ["version"], registry=REGISTRY
+_Of = Literal["process", "leader", "merge", "logical schemas"]
+"""Of what a gauge is: of a destination that this worker leads, of a merge or the logical schemas that it runs,
+or of the process, which includes what it could lead."""
+_GAUGES: defaultdict[_Of, list[Gauge]] = defaultdict(list)
+
+
+def _gauge(name: str, meaning: str, labels: Sequence[str] = (), *, of: _Of) -> Gauge:
+    made = Gauge(name, meaning, labels, registry=REGISTRY)
+    _GAUGES[of].append(made)
+    return made
+
+
+BUILD = _gauge(
+    "aqueduct_build_info",
+    "1, labelled with the version.",
+    ["version"],
+    of="process",
 )
-UP = Gauge(
+UP = _gauge(
     "aqueduct_destination_up",
     "1 while a destination is read and published, else 0.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-STATE = Gauge(
+STATE = _gauge(
     "aqueduct_destination_state",
     "1 for the state that a destination is in on this worker.",
     ["destination", "state"],
-    registry=REGISTRY,
+    of="process",
 )
 SWITCHES = Counter(
     "aqueduct_source_switches_total",
@@ -35,11 +52,11 @@ SWITCHES = Counter(
     ["destination"],
     registry=REGISTRY,
 )
-HEARTBEAT_FAILURES = Gauge(
+HEARTBEAT_FAILURES = _gauge(
     "aqueduct_source_heartbeat_failures",
     "Heartbeats that the present source did not answer, one after the other.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
 ROWS = Counter(
     "aqueduct_rows_published_total",
@@ -82,56 +99,59 @@ COMMITS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
     registry=REGISTRY,
 )
-LAG = Gauge(
+LAG = _gauge(
     "aqueduct_source_lag_seconds",
     "From the source's commit of the last published transaction to its commit in Kafka.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-UNREAD = Gauge(
+UNREAD = _gauge(
     "aqueduct_source_unread_seconds",
     "How long the source has had changes that are not published; 0 where all are.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-UNTIL_PURGED = Gauge(
+UNTIL_PURGED = _gauge(
     "aqueduct_source_seconds_until_purged",
     "Until the source purges what is still to be read, at the speed of late; +Inf while we keep up.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-UNTIL_PURGED_STOPPED = Gauge(
+UNTIL_PURGED_STOPPED = _gauge(
     "aqueduct_source_seconds_until_purged_if_stopped",
     "The same if nothing were read any more from now on; +Inf where nothing is ever purged.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-SEQ = Gauge(
-    "aqueduct_seq", "The last number given to a record.", ["destination"], registry=REGISTRY
+SEQ = _gauge(
+    "aqueduct_seq",
+    "The last number given to a record.",
+    ["destination"],
+    of="leader",
 )
-EPOCH = Gauge(
+EPOCH = _gauge(
     "aqueduct_epoch",
     "The epoch this worker leads a destination in.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-MAPPING_VERSION = Gauge(
+MAPPING_VERSION = _gauge(
     "aqueduct_mapping_version",
     "The version of the mapping in force; 0 before the first.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-MAPPING_NEWEST = Gauge(
+MAPPING_NEWEST = _gauge(
     "aqueduct_mapping_newest_version",
     "The newest version of the mapping in ZooKeeper, in force or not.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-LEADER = Gauge(
+LEADER = _gauge(
     "aqueduct_leader",
     "1 while this worker leads a destination, by ZooKeeper; 0 once it does no more.",
     ["destination"],
-    registry=REGISTRY,
+    of="process",
 )
 TAKEOVERS = Counter(
     "aqueduct_takeovers_total",
@@ -145,15 +165,15 @@ LEADERSHIP_LOST = Counter(
     ["destination"],
     registry=REGISTRY,
 )
-KAFKA_UP = Gauge(
+KAFKA_UP = _gauge(
     "aqueduct_kafka_up",
     "1 while a broker answers, asked every few seconds.",
-    registry=REGISTRY,
+    of="process",
 )
-COORDINATION = Gauge(
+COORDINATION = _gauge(
     "aqueduct_coordination_up",
     "1 while this worker has a session with ZooKeeper and its part among the others; NaN without ZooKeeper.",
-    registry=REGISTRY,
+    of="process",
 )
 COORDINATION.set(math.nan)
 ERRORS = Counter(
@@ -169,23 +189,23 @@ SCHEMA_CHANGES = Counter(
     ["destination", "outcome"],
     registry=REGISTRY,
 )
-QUARANTINED = Gauge(
+QUARANTINED = _gauge(
     "aqueduct_tables_set_aside",
     "Captured tables that wait in quarantine for an operator.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
-SNAPSHOT_TABLES = Gauge(
+SNAPSHOT_TABLES = _gauge(
     "aqueduct_snapshot_tables",
     "Tables whose existing rows are to be published, by state: waiting, reading, done, failed.",
     ["destination", "state"],
-    registry=REGISTRY,
+    of="leader",
 )
-SNAPSHOT_PREVENTED = Gauge(
+SNAPSHOT_PREVENTED = _gauge(
     "aqueduct_snapshot_tables_prevented",
     "Tables whose existing rows cannot be read now, and databases whose tables the account may not all see.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
 SNAPSHOT_ROWS = Counter(
     "aqueduct_snapshot_rows_total",
@@ -193,11 +213,11 @@ SNAPSHOT_ROWS = Counter(
     ["destination", "table"],
     registry=REGISTRY,
 )
-GIVEN_UP = Gauge(
+GIVEN_UP = _gauge(
     "aqueduct_tables_given_up",
     "Captured tables that an operator gave up: their changes are dropped.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
 PARKED = Counter(
     "aqueduct_events_parked_total",
@@ -211,11 +231,11 @@ DEAD_LETTERS = Counter(
     ["destination"],
     registry=REGISTRY,
 )
-WEAK_TOPICS = Gauge(
+WEAK_TOPICS = _gauge(
     "aqueduct_topics_weak",
     "Topics that may lose records with a broker; /status names them.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
 OVERSIZE = Counter(
     "aqueduct_oversize_records_total",
@@ -223,11 +243,11 @@ OVERSIZE = Counter(
     ["destination", "handling"],
     registry=REGISTRY,
 )
-SCHEMA_STORE_LAG = Gauge(
+SCHEMA_STORE_LAG = _gauge(
     "aqueduct_schema_store_lag_records",
     "Records of the schema history that the central store is not known to have.",
     ["destination"],
-    registry=REGISTRY,
+    of="leader",
 )
 MERGED = Counter(
     "aqueduct_merge_records_total",
@@ -241,41 +261,41 @@ MERGE_LATE = Counter(
     ["merge"],
     registry=REGISTRY,
 )
-MERGE_HELD = Gauge(
+MERGE_HELD = _gauge(
     "aqueduct_merge_held_records",
     "Records that a merge has read and not yet published.",
     ["merge"],
-    registry=REGISTRY,
+    of="merge",
 )
-MERGE_LAG = Gauge(
+MERGE_LAG = _gauge(
     "aqueduct_merge_lag_seconds",
     "The age of the last commit before which a destination is known to be published.",
     ["merge", "destination"],
-    registry=REGISTRY,
+    of="merge",
 )
-MERGE_STALLED = Gauge(
+MERGE_STALLED = _gauge(
     "aqueduct_merge_stalled",
     "1 while a destination lags so much that the setting merge.stalled applies.",
     ["merge", "destination"],
-    registry=REGISTRY,
+    of="merge",
 )
-MERGE_TOPICS_WAITING = Gauge(
+MERGE_TOPICS_WAITING = _gauge(
     "aqueduct_merge_topics_waiting",
     "Topics of a merge that wait, as they cannot be written to or merged; all others are merged.",
     ["merge"],
-    registry=REGISTRY,
+    of="merge",
 )
-LOGICAL_TABLES = Gauge(
+LOGICAL_TABLES = _gauge(
     "aqueduct_logical_tables",
     "Logical tables of the mapping, by how far their shards agree: equal, converging, conflict or accepted.",
     ["state"],
-    registry=REGISTRY,
+    of="logical schemas",
 )
-LOGICAL_TABLES_OLDEST = Gauge(
+LOGICAL_TABLES_OLDEST = _gauge(
     "aqueduct_logical_tables_oldest_seconds",
     "The longest time that a logical table has been in the state; 0 if none is.",
     ["state"],
-    registry=REGISTRY,
+    of="logical schemas",
 )
 JOURNAL_FOLDED = Counter(
     "aqueduct_journal_records_folded_total",
@@ -284,42 +304,36 @@ JOURNAL_FOLDED = Counter(
 )
 
 
-OF_A_LEADER = (
-    UP, LAG, UNREAD, UNTIL_PURGED, UNTIL_PURGED_STOPPED, SEQ, EPOCH, QUARANTINED, GIVEN_UP, HEARTBEAT_FAILURES,
-    SCHEMA_STORE_LAG, MAPPING_VERSION, MAPPING_NEWEST, SNAPSHOT_PREVENTED,
-)  # fmt: skip
-"""Gauges of destinations led here. They are removed otherwise, or their last values would stay."""
-
-
 def show_state(destination: str, state: str, *, states: Iterable[str], is_led: bool) -> None:
-    """Show a destination's state; for one that is not led here, nothing else."""
+    """Show a destination's state; for one that is not led here, nothing else.
+
+    One that is fenced is shown as not up too, since an operator must end one of its two workers.
+    """
     for other in states:
         if other != state:
-            _remove(STATE, destination, other)
+            STATE.remove(destination, other)
     STATE.labels(destination, state).set(1)
-    if is_led:
+    if not is_led:
+        _remove("leader", destination=destination)
+    if is_led or state == "FENCED":
         UP.labels(destination).set(state == "RUNNING")
-    else:
-        for gauge in OF_A_LEADER:
-            _remove(gauge, destination)
 
 
-def show_merge(merge: str, destinations: Iterable[str], *, is_led: bool) -> None:
-    """Remove the gauges of a merge that is not led here."""
-    if is_led:
-        return
-    _remove(MERGE_HELD, merge)
-    _remove(MERGE_TOPICS_WAITING, merge)
-    for destination in destinations:
-        _remove(MERGE_LAG, merge, destination)
-        _remove(MERGE_STALLED, merge, destination)
+def remove_destination(destination: str) -> None:
+    """Remove all gauges of a destination that is in the settings no more."""
+    _remove("leader", destination=destination)
+    STATE.remove_by_labels({"destination": destination})
+
+
+def remove_merge(merge: str) -> None:
+    """Remove the gauges of a merge that is not run here now."""
+    _remove("merge", merge=merge)
 
 
 def show_logical_tables(by_state: Mapping[str, tuple[int, float]]) -> None:
     """Show how many logical tables are in each state, and for how many seconds at most; none removes all."""
-    for gauge in (LOGICAL_TABLES, LOGICAL_TABLES_OLDEST):
-        if not by_state:
-            gauge.clear()
+    if not by_state:
+        _remove("logical schemas")
     for state, (count, seconds) in by_state.items():
         LOGICAL_TABLES.labels(state).set(count)
         LOGICAL_TABLES_OLDEST.labels(state).set(seconds)
@@ -331,12 +345,16 @@ def show_candidates(wanted: Collection[str], led: Collection[str]) -> None:
         LEADER.labels(name).set(name in led)
     for labels in [sample.labels for metric in LEADER.collect() for sample in metric.samples]:
         if labels["destination"] not in wanted and labels["destination"] not in led:
-            _remove(LEADER, labels["destination"])
+            LEADER.remove(labels["destination"])
 
 
-def _remove(gauge: Gauge, *labels: str) -> None:
-    with contextlib.suppress(KeyError):
-        gauge.remove(*labels)
+def _remove(of: _Of, **labels: str) -> None:
+    """Remove the gauges with these labels; all, if there are none."""
+    for gauge in _GAUGES[of]:
+        if labels:
+            gauge.remove_by_labels(labels)
+        else:
+            gauge.clear()
 
 
 def exposition() -> bytes:

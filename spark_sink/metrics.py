@@ -1,14 +1,15 @@
 """Every metric of the sink, with its meaning.
 
 Invariant: base units, `_total` on counters, and labels bounded by the settings or by the number of partitions:
-of more tables or topics than `metrics.tables`, the later ones share the label of all others.
+of more tables or topics than `metrics.tables`, the later ones share the label of all others. The gauges of a
+table or topic that is gone are removed; counters are of this process, and stay.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter as Counts
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
@@ -36,6 +37,10 @@ class _Labels:
             self._own.add(name)
         return name
 
+    def free(self, name: str) -> None:
+        """Leave a name's label to another."""
+        self._own.discard(name)
+
 
 class Metrics:
     """The sink's metrics in a registry of their own."""
@@ -44,6 +49,8 @@ class Metrics:
         """``tables``: how many tables, and topics, have labels of their own."""
         self.registry = CollectorRegistry()
         self._tables, self._topics = _Labels(tables), _Labels(tables)
+        self._held_topics: frozenset[str] = frozenset()
+        """The row topics that Kafka held when it was last seen."""
         self._labelling = threading.Lock()
         self._seen_places: dict[str, Place] = {}
         self._applied_places: dict[str, Place] = {}
@@ -214,12 +221,19 @@ class Metrics:
                 self._seen_seq.labels(name).set(self._seen_places[name][1])
 
     def unapplied(self, topics: Mapping[str, int]) -> None:
-        """Note how many offsets of each topic are not applied."""
+        """Note how many offsets of each topic are not applied, of all topics that Kafka holds."""
+        for topic in self._held_topics - topics.keys():
+            for gauge in (self._offset, self._visible, self._topic_unapplied):
+                gauge.remove_by_labels({"topic": topic})
+            self._topics.free(topic)
+        self._held_topics = frozenset(topics)
         numbers: Counts[str] = Counts()
         for topic, number in sorted(topics.items()):
             numbers[self._topics.of(topic)] += number
         for label, number in numbers.items():
             self._topic_unapplied.labels(label).set(number)
+        if OTHERS not in numbers:
+            self._topic_unapplied.remove(OTHERS)
 
     def applied(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Note up to where partitions are applied."""
@@ -269,6 +283,11 @@ class Metrics:
     def dead_letters(self, table: str, error: str, number: int) -> None:
         """Count records that became dead letters; `table` is empty where they name none."""
         self._letters.labels(self._table(table) if table else "", error).inc(number)
+
+    def forget(self, tables: Iterable[tuple[str, str]]) -> None:
+        """Remove the gauge of tables that were dropped or renamed."""
+        for name in map(".".join, tables):
+            self._table_lag.remove(name)
 
     def _table(self, name: str) -> str:
         # Tables are merged by several threads.

@@ -70,7 +70,14 @@ from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor, CursorProof, next_epoch
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.state import DestinationState, cursor_key, encoded, version_key
-from tables.state.operator_requests import Intervention, Skip, intervention_note, skip_note
+from tables.state.operator_requests import (
+    INTERVENTION_PART,
+    SKIP_PART,
+    Intervention,
+    Skip,
+    intervention_note,
+    skip_note,
+)
 from wire.text import utc
 
 
@@ -82,12 +89,12 @@ async def read_cursor(journal: Journal) -> dict[str, Any]:
     state = await journal.state(whole_history=False)
     assert state.cursor is not None
     source = state.source_choice.current
-    skips = sorted(state.skips.all.values(), key=lambda one: one.ts_ms)
+    skips = sorted(state.parts[SKIP_PART].all.values(), key=lambda one: one.ts_ms)
     return {
         "cursor": state.cursor.to_json(),
         "source": source and asdict(source),
         "skips": [asdict(one) for one in skips],
-        "interventions": [asdict(one) for one in state.interventions.in_order()],
+        "interventions": [asdict(one) for one in state.parts[INTERVENTION_PART].in_order()],
     }
 
 

@@ -52,7 +52,7 @@ from connectors.zookeeper.kazoo_session import opens
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState, JournalPartition
-from tables.state.known_topics import KnownTopic, note_of
+from tables.state.known_topics import TOPIC_PART, KnownTopic, note_of
 from tables.state.operator_requests import (
     OUTCOME,
     Applied,
@@ -487,7 +487,7 @@ async def plan_acceptance(journal: JournalPartition, names: Collection[str]) -> 
     exist.
     """
     state = await committed_state(journal)
-    known = state.topics.by_name
+    known = state.parts[TOPIC_PART].by_name
     if unknown := sorted(set(names) - known.keys()):
         raise UsageError(f"{journal.destination} has not written to {', '.join(unknown)}")
     ids = await Topics(journal.options).ids([*(names or known)])

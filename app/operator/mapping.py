@@ -34,7 +34,7 @@ from tables.rules.mapping.mapping import Difference, MappedTable, Mapping, diffe
 from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
-from tables.state.mapping_in_force import MappingInForce
+from tables.state.mapping_in_force import MAPPING_PART, MappingInForce
 from wire.text import printed
 
 
@@ -152,7 +152,7 @@ async def mapping_in_force(settings: Settings, state: DestinationState) -> Prese
         file = settings.mapping.file
         name = f"the mapping of {file}" if file is not None else "no mapping"
         return PresentMapping(name=name, mapping=settings.mapping.mapping)
-    last = state.mappings.last
+    last = state.parts[MAPPING_PART].last
     if last is None:
         raise MappingError(
             "no version of the mapping is in force yet; a version is once a worker publishes by it",
@@ -175,7 +175,7 @@ async def with_mapping_in_force(settings: Settings, destination: str) -> Setting
         state = await Journal.of(settings, destination).latest_state()
     except StateUnknown:
         return await with_stored_mapping(settings)
-    if state.mappings.last is None:
+    if state.parts[MAPPING_PART].last is None:
         return await with_stored_mapping(settings)
     mapping = (await mapping_in_force(settings, state)).mapping
     return settings.model_copy(update={"mapping": settings.mapping.with_mapping(mapping)})

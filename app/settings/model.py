@@ -39,13 +39,20 @@ from tables.rules.routes.topic_names import TopicRename, TopicRule
 from tables.rules.table_filter import TableFilter, expressions
 
 Accept = Literal[
+    # A server without proof that its binlog is the one that was read.
     "unproven",
+    # A standby that replicates with a filter on captured tables.
     "replication_filters",
+    # A server whose binlog omits captured databases.
     "binlog_filters",
+    # A gtid_mode between ON and OFF, which allows transactions without GTIDs.
     "anonymous_transactions",
+    # A start with the earliest change of a server whose binlog lacks older ones.
     "incomplete_start",
+    # A mapping that gives published rows other keys in the same topic.
     "changed_keys",
 ]
+"""Conditions that may lose changes, refused unless the settings accept them by this name."""
 
 
 class _Part(BaseModel):

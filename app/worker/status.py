@@ -66,7 +66,7 @@ class StateLog:
             self._trouble_since = time.monotonic()
         elif state in _AT_REST:
             self._trouble_since = None
-        is_led = state not in (State.STANDBY, State.STOPPED)
+        is_led = state in TO_PUBLISH
         metrics.show_state(self.unit, state.value, states=_STATES, is_led=is_led)
         return is_led
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.settings.model import DestinationSettings, Settings, SnapshotSettings, SourceSettings
 from app.settings.start_position import start_position
-from app.worker.destination.plan import Accepted, Failover, Plan, SnapshotPlan, Source
+from app.worker.destination.plan import Failover, Plan, SnapshotPlan, Source
 from app.worker.logical_schemas.plan import CurrentRoutes, LogicalSchemasPlan
 from app.worker.merge.plan import MergePlan
 from app.worker.pipeline.publish.publisher import TopicPlans
@@ -136,7 +136,7 @@ def destination_plan(
             for one in destination.listed
         ),
         failover=_failover(destination),
-        accepted=frozenset(map(Accepted, destination.accept)),
+        accepted=frozenset(destination.accept),
         snapshot=_snapshot(destination.snapshot, settings.data_dir),
         rules=PublishingRules(
             destination=name,
@@ -263,8 +263,8 @@ def _failover(destination: DestinationSettings) -> Failover:
         or (failover.fingerprints == "auto" and has_others),
         fallback_ms=int(failover.fallback_seconds * 1000),
         report_lost=failover.lost_in_replication == "report",
-        accept_filters=Accepted.REPLICATION_FILTERS in destination.accept,
-        accept_unproven=Accepted.UNPROVEN in destination.accept,
+        accept_filters="replication_filters" in destination.accept,
+        accept_unproven="unproven" in destination.accept,
     )
 
 

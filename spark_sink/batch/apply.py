@@ -394,6 +394,7 @@ class Applier:
         )
         for name in changed:
             self.forget(name)
+        self.metrics.forget(changed)
         if changed or len(self.ddl.history.events) > known:
             self.truncates.forget()
 

@@ -229,6 +229,7 @@ class Reloader:
         for tables in (self._stage, self._applier.warehouse.moving):
             tables.drop(*name)
         self._applier.deleted.discard(name)
+        self._applier.metrics.forget([name])
         self._end(request, self._standing(request), {})
         _log.info("table removed, which the source had dropped table=%s.%s", *name)
 

@@ -83,6 +83,7 @@ def plans_of(prefix: str) -> TopicPlans:
         retention_ms=-1,
         max_message_bytes=10 * 1024 * 1024,
         journal_partitions=1,
+        offline_seconds=120.0,
     )
 
 

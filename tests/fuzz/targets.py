@@ -53,6 +53,7 @@ RULES = PublishingRules(
     compression="lz4",
     max_bytes=100_000,
     max_batch_bytes=1 << 20,
+    oversize="stop",
 )
 
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from app import metrics
 from app.worker.coordination.lease import Lease
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.lag_watch import LagWatch
@@ -144,8 +143,6 @@ class Destination:
             for watch in watches:
                 watch.cancel()
             self._signals.epoch = 0
-            metrics.EPOCH.labels(self.plan.name).set(0)
-            self.rest()
 
     def rest(self) -> None:
         """Show that it is not led here."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from mode import Service
 
+from app import metrics
 from app.failpoints import point
 from app.settings.model import Settings
 from app.worker.coordination.leadership import Leadership
@@ -206,7 +207,11 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         return [name for name, one in self._led().items() if self._is_ready and one.has_leader]
 
     async def lead(self, name: str, lease: Lease) -> None:
-        await self._led()[name].lead(lease)
+        try:
+            await self._led()[name].lead(lease)
+        finally:
+            if name not in self._led():
+                metrics.remove_destination(name)
 
     def notify(self, kind: Kind[Any], notice: Addressed) -> None:
         """Pass a committed record of the journal to the audience of its kind."""
@@ -255,6 +260,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         for name in before.keys() - after.keys():
             log.info("%s: is in the settings no more", name)
             del self._all[name]
+            metrics.remove_destination(name)
         for name in after.keys() - before.keys():
             log.info("%s: is new in the settings", name)
             self._all[name] = self._make(self._settings, name)

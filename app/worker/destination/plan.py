@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from app.settings.model import Accept
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.pipeline.rules import PublishingRules
@@ -27,23 +27,6 @@ from tables.state.journal.state import JournalPartition
 from tables.state.operator_requests import SOURCE
 from tables.state.quarantine import Resolution
 from tables.state.snapshots.request import SnapshotRequest
-
-
-class Accepted(StrEnum):
-    """Conditions that may lose changes, refused unless the settings accept them by this name."""
-
-    UNPROVEN = "unproven"
-    """A server without proof that its binlog is the one that was read."""
-    REPLICATION_FILTERS = "replication_filters"
-    """A standby that replicates with a filter on captured tables."""
-    BINLOG_FILTERS = "binlog_filters"
-    """A server whose binlog omits captured databases."""
-    ANONYMOUS_TRANSACTIONS = "anonymous_transactions"
-    """A gtid_mode between ON and OFF, which allows transactions without GTIDs."""
-    INCOMPLETE_START = "incomplete_start"
-    """A start with the earliest change of a server whose binlog lacks older ones."""
-    CHANGED_KEYS = "changed_keys"
-    """A mapping that gives published rows other keys in the same topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,20 +99,20 @@ class Plan:
     """Minimum seconds between two Kafka transactions."""
     decoders: int
     """Number of decoder processes; 0 decodes in the worker's process."""
-    history: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
+    history: CheckpointPolicy | None
     """The policy of the schema history; None keeps none."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Source, ...]
     """All sources in order; the first has ``address`` and ``start``."""
-    failover: Failover = field(default_factory=Failover)
-    accepted: frozenset[Accepted] = frozenset()
-    snapshot: SnapshotPlan = field(default_factory=SnapshotPlan)
+    failover: Failover
+    accepted: frozenset[Accept]
+    snapshot: SnapshotPlan
 
     @property
     def journal(self) -> JournalPartition:
         """The partition of the journal with the destination's records."""
         return JournalPartition.of(self.name, self.topics.journal(), self.kafka_options)
 
-    def accepts(self, what: Accepted) -> bool:
+    def accepts(self, what: Accept) -> bool:
         """Whether the settings accept a condition."""
         return what in self.accepted
 

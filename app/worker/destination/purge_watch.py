@@ -7,7 +7,6 @@ logged once, and the last figures are kept.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
@@ -139,9 +138,6 @@ class PurgeWatch:
         if self.status.purge is not None:
             self.status.purge = None
             self._looks.clear()
-            for gauge in (metrics.UNTIL_PURGED, metrics.UNTIL_PURGED_STOPPED):
-                with contextlib.suppress(KeyError):
-                    gauge.remove(self.status.name)
 
 
 def until_purged(seconds_left: float, looks: list[Observation]) -> Purge:

@@ -24,7 +24,7 @@ from app.worker.destination.commit.published_fingerprints import PublishedFinger
 from app.worker.destination.commit.skipped_statements import SkippedStatements
 from app.worker.destination.completeness_watch import CompletenessWatch
 from app.worker.destination.failover.source_selection import Sources
-from app.worker.destination.plan import Accepted, Plan, Signals
+from app.worker.destination.plan import Plan, Signals
 from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
 from app.worker.destination.stream_reading import StreamStart
 from app.worker.destination.takeover.cursor_verification import CursorRecheck
@@ -64,6 +64,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import SourceAddress
 from tables.state.journal.checkpoint import Checkpoint
+from tables.state.operator_requests import SKIP_PART
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +177,7 @@ class SourceAgent:
         again = CursorRecheck(
             cursor=led.opened.cursor,
             address=led.address,
-            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+            accepts_unproven=plan.accepts("unproven"),
         )
         quarantine = led.state.quarantine
         self._is_partial = led.opened.is_partial
@@ -209,7 +210,7 @@ class SourceAgent:
             await releasing.announce(known)
             spec = releasing.spec
         spec = replace(spec, known=known)
-        skipping = OperatorSkips(plan.name, led.state.skips, spec.server_uuid)
+        skipping = OperatorSkips(plan.name, led.state.parts[SKIP_PART], spec.server_uuid)
         snapshot = snapshot_of(plan, led, spec, self.status, self.signals)
         emptied = snapshot.emptied
         participants = [*snapshot.participants(), *([emptied] if emptied is not None else [])]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from app import metrics
 from app.worker.mapping_versions.watch import Mappings, UsableVersion
 from app.worker.pipeline.rules import PublishingRules
-from app.worker.status import DestinationStatus
+from app.worker.status import TO_PUBLISH, DestinationStatus
 from connectors.errors import MappingError, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
@@ -27,7 +27,7 @@ from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
-from tables.state.mapping_in_force import MappingInForce, copy_of, note_of, refusal_of
+from tables.state.mapping_in_force import MAPPING_PART, MappingInForce, copy_of, note_of, refusal_of
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ class MappingChoice:
         Raise MappingError if the version in force cannot be used, CoordinationLost if it is not known here.
         """
         await self.mappings.first()
+        self.show()
         newest, self._is_claimed = self.mappings.newest, False
         self._begun, self._ready = self.clock(), None
         wanted, self._wanted = self._wanted, None
@@ -93,11 +94,12 @@ class MappingChoice:
         Raise RunRestarts if the run must publish by the version in force instead, MappingError if there is
         no version to publish by.
         """
-        chosen, last = self._chosen, state.mappings.last
-        self._in_force, self._copy = last, state.mappings.copy
-        if state.mappings.refused is not None:
+        known, chosen = state.parts[MAPPING_PART], self._chosen
+        last = known.last
+        self._in_force, self._copy = last, known.copy
+        if known.refused is not None:
             # On whichever worker: a takeover is no reason to try it again.
-            self._refused.setdefault(*state.mappings.refused)
+            self._refused.setdefault(*known.refused)
         if last is None:
             refused = self.mappings.refused
             if refused is not None and (chosen is None or refused.number > chosen.number):
@@ -158,7 +160,7 @@ class MappingChoice:
     def kept(self, state: DestinationState) -> list[Note]:
         """Return what the journal lacks yet: a copy of the version that this run publishes by, in case
         ZooKeeper loses it, and the newest that is refused."""
-        known, chosen = state.mappings, self._chosen
+        known, chosen = state.parts[MAPPING_PART], self._chosen
         stored = chosen.stored if chosen is not None else None
         is_new = stored is not None and stored != known.copy
         found = copy_of(self.destination, stored) if stored is not None and is_new else []
@@ -216,7 +218,7 @@ class MappingChoice:
         return published >= max(start, _LEAST_SECONDS if has_committed else _IDLE_SECONDS)
 
     def show(self) -> None:
-        """Show the version in force, and one that waits or is refused."""
+        """Show the version in force, and one that waits or is refused; as metrics only where it is led."""
         newest, refused = self.mappings.newest, self.mappings.refused
         found = self._in_force if self._is_claimed else None
         number = found.version if found is not None else 0
@@ -230,8 +232,9 @@ class MappingChoice:
             "waiting": latest if latest > number else None,
             "refused": why,
         }
-        metrics.MAPPING_VERSION.labels(self.destination).set(number)
-        metrics.MAPPING_NEWEST.labels(self.destination).set(latest)
+        if self.status.state in TO_PUBLISH:
+            metrics.MAPPING_VERSION.labels(self.destination).set(number)
+            metrics.MAPPING_NEWEST.labels(self.destination).set(latest)
 
 
 def faults_of(routes: Routes, names: Iterable[TableName]) -> list[str]:

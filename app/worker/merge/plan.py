@@ -126,7 +126,8 @@ class MergeStatus:
         if state is State.PAUSED:
             # What the last run held is read again by the next one.
             self.begin()
-        metrics.show_merge(self.plan.name, self.plan.destinations, is_led=state is State.RUNNING)
+        if state is not State.RUNNING:
+            metrics.remove_merge(self.plan.name)
 
     def is_news(self, error: str) -> bool:
         """See UnitStatus."""

@@ -45,6 +45,7 @@ from connectors.errors import (
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import Follower
 from connectors.kafka.topics.topics import Topics
+from tables.state.known_topics import TOPIC_PART
 from tables.state.merge_cursor import MERGE_PART
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class MergeRun:
                 destination=plan.unit,
                 topics=topics,
                 reread=plan.journal.topic,
-                known=state.topics.ids,
+                known=state.parts[TOPIC_PART].ids,
             )
             publisher = MergePublisher(
                 plan=plan,
@@ -162,7 +163,8 @@ class MergeRun:
                 return self.status.waiting[name]
             if now - self._known_at >= _RETRY_SECONDS:
                 # An operator may have accepted it meanwhile.
-                publisher.ids.known = (await committed_state(self.plan.journal)).topics.ids
+                state = await committed_state(self.plan.journal)
+                publisher.ids.known = state.parts[TOPIC_PART].ids
                 self._known_at = now
         self._retry_at[name] = now + _RETRY_SECONDS
         if name in self.status.refused:

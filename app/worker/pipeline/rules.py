@@ -43,7 +43,7 @@ class PublishingRules:
     """Whether row topics are compacted, for which a broker refuses records without a key."""
     largest: int = 0
     """Bytes of a record batch that a topic accepts, after compression."""
-    oversize: str = "stop"
+    oversize: str
     """The handling of an oversize row: ``stop``, ``claim_check`` or ``key_only``."""
     claims: str = ""
     """The folder for claim check values, or ``s3://bucket/prefix``."""

@@ -67,11 +67,14 @@ class Mirror:
         self.done = _Done()
         self._wake = wake
         self._lock = threading.Lock()
+        self._export: Callable[[float], object] = float
+        """Exports a lag while the present lead lasts; the store may catch up after that."""
 
     def begin(self, history: SchemaHistory, count: int) -> None:
         """Report that a run has begun with this history, of which ``count`` records are committed."""
         run = self.goal.run + 1 if self.goal else 1
         newest = history.checkpoints[-1].number
+        self._export = metrics.SCHEMA_STORE_LAG.labels(self.destination).set
         self.goal = _Goal(run=run, history=history, count=count, checkpoint=newest)
         self.show_lag()
         self._wake()
@@ -96,7 +99,7 @@ class Mirror:
         with self._lock:
             lag = max(0, self.goal.count - self.done.count) if self.goal else 0
             self.status.lag_records = lag
-            metrics.SCHEMA_STORE_LAG.labels(self.destination).set(lag)
+            self._export(lag)
 
 
 class CentralStore:

@@ -6,11 +6,16 @@ versions of a table is the same object in both, so that a long history is small.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 TableName = tuple[str, str]
 """Database and table."""
+
+SpecialKind = Literal["FULLTEXT", "SPATIAL", "VECTOR"]
+"""Kinds of keys that are not in the order of values."""
+SPECIAL_KINDS: Mapping[str, SpecialKind] = {kind: kind for kind in get_args(SpecialKind)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,7 @@ class Index:
     """The rest of each part's definition, such as ``(10)`` or `` DESC``, or the expression;
     empty if no part needs any."""
     kind: str = ""
-    """``FULLTEXT``, ``SPATIAL`` or ``VECTOR``."""
+    """One of ``SPECIAL_KINDS``, or empty."""
     options: str = ""
     """The rest of its definition, such as ``USING HASH``."""
     implicit: bool = field(default=False, compare=False)

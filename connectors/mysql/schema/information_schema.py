@@ -22,7 +22,15 @@ import pymysql
 from pymysql.constants import ER
 from pymysql.cursors import Cursor
 
-from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table, TableName
+from connectors.mysql.ddl.definition import (
+    SPECIAL_KINDS,
+    Column,
+    Database,
+    Index,
+    Server,
+    Table,
+    TableName,
+)
 from connectors.mysql.schema import information_schema_columns
 from connectors.mysql.schema.information_schema_columns import plain_expression, quoted
 from connectors.mysql.schema.table_map_key import depends_on_order
@@ -288,7 +296,6 @@ def _with_end(index: Index) -> Index:
 Row = tuple[int, int, str | None, int | None, str | None, str | None, str | None]
 """Position in the key, whether it is not unique, column, length, order, kind, expression."""
 
-_KINDS = {"FULLTEXT", "SPATIAL", "VECTOR"}
 _GEOMETRY = re.compile(r"(multi)?(point|linestring|polygon)|geom(etry|collection|etrycollection)")
 _TEXTS = re.compile(r"(tiny|medium|long)?text")
 
@@ -306,7 +313,7 @@ def _key(name: str, rows: list[Row], types: Mapping[str, str], server: Server) -
     rows = [_without_whole_length(row, types, server) for row in rows]
     unique = not rows[0][1]
     kind = rows[0][5] or ("" if unique else _kind(rows, types))
-    special = kind if kind in _KINDS else ""
+    special = SPECIAL_KINDS.get(kind, "")
     # The length shown for a spatial key means nothing.
     parts = tuple("" if special == "SPATIAL" else _part(row, server) for row in rows)
     return Index(

@@ -25,22 +25,13 @@ from tables.state.cursor import CURSOR_PART, Cursor, cursor_key
 from tables.state.fingerprints import FINGERPRINTS_PART, Fingerprints
 from tables.state.journal.kinds import KINDS, Kinds
 from tables.state.journal.records import LEADER_PART, VERSION_PART, Leader, version_key
-from tables.state.known_topics import TOPIC_PART, KnownTopics
-from tables.state.mapping_in_force import MAPPING_PART, MappingsInForce
 from tables.state.operator_requests import (
     CONTROL_PART,
-    INTERVENTION_PART,
-    RECOVERY_PART,
-    SKIP_PART,
     SOURCE_PART,
     Control,
-    HistoryRecovery,
-    Interventions,
-    Skips,
     SourceChoice,
 )
 from tables.state.quarantine import QUARANTINE_PART, Quarantine
-from tables.state.snapshots.request import SNAPSHOT_REQUEST_PART, SnapshotRequests
 from tables.state.snapshots.table_snapshot import SNAPSHOT_PART, Snapshots
 from wire.topics import journal_topic
 
@@ -70,7 +61,7 @@ class DestinationState:
     unreadable: dict[bytes, JournalDamaged | JournalTooNew] = field(default_factory=dict)
     """Errors of the unreadable records, by key; a later record of the key clears each."""
     parts: Parts = field(init=False)
-    """The parts that the kinds of records fold into."""
+    """The parts that the kinds of records fold into. Those that many read are properties, too."""
     removed: tuple[bytes, ...] = ()
     """Keys of the schema history that a later one is not to meet again, once it is to begin again."""
     _history: SchemaHistory | None = None
@@ -150,39 +141,9 @@ class DestinationState:
         return self.parts[LEADER_PART].last
 
     @property
-    def recovery(self) -> HistoryRecovery | None:
-        """The last time that the schema history began again by request."""
-        return self.parts[RECOVERY_PART].last
-
-    @property
-    def mappings(self) -> MappingsInForce:
-        """The versions of the mapping that it was published by."""
-        return self.parts[MAPPING_PART]
-
-    @property
-    def skips(self) -> Skips:
-        """Transactions that an operator requested to skip."""
-        return self.parts[SKIP_PART]
-
-    @property
     def snapshots(self) -> Snapshots:
         """The reading of existing rows, by table."""
         return self.parts[SNAPSHOT_PART]
-
-    @property
-    def snapshot_requests(self) -> SnapshotRequests:
-        """The operators' requests on these, by table."""
-        return self.parts[SNAPSHOT_REQUEST_PART]
-
-    @property
-    def topics(self) -> KnownTopics:
-        """The topics that were written to, each with Kafka's id of it."""
-        return self.parts[TOPIC_PART]
-
-    @property
-    def interventions(self) -> Interventions:
-        """Operators' changes of the cursor."""
-        return self.parts[INTERVENTION_PART]
 
     def history(self) -> SchemaHistory | None:
         """The schema history at the cursor; None if none was begun.

@@ -54,6 +54,7 @@ async def restored(stack: Stack, prefix: str, kept: list[list[StoredRecord]]) ->
         retention_ms=-1,
         max_message_bytes=10 * 1024 * 1024,
         journal_partitions=len(kept),
+        offline_seconds=120.0,
     ).journal()
     admin = AIOKafkaAdminClient(**options)
     await admin.start()

@@ -153,6 +153,7 @@ async def publish(stack: Stack, prefix: str, entries: list[Entry]) -> None:
         retention_ms=-1,
         max_message_bytes=10 * 1024 * 1024,
         journal_partitions=4,
+        offline_seconds=120.0,
     ).journal()
     await Topics(options).ensure(plan)
     producer = TransactionalProducer(f"{prefix}.shop", options=options, compression=None)

@@ -215,6 +215,9 @@ class Sources:
         )
         if self.can_switch and self.failover.automatic:
             made.start()
+        else:
+            # By earlier settings there may have been one.
+            metrics.HEARTBEAT_FAILURES.remove(self._name)
         return made
 
     def first(self, choice: SourceChoice) -> Source:

@@ -45,7 +45,13 @@ from tables.history.record import Dropped, Known, Unresolved
 from tables.journal_format import Entry
 from tables.rules.masking.keys import NO_KEYS, MaskingKeys
 from tables.state.operator_requests import Control, DesiredState, control_note
-from tables.state.snapshots.request import SnapshotRequest, after_request, latest, pending
+from tables.state.snapshots.request import (
+    SNAPSHOT_REQUEST_PART,
+    SnapshotRequest,
+    after_request,
+    latest,
+    pending,
+)
 from tables.state.snapshots.resume_key import ResumeKeys
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
 
@@ -374,7 +380,7 @@ def snapshot_of(
     signals: Signals,
 ) -> Snapshot:
     """The snapshot of a run, with what the journal has of it."""
-    history, before = led.opened.history, led.state.snapshot_requests.all
+    history, before = led.opened.history, led.state.parts[SNAPSHOT_REQUEST_PART].all
     in_part = seen_in_part(led.address, led.facts, led.names)
 
     def definition(name: TableName) -> Table | None:

@@ -29,7 +29,7 @@ from connectors.mysql.lookup.start import Latest, Start
 from tables.journal_format import Entry as Note
 from tables.journal_format import tombstone
 from tables.state.journal.state import DestinationState
-from tables.state.operator_requests import HistoryRecovery, recovery_note
+from tables.state.operator_requests import RECOVERY_PART, HistoryRecovery, recovery_note
 from wire.text import printed
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class HistoryReading:
             state = await self.read()
         except JournalDamaged as error:
             return await self._without_history(error)
-        last = state.recovery
+        last = state.parts[RECOVERY_PART].last
         is_done = last is not None and last.is_requested
         if not self.recovers or is_done or state.cursor is None:
             return state
@@ -110,7 +110,7 @@ class HistoryReading:
 
         They are to precede those of the new history.
         """
-        last = state.recovery
+        last = state.parts[RECOVERY_PART].last
         if not self.recovers:
             has_ended = last is not None and last.is_requested
             return [recovery_note(replace(last, is_requested=False))] if last and has_ended else []
@@ -128,7 +128,7 @@ class HistoryReading:
         """Return what is to be shown while the mode is ``recovery``, and log it."""
         if not self.recovers:
             return []
-        last, at = state.recovery, str(opened.cursor.offset)
+        last, at = state.parts[RECOVERY_PART].last, str(opened.cursor.offset)
         if self.why is None and last is not None:
             text = f"{_REQUESTED} still: the schema history began again at {last.at}, which is done once"
         else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.failover.source_selection import SelectedSource, Sources
-from app.worker.destination.plan import Accepted, Plan, Signals, Source
+from app.worker.destination.plan import Plan, Signals, Source
 from app.worker.destination.takeover.recovery import known_choice
 from app.worker.status import DestinationStatus, State
 from connectors.mysql.ddl.definition import TableName
@@ -65,14 +65,14 @@ class SourceAnswers:
         has_history = self.plan.history is not None
         with connected(address) as cursor:
             facts, routes = facts_of(cursor), self.plan.rules.routes
-            if not self.plan.accepts(Accepted.BINLOG_FILTERS):
+            if not self.plan.accepts("binlog_filters"):
                 facts = with_excluded_databases(facts, cursor, routes.include, routes.captures)
             preflight.check(
                 facts,
                 address,
                 history=has_history,
                 databases=named_databases(routes.include),
-                permissive=self.plan.accepts(Accepted.ANONYMOUS_TRANSACTIONS),
+                permissive=self.plan.accepts("anonymous_transactions"),
             )
             names = InventoryReader(cursor, server_of(facts)).names()
             self.names[str(address)] = frozenset(names)

@@ -19,7 +19,7 @@ from app import metrics
 from app.failpoints import point
 from app.worker.destination.background import beside
 from app.worker.destination.failover.source_selection import Sources
-from app.worker.destination.plan import Accepted, Plan, Signals
+from app.worker.destination.plan import Plan, Signals
 from app.worker.destination.takeover.history_recovery import HistoryReading
 from app.worker.destination.takeover.initial_snapshots import snapshots_of_run
 from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
@@ -77,6 +77,7 @@ from tables.state.journal.checkpoint import Checkpoint
 from tables.state.journal.records import VERSION, Leader
 from tables.state.journal.records import note_of as leader_note
 from tables.state.journal.state import DestinationState
+from tables.state.known_topics import TOPIC_PART
 from tables.state.known_topics import note_of as topic_note
 from tables.state.quarantine import Quarantine, note_of
 from tables.state.snapshots.table_snapshot import note_of as snapshot_note
@@ -180,7 +181,7 @@ class Takeover:
         for warning in self.status.warnings["returned"]:
             log.warning("%s: %s", self.plan.name, warning)
         changes = changed_keys(routes, state.published, primary)
-        if changes and not self.plan.accepts(Accepted.CHANGED_KEYS):
+        if changes and not self.plan.accepts("changed_keys"):
             raise changes_refused(changes)
         for change in changes:
             log.warning(
@@ -351,8 +352,8 @@ class Takeover:
             is_same_binlog=selected.moved is not None and selected.moved.is_same_binlog,
             captures=None if plan.snapshot.is_initial else plan.rules.routes.captures,
             hidden=partial(hidden_table, routes=plan.rules.routes),
-            accepts_incomplete=plan.accepts(Accepted.INCOMPLETE_START),
-            accepts_unproven=plan.accepts(Accepted.UNPROVEN),
+            accepts_incomplete=plan.accepts("incomplete_start"),
+            accepts_unproven=plan.accepts("unproven"),
             names=names,
         )
         missed = False
@@ -387,7 +388,7 @@ class Takeover:
         opened.notes.extend(await self._confirmed_topics(ids, state))
         opened.notes.extend(
             topic_note(replace(one, lacks_versions=False))
-            for one in state.topics.by_name.values()
+            for one in state.parts[TOPIC_PART].by_name.values()
             if one.lacks_versions
         )
         publisher = Publisher(
@@ -427,7 +428,7 @@ class Takeover:
             destination=self.plan.name,
             topics=topics,
             reread=self.plan.topics.journal().name,
-            known=state.topics.ids,
+            known=state.parts[TOPIC_PART].ids,
             tables=tables,
         )
 
@@ -470,7 +471,7 @@ class Takeover:
                 if version.destination == self.plan.name:
                     found[record.key] = version
 
-        if any(one.lacks_versions for one in state.topics.by_name.values()):
+        if any(one.lacks_versions for one in state.parts[TOPIC_PART].by_name.values()):
             await self.plan.journal.read(take)
         return sorted(found.values(), key=lambda one: (one.database, one.table, one.version))
 

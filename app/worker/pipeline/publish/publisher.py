@@ -97,7 +97,7 @@ class TopicPlans:
     """Whether topics of rows that were there before keep their partitions and their retention."""
     takes_all: bool = False
     """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
-    offline_seconds: float = 120.0
+    offline_seconds: float
     """How long a destination waits for topics that take no records, before it continues without them."""
     progress: bool = False
     """Whether a destination publishes the times up to which it is complete, for a merge."""

@@ -6,7 +6,7 @@ needs; for a check nothing.
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.definition import SPECIAL_KINDS, Server
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.literals import skip_value
 from connectors.mysql.ddl.grammar.token_reader import Reader
@@ -14,11 +14,6 @@ from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexKind, In
 from connectors.mysql.server_version import since
 
 _PLAIN = frozenset({"INDEX", "KEY"})
-_SPECIAL: dict[str, IndexKind] = {
-    "FULLTEXT": "FULLTEXT",
-    "SPATIAL": "SPATIAL",
-    "VECTOR": "VECTOR",
-}
 _METHOD = frozenset({"USING", "TYPE"})
 _ORDER = frozenset({"ASC", "DESC"})
 _RULES = frozenset({"CASCADE", "RESTRICT"})
@@ -47,8 +42,8 @@ def key(reader: Reader) -> IndexSpec | None:
     elif reader.take("UNIQUE"):
         kind = "UNIQUE"
         reader.take_one(_PLAIN)
-    elif word := reader.take_one(frozenset(_SPECIAL)):
-        kind = _SPECIAL[word]
+    elif word := reader.take_one(frozenset(SPECIAL_KINDS)):
+        kind = SPECIAL_KINDS[word]
         reader.take_one(_PLAIN)
     elif reader.take_one(_PLAIN):
         kind = "KEY"

@@ -18,10 +18,10 @@ the output of 10.11 and 11.8.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
-from connectors.mysql.ddl.definition import Server, Session, TableRef
+from connectors.mysql.ddl.definition import SPECIAL_KINDS, Server, Session, TableRef
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.alter_table import alter_table
 from connectors.mysql.ddl.grammar.create_table import create_table
@@ -53,7 +53,7 @@ _READ = _VERBS | {"SET"}
 _FIRST_WORD = re.compile(r"\s*([A-Za-z]+)(?![\w$])")
 _TABLES = frozenset({"TABLE", "TABLES"})
 _DATABASES = frozenset({"DATABASE", "SCHEMA"})
-_INDEX_KINDS = frozenset({"UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"})
+_INDEX_KINDS: Mapping[str, IndexKind] = {"UNIQUE": "UNIQUE", **SPECIAL_KINDS}
 _BEFORE_KIND = frozenset({"AGGREGATE", "SPATIAL", "MATERIALIZED", "DUALITY"})
 _LINES = frozenset({"ONLINE", "OFFLINE"})
 _NO_TABLES = frozenset(
@@ -112,7 +112,7 @@ def _create(reader: Reader) -> Statement:
     kind = reader.key
     if kind in _INDEX_KINDS and reader.keys[reader.at + 1] == "INDEX":
         reader.at += 2
-        return create_index(reader, kind)
+        return create_index(reader, _INDEX_KINDS[kind])
     if reader.take("INDEX"):
         return create_index(reader, "KEY")
     if reader.take("SEQUENCE"):
@@ -274,7 +274,7 @@ def drop_database(reader: Reader) -> DropDatabase:
 _METHOD = frozenset({"USING", "TYPE"})
 
 
-def create_index(reader: Reader, kind: str) -> AlterTable:
+def create_index(reader: Reader, kind: IndexKind) -> AlterTable:
     """Parse the rest of CREATE INDEX."""
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
     name = reader.name()
@@ -287,20 +287,11 @@ def create_index(reader: Reader, kind: str) -> AlterTable:
     options = key_options(reader)
     _skip_ways(reader)
     spec = IndexSpec(
-        kind=_KINDS[kind], name=name, parts=parts, if_not_exists=if_not_exists, options=options
+        kind=kind, name=name, parts=parts, if_not_exists=if_not_exists, options=options
     )
     return AlterTable(
         type="CREATE INDEX", name=table, actions=(AddIndex(kind="ADD INDEX", spec=spec),)
     )
-
-
-_KINDS: dict[str, IndexKind] = {
-    "KEY": "KEY",
-    "UNIQUE": "UNIQUE",
-    "FULLTEXT": "FULLTEXT",
-    "SPATIAL": "SPATIAL",
-    "VECTOR": "VECTOR",
-}
 
 
 def drop_index(reader: Reader) -> AlterTable:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from connectors.mysql.charset.lower_case import lowered
-from connectors.mysql.ddl.definition import Column, Index, Server
+from connectors.mysql.ddl.definition import SPECIAL_KINDS, Column, Index, Server
 from connectors.mysql.ddl.resolve.columns import Refused, same
 from connectors.mysql.ddl.statement.column_spec import IndexSpec, Part, Period
 from connectors.mysql.types.geometries import is_geometry
@@ -20,7 +20,6 @@ PRIMARY = "PRIMARY"
 _MOST = 1000
 """Keys in one statement; servers allow 64 and, for foreign keys, a few more."""
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
-_SPECIAL = ("FULLTEXT", "SPATIAL", "VECTOR")
 
 
 def added(
@@ -122,7 +121,7 @@ def _made(spec: IndexSpec, others: Sequence[Index], columns: Sequence[Column]) -
             if name
         ),
         parts=texts if any(texts) else (),
-        kind=spec.kind if spec.kind in _SPECIAL else "",
+        kind=SPECIAL_KINDS.get(spec.kind, ""),
         options=spec.options,
     )
 

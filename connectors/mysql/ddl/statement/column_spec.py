@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from connectors.mysql.ddl.definition import SpecialKind
 from connectors.mysql.types.type_spec import TypeSpec
 
-IndexKind = Literal["PRIMARY", "UNIQUE", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN"]
+IndexKind = Literal["PRIMARY", "UNIQUE", "KEY", "FOREIGN"] | SpecialKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

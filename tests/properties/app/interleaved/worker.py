@@ -38,6 +38,7 @@ PLANS = TopicPlans(
     retention_ms=-1,
     max_message_bytes=1_000_000,
     journal_partitions=1,
+    offline_seconds=120.0,
 )
 
 

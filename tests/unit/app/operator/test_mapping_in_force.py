@@ -20,7 +20,7 @@ from app.settings.model import load
 from connectors.errors import MappingError
 from tables.rules.mapping.forms import from_yaml
 from tables.state.journal.state import DestinationState
-from tables.state.mapping_in_force import MappingInForce
+from tables.state.mapping_in_force import MAPPING_PART, MappingInForce
 from tests.harness.memory_zookeeper import MemoryServer
 from tests.unit.app.settings.test_model import GOOD
 
@@ -30,7 +30,7 @@ X, Y = from_yaml("{tables: {a: {topic: x}}}"), from_yaml("{tables: {a: {topic: y
 def state(version: int | None = None, digest: str = "") -> DestinationState:
     found = DestinationState("shop")
     if version is not None:
-        found.mappings.by_version[version] = MappingInForce(
+        found.parts[MAPPING_PART].by_version[version] = MappingInForce(
             destination="shop", version=version, digest=digest, position="b.1:4", seq=0, ts_ms=0
         )
     return found
@@ -97,5 +97,5 @@ def test_commands_take_the_version_in_force_or_the_newest_before_the_first_run(
     monkeypatch.setattr(Journal, "latest_state", latest_state)
     asyncio.run(stored_and_found(of))
     assert asyncio.run(with_mapping_in_force(load(), "shop")).mapping.mapping == X
-    of.mappings.by_version.clear()
+    of.parts[MAPPING_PART].by_version.clear()
     assert asyncio.run(with_mapping_in_force(load(), "shop")).mapping.mapping == Y

@@ -108,3 +108,41 @@ def test_of_many_tables_and_topics_the_later_ones_share_a_label() -> None:
     value = metrics.registry.get_sample_value
     assert value("aqueduct_sink_rows_total", {"table": OTHERS, "op": "c"}) == 498
     assert value("aqueduct_sink_topic_unapplied_offsets", {"topic": OTHERS}) == 3 * 498
+
+
+def exported(metrics: Metrics, name: str) -> set[tuple[str, str]]:
+    """The metrics that have a label of that value, with its name."""
+    return {
+        (family.name.removeprefix("aqueduct_sink_"), label)
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        for label, value in sample.labels.items()
+        if value == name
+    }
+
+
+def test_a_table_that_is_gone_has_counters_alone() -> None:
+    metrics = Metrics(tables=1)
+    for name in ("shop.orders", "shop.items"):
+        metrics.rows(name, "c", 1)
+        metrics.table(name, seconds=1.0, lag=2.0)
+    # The second one shares the label of all others, which stays.
+    metrics.forget([ORDERS, ITEMS])
+    counters = {("rows", "table"), ("table_seconds", "table")}
+    assert exported(metrics, "shop.orders") == counters
+    assert exported(metrics, OTHERS) == {*counters, ("table_lag_seconds", "table")}
+
+
+def test_of_a_topic_that_is_gone_nothing_is_exported() -> None:
+    metrics = Metrics(tables=2)
+    topics = dict.fromkeys(("aq.a", "aq.b", "aq.c"), 3)
+    metrics.unapplied(topics)
+    metrics.applied({(topic, 0): 7 for topic in topics})
+    metrics.visible({(topic, 0): 9 for topic in topics}, oldest_ms=None, now=0.0)
+    offsets = {("applied_offset", "topic"), ("visible_offset", "topic")}
+    assert exported(metrics, "aq.a") == {*offsets, ("topic_unapplied_offsets", "topic")}
+    assert exported(metrics, OTHERS) == {("topic_unapplied_offsets", "topic")}
+    metrics.unapplied({"aq.b": 0, "aq.c": 3})
+    assert exported(metrics, "aq.a") == exported(metrics, OTHERS) == set()
+    for name in ("aq.b", "aq.c"):
+        assert exported(metrics, name) == {*offsets, ("topic_unapplied_offsets", "topic")}

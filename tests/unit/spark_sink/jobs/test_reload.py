@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +29,7 @@ from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
+from spark_sink.text.quoting import MOVED
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.shape import Shape
@@ -280,3 +282,18 @@ def test_tables_are_read_together_as_long_as_their_records_can_be_kept() -> None
     assert reloader._groups([one, two, same, three]) == [[one, two, same], [three]]
     assert reloader._groups([three]) == [[three]]
     assert reloader._groups([]) == []
+
+
+def test_a_table_that_a_statement_has_dropped_has_no_metrics_any_more() -> None:
+    kept: Any = MemoryWarehouse()
+    waits, metrics = Waits(kept.log, lambda: 0.0), Metrics()
+    ddl = Ddl(topics=Topic(), warehouse=kept, waits=waits, on_drop="keep", on_rename="move")
+    applier = Applier(book=SchemaBook(list), warehouse=kept, waits=waits, metrics=metrics, ddl=ddl)
+    for table in ("n", "u"):
+        metrics.table(f"shop.{table}", seconds=1.0, lag=2.0)
+    # What an interrupted process has left to be put in place.
+    note = {"tables": [[*NAME, False]], "done": [["shop", 1, 5]]}
+    kept.notes.write(MOVED, json.dumps(note))
+    applier.follow_ddl({})
+    lag = partial(metrics.registry.get_sample_value, "aqueduct_sink_table_lag_seconds")
+    assert [lag({"table": f"shop.{table}"}) for table in ("n", "u")] == [None, 2.0]

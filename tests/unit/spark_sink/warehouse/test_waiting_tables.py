@@ -617,7 +617,7 @@ def test_two_key_changes_among_many_changes_give_what_the_source_has(
 
 
 @of_delta
-@pytest.mark.long("test_mysql_types has what new tables hold")
+@pytest.mark.long("test_column_reading has what new tables hold")
 def test_an_srid_beyond_31_bits_is_held_by_old_tables_too(warehouse: Warehouse) -> None:
     warehouse.schemas = [schema(("id", "int"), ("g", "point"))]
     path = f"{warehouse.path}/shop/t"

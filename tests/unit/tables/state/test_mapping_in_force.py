@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.state.journal.state import fold
-from tables.state.mapping_in_force import MappingInForce, note_of
+from tables.state.mapping_in_force import MAPPING_PART, MappingInForce, note_of
 
 
 def in_force(version: int) -> MappingInForce:
@@ -21,7 +21,7 @@ def test_every_boundary_stays_in_the_journal_and_the_last_is_in_force() -> None:
     records = [
         StoredRecord(offset=at, key=key, value=value) for at, (key, value) in enumerate(notes)
     ]
-    found = fold("a/b", records).mappings
+    found = fold("a/b", records).parts[MAPPING_PART]
     assert found.last == in_force(10)
     assert found.by_version == {9: in_force(9), 10: in_force(10)}
-    assert fold("a", records).mappings.last is None
+    assert fold("a", records).parts[MAPPING_PART].last is None

@@ -5,20 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
+from app import metrics
 from app.worker.destination import destinations
 from app.worker.destination.destinations import Destinations
 from app.worker.pipeline.decoders.fork_client import FORK_SERVER
+from app.worker.status import DestinationStatus, State
 from connectors.errors import KafkaLost
 from tables.state.operator_requests import CONTROL, Control, DesiredState
 
 
+class FakeSettings(SimpleNamespace):
+    """Settings of which only the destinations change."""
+
+    model_fields: ClassVar[dict[str, Any]] = {}
+
+    def model_copy(self, *, update: dict[str, Any]) -> FakeSettings:
+        return FakeSettings(**{**vars(self), **update})
+
+
 def worker(installation: Any) -> Destinations:
     one = SimpleNamespace(decoders=2)
-    settings = SimpleNamespace(
+    settings = FakeSettings(
         destinations={"shop": one},
         kafka=SimpleNamespace(bootstrap_servers="kafka-1:9092"),
         worker=SimpleNamespace(id="w", advertised_address=""),
@@ -142,3 +153,40 @@ async def test_a_merge_that_was_stopped_before_this_worker_started_is_not_led() 
     made.units = {"merge.trade": cast(Any, merge)}
     await made._load_controls()
     assert merge.obeyed == ["rests", stop]
+
+
+async def test_a_destination_that_is_removed_from_the_settings_exports_nothing_any_more() -> None:
+    made, status, is_led = worker(at_once), DestinationStatus("removed"), asyncio.Event()
+
+    async def lead(_: object) -> None:
+        status.show(State.RUNNING)
+        is_led.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            status.show(State.STANDBY)
+
+    def state() -> list[str]:
+        return [
+            sample.labels["state"]
+            for family in metrics.STATE.collect()
+            for sample in family.samples
+            if sample.labels["destination"] == "removed"
+        ]
+
+    made._settings.destinations["removed"] = cast(Any, None)
+    made._all["removed"] = cast(Any, SimpleNamespace(lead=lead))
+    leading = asyncio.create_task(made.lead("removed", cast(Any, None)))
+    await is_led.wait()
+    assert state() == ["RUNNING"]
+    made._load = lambda: cast(Any, made._settings.model_copy(update={"destinations": {}}))
+    made.reload()
+    leading.cancel()
+    await asyncio.wait([leading])
+    assert state() == []
+    # One that was not led here was shown, too.
+    made._settings.destinations["removed"] = cast(Any, None)
+    made._all["removed"] = cast(Any, None)
+    status.show(State.STANDBY)
+    made.reload()
+    assert state() == []

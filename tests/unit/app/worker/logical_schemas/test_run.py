@@ -181,6 +181,7 @@ class Scene:
                 retention_ms=-1,
                 max_message_bytes=1 << 20,
                 journal_partitions=1,
+                offline_seconds=120.0,
             ),
             kafka_options={},
             compression=None,

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from app import metrics
 from app.worker.mapping_versions.choice import MappingChoice
 from app.worker.mapping_versions.watch import RefusedVersion, UsableVersion
 from app.worker.pipeline.rules import PublishingRules
-from app.worker.status import DestinationStatus
+from app.worker.status import DestinationStatus, State
 from connectors.errors import MappingError, RunRestarts
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates, SourceOffset
@@ -26,6 +27,7 @@ RULES = PublishingRules(
     compression=None,
     max_bytes=1 << 20,
     max_batch_bytes=1 << 20,
+    oversize="stop",
 )
 
 
@@ -307,3 +309,24 @@ async def test_a_refused_version_is_tried_again_by_a_command_and_not_by_another_
     with pytest.raises(RunRestarts):
         runs.choice.check(CURSOR)
     assert await runs.run() == ("db.a",)
+
+
+async def test_the_versions_are_metrics_only_of_the_worker_that_leads() -> None:
+    def shown() -> tuple[float | None, ...]:
+        names = ("aqueduct_mapping_version", "aqueduct_mapping_newest_version")
+        value = metrics.REGISTRY.get_sample_value
+        return tuple(value(name, {"destination": "shop"}) for name in names)
+
+    runs = Runs(Stored(usable(1, X)))
+    runs.choice.show()
+    assert shown() == (None, None)
+    runs.status.show(State.STARTING)
+    await runs.choice.rules_of(RULES)
+    assert shown() == (0, 1)
+    await runs.run()
+    assert shown() == (1, 1)
+    runs.status.show(State.STANDBY)
+    runs.push(usable(2, Y))
+    # What each worker does at a new version.
+    runs.choice.show()
+    assert shown() == (None, None)

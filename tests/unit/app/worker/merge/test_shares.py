@@ -29,6 +29,7 @@ TOPICS = TopicPlans(
     retention_ms=-1,
     max_message_bytes=1 << 20,
     journal_partitions=1,
+    offline_seconds=120.0,
 )
 PLAN = MergePlan(
     name="trade",

@@ -38,6 +38,7 @@ RULES = PublishingRules(
     compression=None,
     max_bytes=WHOLE,
     max_batch_bytes=WHOLE,
+    oversize="stop",
 )
 EVERYWHERE, NOWHERE = (True,), (False,)
 """The positions at which chunks are cut."""

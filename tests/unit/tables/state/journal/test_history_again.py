@@ -24,7 +24,7 @@ from tables.state.cursor import Cursor
 from tables.state.history_retention import Retention
 from tables.state.journal.checkpoint import MemoryCheckpoint, resume_from
 from tables.state.journal.state import DestinationState, cursor_key, encoded
-from tables.state.operator_requests import HistoryRecovery, recovery_note
+from tables.state.operator_requests import RECOVERY_PART, HistoryRecovery, recovery_note
 from tests.unit.tables.made import (
     ORDERS,
     SERVER,
@@ -268,10 +268,10 @@ def test_definitions_that_were_given_for_the_old_history_are_not_met_again() -> 
 
 def test_the_last_recovery_is_in_the_journal() -> None:
     past = Past()
-    assert past.state().recovery is None
+    assert past.state().parts[RECOVERY_PART].last is None
     first = HistoryRecovery(destination="shop", at="b.000001:4", why="w", ts_ms=1)
     past.write([recovery_note(first)])
-    assert past.state().recovery == first
+    assert past.state().parts[RECOVERY_PART].last == first
     past.write([(b"recovery/shop/last", b'{"format":1}')])
     with pytest.raises(JournalUnreadable):
         past.state().check_readable()

@@ -12,6 +12,7 @@ from tables.journal_format import encoded
 from tables.state.journal.state import fold
 from tables.state.snapshots.request import (
     SNAPSHOT_REQUEST,
+    SNAPSHOT_REQUEST_PART,
     SnapshotAction,
     SnapshotRequest,
     after_request,
@@ -71,7 +72,7 @@ def test_the_last_request_of_a_table_counts_and_an_old_record_changes_nothing() 
     stop = asked(SnapshotAction.STOP)
     state = fold("shop", [StoredRecord(*note_of(START), 4), StoredRecord(*note_of(stop), 5)])
     state.apply(StoredRecord(*note_of(START), 4))
-    assert state.snapshot_requests.all == {START.name: replace(stop, offset=5)}
+    assert state.parts[SNAPSHOT_REQUEST_PART].all == {START.name: replace(stop, offset=5)}
 
 
 def test_a_damaged_request_is_refused_by_name() -> None:

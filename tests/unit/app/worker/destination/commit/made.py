@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from app.worker.destination.plan import Plan
+from app.worker.destination.plan import Failover, Plan, SnapshotPlan
 from app.worker.destination.source_agent import SourceAgent
 from app.worker.pipeline.piece import (
     Counts,
@@ -20,6 +20,7 @@ from app.worker.status import DestinationStatus
 from app.worker.unit.retry_policy import ErrorPolicy
 from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
+from tables.history.checkpoint import CheckpointPolicy
 from tables.history.position import HistoryPosition
 from tables.state.cursor import Cursor
 from tables.state.operator_requests import Skip
@@ -88,6 +89,11 @@ def run_of(name: str = "shop", *, signals: Any = None, interval: float = 0.0) ->
         compression=None,
         interval=interval,
         decoders=0,
+        history=CheckpointPolicy(),
+        sources=(),
+        failover=Failover(),
+        accepted=frozenset(),
+        snapshot=SnapshotPlan(),
     )
     return SourceAgent(
         plan=plan,

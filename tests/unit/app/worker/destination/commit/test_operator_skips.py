@@ -15,7 +15,7 @@ from app.worker.destination.commit.operator_skips import OperatorSkips
 from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from connectors.mysql.position import Coordinates
 from tables.state.cursor import Resume
-from tables.state.operator_requests import Skips, skip_note
+from tables.state.operator_requests import SKIP_PART, Skips, skip_note
 from tests.made import SERVER
 from tests.unit.app.worker.destination.commit.made import (
     AFTER,
@@ -30,7 +30,7 @@ from tests.unit.tables.state.journal.states import state_with
 
 
 def skipping(name: str = "shop") -> OperatorSkips:
-    return OperatorSkips(name, state_with(SKIP).skips, SERVER)
+    return OperatorSkips(name, state_with(SKIP).parts[SKIP_PART], SERVER)
 
 
 def omitted(end: Coordinates = END) -> SkippedTransaction:

@@ -31,7 +31,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
-from tables.state.operator_requests import Skips
+from tables.state.operator_requests import SKIP_PART, Skips
 from tables.state.quarantine import Quarantine
 from tables.state.snapshots.request import request_in
 from tests.made import SERVER
@@ -78,7 +78,7 @@ class Scene:
     def __init__(self, name: str) -> None:
         self.run = run_of(name)
         state = state_with(SKIP)
-        self.skipping = OperatorSkips(name, state.skips, SERVER)
+        self.skipping = OperatorSkips(name, state.parts[SKIP_PART], SERVER)
         assert self.skipping.skipper is not None
         self.skipping.skipper.done.append(SkippedTransaction(GTID, BEGIN, END, Counter({30: 1})))
         self.schemas = Schemas(

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from app import metrics
 from app.worker.destination.failover.relocation import RelocatedCursor
 from app.worker.destination.failover.source_selection import SelectedSource, Sources
 from app.worker.destination.plan import Failover, Plan, Source
@@ -243,3 +244,12 @@ def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
         "shop: 16 transaction(s) of a:3306 were published already, and it resumes after a.000009:44",
     ):
         assert caplog.text.count(text) == 1, text
+
+
+def test_where_no_heartbeat_is_made_any_more_its_failures_are_not_exported() -> None:
+    world = World(automatic=False)
+    world.select()
+    metrics.HEARTBEAT_FAILURES.labels("shop").set(2)
+    world.sources.heartbeat(address("a"), world.state, cast(Any, None), reached=cast(Any, int))
+    value = metrics.REGISTRY.get_sample_value
+    assert value("aqueduct_source_heartbeat_failures", {"destination": "shop"}) is None

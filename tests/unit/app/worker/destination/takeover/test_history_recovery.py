@@ -27,7 +27,7 @@ from tables.history.history import SchemaHistory
 from tables.journal_format import is_tombstone
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState, fold
-from tables.state.operator_requests import HistoryRecovery, recovery_note
+from tables.state.operator_requests import RECOVERY_PART, HistoryRecovery, recovery_note
 from tests.unit.tables.made import begun
 
 CURSOR = Cursor(
@@ -69,9 +69,9 @@ class Journal:
         """Commit the notes of a run; return the recoveries among them."""
         notes = reading.notes(self.state, opened)
         records = [StoredRecord(*note, at) for at, note in enumerate(notes)]
-        found = [fold("shop", [record]).recovery for record in records]
+        found = [fold("shop", [record]).parts[RECOVERY_PART].last for record in records]
         state = fold("shop", [StoredRecord(*recovery_note(one), 1) for one in found if one])
-        if state.recovery is not None:
+        if state.parts[RECOVERY_PART].last is not None:
             state.cursor = CURSOR
             self.state = state
         return [one for one in found if one is not None]

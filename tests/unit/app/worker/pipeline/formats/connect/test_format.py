@@ -35,6 +35,7 @@ def rules(**form: Any) -> PublishingRules:
     return PublishingRules(
         destination="shop", routes=Routes(prefix="aq"), markers=False, compression=None, max_bytes=1,
         max_batch_bytes=1, connect=ConnectForm(**form),
+        oversize="stop",
     )  # fmt: skip
 
 
