@@ -233,7 +233,8 @@ def _document_tags(into: Assembly, where: str, names: str, values: str) -> None:
 
 
 RULE_KEYS = {one.name for one in fields(Rules)}
-_LISTS = ("columns", "operations", "ddl", "key", "partition_by", "tag_topics")
+_OF_COLUMNS = ("columns", "key", "partition_by")
+_LISTS = (*_OF_COLUMNS, "operations", "ddl", "tag_topics")
 _CHOICES = {
     "operations": OPERATIONS,
     "ddl": DDL_TYPES,
@@ -269,7 +270,7 @@ def _value(key: str, value: Any) -> Any:
     texts = value if key in _LISTS else [value]
     if not isinstance(texts, list) or not texts or not all(_is_text(one) for one in texts):
         raise ValueError("must be a list of texts" if key in _LISTS else "must be a text")
-    if len(set(texts)) < len(texts):
+    if len({one.lower() if key in _OF_COLUMNS else one for one in texts}) < len(texts):
         raise ValueError("lists a name twice; remove one")
     for one in texts:
         if key in _CHOICES and one not in _CHOICES[key]:
@@ -289,11 +290,14 @@ def _actions(value: Any) -> tuple[ColumnAction, ...]:
     """Actions by column: ``redact``, ``{hmac: key id}`` or ``{hmac: key id, domain: name}``."""
     if not isinstance(value, dict) or not value:
         raise ValueError("must be actions by column")
+    counts = Counter(str(column).lower() for column in value)
+    if twice := sorted(str(column) for column in value if counts[str(column).lower()] > 1):
+        raise ValueError(f"{', '.join(twice)}: MySQL takes these for one column; keep one")
     return tuple(sorted(_action(str(column), one) for column, one in value.items()))
 
 
 def _action(column: str, value: Any) -> ColumnAction:
-    stated, domain = dict(value) if isinstance(value, dict) else {value: ""}, ""
+    stated, domain = dict(value) if isinstance(value, dict) else {str(value): ""}, ""
     if "domain" in stated:
         domain = stated.pop("domain")
         keyed = [name for name, one in ACTIONS.items() if one.is_keyed]
@@ -390,9 +394,13 @@ def _assembled(found: Any, repeated: str) -> Mapping:
     into = Assembly()
     if repeated:
         into.fault("mapping", repeated)
-    for name, entry in _entries(into, "mapping", found, {"databases", "tables"}).items():
-        for key, value in _entries(into, name, entry, None).items():
-            _enter(into, name, str(key), value)
+    for kind, entries in _entries(into, "mapping", found, {"databases", "tables"}).items():
+        names = dict[str, str]()
+        for key, value in _entries(into, kind, entries, None).items():
+            first = names.setdefault(str(key).lower(), str(key))
+            if first != str(key):
+                into.fault(f"{kind}.{key}", f"is {first}, which has an entry already; merge the two")
+            _enter(into, kind, str(key), value)
     return into.mapping()
 
 

@@ -78,6 +78,12 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{column_actions: {a: {truncate: 7, domain: d}}}", "domain is a name, beside hmac"),
         ("{column_actions: {a: {domain: d}}}", "domain is a name, beside hmac"),
         ("{column_actions: {a: {hmac: k, redact: d}}}", "choose one of"),
+        ("{column_actions: {a: [hmac]}}", "choose one of"),
+        ("{column_actions: {a: redact, A: drop}}", "A, a: MySQL takes these for one column"),
+        ("{columns: [a, A]}", "lists a name twice"),
+        ("{key: [a, A]}", "lists a name twice"),
+        ("{partition_by: [a, A]}", "lists a name twice"),
+        ("{column_actions: {a: redact}}, X: {tags: {'': t}}", "X: is x, which has an entry already"),
         ("{colour: red}", "unknown"),
         ("{topic: a, topic: b}", "repeated"),
         ("{from: []}", "not empty"),
@@ -111,6 +117,11 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
 def test_faults_of_yaml_are_named(entry: str, fault: str) -> None:
     with pytest.raises(MappingError, match=fault):
         from_yaml(f"tables: {{x: {entry}}}")
+
+
+def test_a_logical_database_has_one_entry_whatever_its_case() -> None:
+    with pytest.raises(MappingError, match="databases.Trade: is trade, which has an entry already"):
+        from_yaml("databases: {trade: {from: [a], format: avro}, Trade: {topic: t}}")
 
 
 def test_equal_patterns_of_two_logical_databases_are_not_one_rule() -> None:
