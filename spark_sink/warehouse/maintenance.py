@@ -180,23 +180,28 @@ class Maintenance:
 
     def _failed(self, name: Name, failure: Exception) -> str:
         """Keep why a table cannot be maintained, unless it is gone; return the reason."""
-        try:
-            is_gone = self.warehouse.tables.shape(*name) is None
-        except _FAULTS:
-            is_gone = False
-        if is_gone:
+        if self._is_gone(name):
             self._note(name, "")
             return "it was dropped or renamed meanwhile"
         fault = named(failure)
         _log.error("table not maintained table=%s.%s: %s", *name, fault)
         return self._note(name, f"{type(fault).__name__}: {fault.where}")
 
+    def _is_gone(self, name: Name) -> bool:
+        try:
+            return self.warehouse.tables.shape(*name) is None
+        except _FAULTS:
+            return False
+
     def _note(self, name: Name, text: str) -> str:
-        """Keep why a table cannot be maintained, or that it can (no text); return the reason."""
-        held = faults_of(self.warehouse, self.fault_note)
-        if held.get(name, "") != text:
-            held.pop(name, None)
-            held |= {name: text} if text else {}
+        """Keep why a table cannot be maintained, or that it can (no text); return the reason.
+
+        What is kept of tables that are gone is removed: nothing else would ever end it.
+        """
+        known = faults_of(self.warehouse, self.fault_note)
+        held = {one: why for one, why in known.items() if one != name and not self._is_gone(one)}
+        held |= {name: text} if text else {}
+        if held != known:
             body = {json.dumps(one): reason for one, reason in held.items()}
             self.warehouse.notes.write(self.fault_note, json.dumps(body))
         self.report(len(held))

@@ -190,6 +190,12 @@ def test_a_table_that_cannot_be_maintained_stops_no_other_and_is_named_until_it_
     assert maintenance.maintain(ALL[0]) == ""
     assert "maintenance" not in lines()
     assert (max(counts), counts[-1]) == (1, 0)
+    upkeep.missing = ALL[0]
+    maintenance.maintain(ALL[0])
+    assert counts[-1] == 1
+    kept.tables.drop(*ALL[0])
+    maintenance.maintain(ALL[1])
+    assert counts[-1] == 0, "the table is gone, and nothing else would end it"
 
 
 class Deadly(MemoryUpkeep):
