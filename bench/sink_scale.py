@@ -38,7 +38,7 @@ from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import table_path
+from wire.warehouse_folders import table_path
 
 FOLDER: Final = session.FOLDER / "sink_scale"
 ROWS: Final = tuple(map(int, (os.environ.get("ROWS") or "1000000 10000000 100000000").split()))

@@ -23,7 +23,7 @@ from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import NEWER, key_parts, same_key
 from spark_sink.warehouse.markers import in_force, not_known
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import SOURCE_COLUMNS
+from wire.warehouse_types import SOURCE_COLUMNS
 
 Change = tuple[str, int]
 """A destination and a `seq`."""

@@ -34,7 +34,7 @@ from spark_sink.source.altered_kinds import (
 from spark_sink.source.altered_numbers import from_approximate, from_bits, from_number, number
 from spark_sink.source.column_reading import reading
 from spark_sink.text.quoting import literal
-from wire.warehouse import GEOMETRY, warehouse_type
+from wire.warehouse_types import GEOMETRY, warehouse_type
 
 _WORDS: Final = (*CHARS, *TEXTS, *LABELS, "json", "time")
 _ALL: Final = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_sink.errors import UnsupportedType
-from wire.warehouse import GEOMETRY, VECTOR, digits, warehouse_type
+from wire.warehouse_types import GEOMETRY, VECTOR, digits, warehouse_type
 
 _TEMPORAL: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _MAY_ROUND: Final = re.compile(r"\s*(decimal|numeric)", re.IGNORECASE)

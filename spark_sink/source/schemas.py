@@ -26,7 +26,7 @@ from wire.records import WIRE_VERSION
 from wire.table_version import Column as PublishedColumn
 from wire.table_version import Definition, VersionKey
 from wire.topics import published_topic
-from wire.warehouse import OWN_COLUMNS
+from wire.warehouse_types import OWN_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from spark_sink.source.schemas import TableVersion
 from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import source_parts
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import SOURCE_COLUMNS, widened
+from wire.warehouse_types import SOURCE_COLUMNS, widened
 
 _ZONED: Final = {("timestamp_ntz", "timestamp"), ("timestamp", "timestamp_ntz")}
 _ASIDE: Final = "__unrepresentable"

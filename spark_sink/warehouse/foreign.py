@@ -14,7 +14,7 @@ from spark_sink.text.quoting import CHANGED_ELSEWHERE, argument
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Warehouse
 from wire.text import utc_seconds
-from wire.warehouse import folder
+from wire.warehouse_folders import folder
 
 _KEPT: Final = 20
 _NONE: Final = '{"version":1,"commits":[]}'

@@ -17,7 +17,7 @@ from spark_sink.source.schemas import TableVersion
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape, needs_mapping
-from wire.warehouse import widened
+from wire.warehouse_types import widened
 
 
 def history(

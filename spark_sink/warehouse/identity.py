@@ -12,7 +12,7 @@ from typing import Final
 from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import SOURCE_COLUMNS
+from wire.warehouse_types import SOURCE_COLUMNS
 
 SOURCES: Final = ("__destination", *(name for name, _ in SOURCE_COLUMNS))
 """The columns that identify the source of a row."""

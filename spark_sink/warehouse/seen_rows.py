@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.identity import SOURCES
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import SOURCE_COLUMNS
+from wire.warehouse_types import SOURCE_COLUMNS
 
 _SOURCES_OF = tuple(f"{name}_of" for name in SOURCES)
 

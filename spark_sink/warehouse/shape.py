@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from spark_sink.errors import KeyChanged, TypeConflict
 from spark_sink.source.schemas import TableVersion
 from spark_sink.text.quoting import action
-from wire.warehouse import BOOKKEEPING, DELTA_COLUMN, HISTORY_COLUMNS, SOURCE_COLUMNS, widened
+from wire.warehouse_types import BOOKKEEPING, DELTA_COLUMN, HISTORY_COLUMNS, SOURCE_COLUMNS, widened
 
 # Parquet takes these names as they are; Delta must map all others.
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")

@@ -16,7 +16,7 @@ from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES
-from wire.warehouse import folder
+from wire.warehouse_folders import folder
 
 
 def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:

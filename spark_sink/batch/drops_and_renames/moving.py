@@ -53,7 +53,7 @@ from spark_sink.warehouse.shape import Entry, Shape
 from spark_sink.warehouse.stays import carried
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.waiting_tables import WaitState
-from wire.warehouse import widened
+from wire.warehouse_types import widened
 
 _log = logging.getLogger(__name__)
 _RELOAD: Final = "python -m spark_sink reload"

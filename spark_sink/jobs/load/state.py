@@ -20,7 +20,7 @@ from spark_sink.spark.files import Files
 from spark_sink.text.quoting import LOADED_FROM, LOADS
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name
-from wire.warehouse import folder
+from wire.warehouse_folders import folder
 
 READING: Final = "reading"
 READ: Final = "read"

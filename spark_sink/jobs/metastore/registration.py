@@ -27,7 +27,8 @@ from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from wire.text import utc_seconds
-from wire.warehouse import SOURCE_COLUMNS, table_path
+from wire.warehouse_folders import table_path
+from wire.warehouse_types import SOURCE_COLUMNS
 
 _log = logging.getLogger(__name__)
 _VERSION: Final = 1

@@ -35,7 +35,7 @@ from spark_sink.views.export.manifest import (
     written_ms,
 )
 from spark_sink.warehouse.protocol import Name
-from wire.warehouse import folder
+from wire.warehouse_folders import folder
 
 _log = logging.getLogger(__name__)
 _FINISHED: Final = "_SUCCESS"

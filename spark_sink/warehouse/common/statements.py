@@ -18,7 +18,7 @@ from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import NEWER, below_sql, same_key
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.shape import Entry, Shape
-from wire.warehouse import HISTORY_COLUMNS, OWN_COLUMNS, SOURCE_COLUMNS
+from wire.warehouse_types import HISTORY_COLUMNS, OWN_COLUMNS, SOURCE_COLUMNS
 
 KEY_PROPERTY: Final = "aqueduct.primary_key"
 NAME_PROPERTY: Final = "aqueduct.table"

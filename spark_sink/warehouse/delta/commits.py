@@ -21,7 +21,7 @@ from spark_sink.warehouse.common.statements import made_in
 from spark_sink.warehouse.delta.log import DeltaLog, entries, version_of
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
-from wire.warehouse import table_path
+from wire.warehouse_folders import table_path
 
 _REPLACING: Final = ("CREATE", "REPLACE", "RESTORE", "CLONE", "CONVERT")
 """What the operations begin with that give a table other contents as a whole."""

@@ -23,7 +23,7 @@ from spark_sink.warehouse.delta.newest_keys import physical_names
 from spark_sink.warehouse.delta.shapes import shape_at
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import table_path
+from wire.warehouse_folders import table_path
 
 _COMMITS: Final = 10
 """Commits that are searched for the last MERGE: maintenance makes a few after one."""

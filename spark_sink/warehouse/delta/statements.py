@@ -28,7 +28,7 @@ from spark_sink.warehouse.common.statements import (
 )
 from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import SOURCE_COLUMNS
+from wire.warehouse_types import SOURCE_COLUMNS
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}
 _LOCAL_TIME: Final = "timestamp_ntz"

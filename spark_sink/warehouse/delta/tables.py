@@ -64,7 +64,7 @@ from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.seen_rows import seen_rows
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import CUT, table_path, unfolder
+from wire.warehouse_folders import CUT, table_path, unfolder
 
 _log = logging.getLogger(__name__)
 

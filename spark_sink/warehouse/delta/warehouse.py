@@ -36,7 +36,7 @@ from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import Name, Space
-from wire.warehouse import table_path
+from wire.warehouse_folders import table_path
 
 
 class DeltaWarehouse:

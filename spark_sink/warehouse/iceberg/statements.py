@@ -28,7 +28,7 @@ from spark_sink.warehouse.common.statements import (
     table_comment_sql,
 )
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import SOURCE_COLUMNS
+from wire.warehouse_types import SOURCE_COLUMNS
 
 PROPERTIES: Final = {
     "format-version": "2",

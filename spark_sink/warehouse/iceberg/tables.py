@@ -61,7 +61,7 @@ from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
 from spark_sink.warehouse.seen_rows import seen_rows
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import CUT, folder, unfolder
+from wire.warehouse_folders import CUT, folder, unfolder
 
 _log = logging.getLogger(__name__)
 _OF_A_TABLE: Final = frozenset({"metadata", "data"})

@@ -23,7 +23,7 @@ from tables.history.impact.type_change import (
     wire_type,
 )
 from wire.records import COLUMN_GENERATED
-from wire.warehouse import OWN_COLUMNS, warehouse_type, widened
+from wire.warehouse_types import OWN_COLUMNS, warehouse_type, widened
 
 # One consequence of a table change for its subscribers.
 #

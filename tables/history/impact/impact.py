@@ -26,7 +26,7 @@ from tables.rules.mapping.rules import DELETES, OMIT, RECORD
 from tables.rules.routes.routes import Route
 from wire.records import ROWS_CHANGED, TABLE_COMES_IN, TABLE_QUARANTINED, TRUNCATE_OMITTED
 from wire.text import printed
-from wire.warehouse import warehouse_path
+from wire.warehouse_folders import warehouse_path
 
 __all__ = [
     "Impact",

@@ -399,7 +399,9 @@ def _assembled(found: Any, repeated: str) -> Mapping:
         for key, value in _entries(into, kind, entries, None).items():
             first = names.setdefault(str(key).lower(), str(key))
             if first != str(key):
-                into.fault(f"{kind}.{key}", f"is {first}, which has an entry already; merge the two")
+                into.fault(
+                    f"{kind}.{key}", f"is {first}, which has an entry already; merge the two"
+                )
             _enter(into, kind, str(key), value)
     return into.mapping()
 

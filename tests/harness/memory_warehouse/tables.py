@@ -16,7 +16,7 @@ from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.milestones import Position, later
 from spark_sink.warehouse.protocol import LastMerge, Name, VersionGone
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse import OWN_COLUMNS
+from wire.warehouse_types import OWN_COLUMNS
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

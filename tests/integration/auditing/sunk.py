@@ -18,7 +18,7 @@ from spark_sink.spark import session
 from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
-from wire.warehouse import table_path
+from wire.warehouse_folders import table_path
 
 
 def main(config: Path, right: Path, spoiled: Path, statements: list[str]) -> None:

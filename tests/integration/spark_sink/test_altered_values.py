@@ -30,7 +30,7 @@ from tests.integration.ddl_tools.source import server_of, steps, table_of
 from tests.integration.old_mysql.source import charsets_of
 from tests.steps import Rows
 from tests.unit.spark_sink.conftest import spark
-from wire.warehouse import widened
+from wire.warehouse_types import widened
 
 __all__ = ["spark"]
 pytestmark = [

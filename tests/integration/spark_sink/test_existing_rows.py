@@ -44,7 +44,7 @@ from tests.integration.spark_sink.test_sink import Installation, until
 from tests.unit.spark_sink.batch.test_existing_rows import chunk, image
 from tests.unit.spark_sink.conftest import FORMAT, FORMATS, spark
 from tests.unit.spark_sink.history import Change, held, schema
-from wire.warehouse import table_path
+from wire.warehouse_folders import table_path
 
 __all__ = ["filled", "mysql", "spark"]
 pytestmark = [

@@ -28,7 +28,7 @@ from connectors.mysql.types.registry import (
 from connectors.mysql.types.strings import ADDRESSES
 from tests.unit.connectors.mysql.select.packets import packets_of
 from tests.unit.connectors.mysql.select.tables import CHARSETS, column, encoder, read_back
-from wire.warehouse import warehouse_type
+from wire.warehouse_types import warehouse_type
 
 NUMBERS = {"decimal": (12, 2), "bit": (9,), "vector": (3,)}
 NO_SELECT = {

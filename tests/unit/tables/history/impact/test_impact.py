@@ -30,7 +30,7 @@ from tables.history.impact.impact import (
     truncated,
 )
 from tables.rules.routes.routes import Route, Routes
-from wire.warehouse import warehouse_path
+from wire.warehouse_folders import warehouse_path
 
 SERVER = Server(version=(9, 7, 4))
 SHOP = Session(database="shop")

@@ -83,7 +83,10 @@ def test_faults_are_named(data_id: str, text: str, fault: str) -> None:
         ("{columns: [a, A]}", "lists a name twice"),
         ("{key: [a, A]}", "lists a name twice"),
         ("{partition_by: [a, A]}", "lists a name twice"),
-        ("{column_actions: {a: redact}}, X: {tags: {'': t}}", "X: is x, which has an entry already"),
+        (
+            "{column_actions: {a: redact}}, X: {tags: {'': t}}",
+            "X: is x, which has an entry already",
+        ),
         ("{colour: red}", "unknown"),
         ("{topic: a, topic: b}", "repeated"),
         ("{from: []}", "not empty"),
@@ -120,7 +123,7 @@ def test_faults_of_yaml_are_named(entry: str, fault: str) -> None:
 
 
 def test_a_logical_database_has_one_entry_whatever_its_case() -> None:
-    with pytest.raises(MappingError, match="databases.Trade: is trade, which has an entry already"):
+    with pytest.raises(MappingError, match="is trade, which has an entry already"):
         from_yaml("databases: {trade: {from: [a], format: avro}, Trade: {topic: t}}")
 
 
