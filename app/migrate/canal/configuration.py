@@ -1,4 +1,4 @@
-"""Canal's ``conf`` folder as values: ``canal.properties``, one folder for each instance, and its cursors.
+"""Canal's ``conf`` folder as values: ``canal.properties``, and one folder for each instance.
 
 Invariant: values are as Canal would use them: system properties and the environment first, then the
 instance's own file, then ``canal.properties``, with placeholders resolved.
@@ -10,81 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import orjson
-
+from app.migrate.canal.cursors import Cursor, cursor_file, read_cursors
 from app.migrate.canal.keys import ADDRESS, Keys, members, named
 from app.migrate.findings import Entry
 from app.migrate.properties import decoded, lookup_in, parse, resolved
 from connectors.errors import UsageError
-
-# Canal's cursors: `meta.dat`, `parse.dat`, and the JSON of its ZooKeeper nodes `cursor` and
-# `parse`.
-#
-# Format: fastjson's of LogPosition, whose field for the position is spelled `postion`.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
-    """The last change that a client acknowledged, or that Canal's parser delivered."""
-
-    client: str
-    """The client's id; empty for the parser's own position."""
-    host: str
-    port: int
-    file: str
-    position: int
-    timestamp: int
-    """Milliseconds since 1970 by the server's clock; 0 if unknown."""
-    gtid_set: str
-    filter: str = ""
-    """The client's own filter, which replaces that of the instance."""
-
-    @property
-    def age(self) -> tuple[int, str, int]:
-        """The order of cursors of one instance."""
-        return self.timestamp, self.file, self.position
-
-
-def read_cursors(content: bytes, name: str) -> list[Cursor]:
-    """Return the cursors of a file, none if no client has one; raise UsageError for another file."""
-    try:
-        found = orjson.loads(content)
-        if "clientDatas" in found:
-            return [_of_client(one) for one in found["clientDatas"] if one.get("cursor")]
-        return [_cursor(found, client="", own_filter="")]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise UsageError(
-            f"{name} is no cursor of Canal",
-            remedy="Give meta.dat, parse.dat, or the content of the ZooKeeper node "
-            "/otter/canal/destinations/NAME/CLIENT/cursor",
-        ) from None
-
-
-def _of_client(data: dict[str, Any]) -> Cursor:
-    identity = data["clientIdentity"]
-    return _cursor(
-        data["cursor"],
-        client=str(identity.get("clientId", "")),
-        own_filter=identity.get("filter") or "",
-    )
-
-
-def _cursor(found: dict[str, Any], *, client: str, own_filter: str) -> Cursor:
-    position = found.get("postion") or found["position"]
-    address = (found.get("identity") or {}).get("sourceAddress") or {}
-    return Cursor(
-        client=client,
-        host=str(address.get("address") or address.get("hostName") or ""),
-        port=int(address.get("port") or 0),
-        file=str(position.get("journalName") or ""),
-        position=int(position.get("position") or 0),
-        timestamp=int(position.get("timestamp") or 0),
-        gtid_set="".join(str(position.get("gtid") or "").split()),
-        filter=own_filter,
-    )
-
 
 SERVER_FILE = "canal.properties"
 INSTANCE_FILE = "instance.properties"
@@ -213,15 +144,15 @@ def _read_instance(
     own = _resolved(raw, server_raw, name, surroundings)
     again = _resolved(server_raw, raw, name, surroundings)
     groups, overrides = members(own), named(surroundings.overrides())
-    cursor_file = _cursor_file(conf, name, server, surroundings)
-    cursors = read_cursors(cursor_file.read_bytes(), str(cursor_file)) if cursor_file else []
+    file = cursor_file(conf, name, server, surroundings.cursor_files.get(name))
+    cursors = read_cursors(file.read_bytes(), str(file)) if file else []
     found = [
         Instance(
             name=name,
             number=number,
             keys=Keys(named(_same(server, again)), groups[""], keys, overrides),
             cursors=tuple(cursors),
-            cursor_file=f"{name}/{cursor_file.name}" if cursor_file else "",
+            cursor_file=f"{name}/{file.name}" if file else "",
         )
         for number, keys in groups.items()
     ]
@@ -235,17 +166,3 @@ def _same(server: Keys, again: list[Entry]) -> Iterator[Entry]:
     values = {entry.key: entry for entry in again}
     for _, entry in server:
         yield values.get(entry.key, entry)
-
-
-def _cursor_file(conf: Path, name: str, server: Keys, surroundings: Surroundings) -> Path | None:
-    """The file with the cursors of an instance: the clients' before the parser's."""
-    if given := surroundings.cursor_files.get(name):
-        if not given.is_file():
-            raise UsageError(f"{given} is not a file")
-        return given
-    folder = Path(server.text("canal.file.data.dir", "../conf"))
-    data = (conf.absolute().parent / "bin" / folder).resolve()
-    candidates = [
-        place / name / file for file in ("meta.dat", "parse.dat") for place in (data, conf)
-    ]
-    return next((one for one in candidates if one.is_file()), None)

@@ -16,13 +16,9 @@ from app.migrate.debezium.connector import (
     separated,
     with_worker,
 )
-from app.migrate.debezium.destination import (
-    convert_destination,
-    convert_offset,
-    convert_snapshots,
-    read_offset,
-)
+from app.migrate.debezium.destination import convert_destination
 from app.migrate.debezium.known_keys import KNOWN
+from app.migrate.debezium.offset import convert_offset, convert_snapshots, read_offset
 from app.migrate.debezium.records import convert_records
 from app.migrate.draft import Draft, dotted
 from app.migrate.findings import Entry, Imported
