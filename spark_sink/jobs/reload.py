@@ -14,6 +14,7 @@ existing table until its replacement is complete.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -56,6 +57,7 @@ from spark_sink.source.positions import Offsets, within_sql
 from spark_sink.source.schemas import topics_of
 from spark_sink.spark.code_generation import MANY
 from spark_sink.spark.error_mapping import named
+from spark_sink.text.quoting import argument
 from spark_sink.warehouse.common.commits import again
 from spark_sink.warehouse.foreign import forget_foreign
 from spark_sink.warehouse.ledger import Floor
@@ -187,8 +189,11 @@ class Reloader:
         fault = self._fault(request.name, failure)
         if (ddl := self._applier.ddl) is not None and isinstance(fault, TableError):
             fault = ddl.advised(request.name, fault)
+        held = self._standing(request)
+        if (advice := repeated(fault.advice, request, held)) != fault.advice:
+            fault = type(fault)(fault.where, advice=advice)
         _log.error("table not reloaded table=%s.%s: %s", *request.name, fault)
-        self._waits.refuse(self._standing(request), fault, request)
+        self._waits.refuse(held, fault, request)
 
     def _refuse(self, rebuilds: Iterable[Rebuild], fault: Exception) -> None:
         with self._applier.gate:
@@ -299,12 +304,14 @@ class Reloader:
     def _check_own_rows(self, held: WaitState) -> None:
         """Raise the error for which a table waits if a reload cannot begin with the table's own rows."""
         error = table_error(held.waits_for)
+        # After a refusal the reason is that of another error.
+        where = ".".join(held.name) if held.cause else held.reason
         match error.own_rows:
             case OwnRows.MOVED | OwnRows.UNDATED:
-                raise error(held.reason, advice=held.action)
+                raise error(where, advice=held.action)
             case OwnRows.UNPLACED:
                 if self._applier.warehouse.moving.shape(*held.name) is None:
-                    raise error(held.reason, advice=held.action)
+                    raise error(where, advice=held.action)
             case OwnRows.SUSPECT | OwnRows.REPLACED:
                 self._check_put_back(held)
 
@@ -764,6 +771,36 @@ class Reloader:
         return {at: max(offset, latest.get(at, offset)) for at, offset in start.items()}
 
 
+def repeated(advice: str, request: Request, held: WaitState) -> str:
+    """Return the advice of a refused reload, with the options of the request in the reloads that it advises.
+
+    A reload without them may be refused for what they have already answered. Whether it begins with the
+    table's own rows is only repeated where these cannot be used.
+    """
+    options = [
+        "--skip-unusable" if request.skip_unusable else "",
+        "--unknown-as-null" if request.unknown_as_null else "",
+        f"--time-zone {request.time_zone}" if request.time_zone else "",
+    ]
+    if table_error(held.waits_for).own_rows is not OwnRows.KEPT:
+        rows = "--from-beginning" if request.from_beginning else "--only-new"
+        options.insert(0, rows if request.from_beginning or request.only_new else "")
+
+    def completed(command: re.Match[str]) -> str:
+        stated = command[2].split()
+        begins = _BEGINNINGS.intersection(stated)
+        more = [
+            one
+            for one in filter(None, options)
+            if one.split()[0] not in stated and not (begins and one in _BEGINNINGS)
+        ]
+        return command[0] if "--discard" in stated else " ".join([command[0], *more])
+
+    command = re.escape(f"python -m spark_sink reload {argument(request.name)}")
+    return re.sub(rf"({command})((?: --[a-z-]+)*)(?![\w-]|\.\w)", completed, advice)
+
+
+_BEGINNINGS: Final = frozenset({"--from-beginning", "--only-new"})
 _VERSION: Final = ("destination", "source_database", "source_table", "version")
 
 

@@ -22,6 +22,7 @@ from spark_sink.errors import (
     RenameFailed,
     TableError,
     UnknownSchema,
+    ValuesChanged,
     table_error,
 )
 from spark_sink.jobs import reload
@@ -33,7 +34,7 @@ from spark_sink.text.quoting import MOVED
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.waiting_tables import Request, Waits
+from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.batch.drops_and_renames.statements import Topic
 from tests.unit.spark_sink.conftest import CountedGate
@@ -181,6 +182,59 @@ def asked_for(error: type[TableError], *, only_new: bool = False) -> tuple[str, 
     )
     held = waits.tables[NAME]
     return held.kind, held.error, held.reason, held.action
+
+
+MOVED_ROWS, OTHERS = "RenamedWhileWaiting", "UnknownSchema"
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "options", "advice", "repeated"),
+    [
+        (MOVED_ROWS, {"from_beginning": True}, "{} --unknown-as-null", "{} --unknown-as-null --from-beginning"),
+        (MOVED_ROWS, {"only_new": True}, "Run: {}", "Run: {} --only-new"),
+        (MOVED_ROWS, {"from_beginning": True}, "{} --only-new.", "{} --only-new."),
+        (MOVED_ROWS, {"from_beginning": True}, "{}.y; or {} --discard", "{}.y; or {} --discard"),
+        (OTHERS, {"from_beginning": True}, "Run: {}.", "Run: {}."),
+        (OTHERS, {"skip_unusable": True}, "Run: {}; or load it", "Run: {} --skip-unusable; or load it"),
+        (OTHERS, {"time_zone": "+02:00"}, "Run: {} --only-new", "Run: {} --only-new --time-zone +02:00"),
+        (OTHERS, {"unknown_as_null": True}, "{} --unknown-as-null", "{} --unknown-as-null"),
+        (OTHERS, {}, "Run: {}", "Run: {}"),
+        ("", {"skip_unusable": True}, "Write it again", "Write it again"),
+    ],
+)  # fmt: skip
+def test_what_a_refused_reload_advises_keeps_the_options_that_it_had(
+    waits_for: str, options: dict[str, Any], advice: str, repeated: str
+) -> None:
+    request = Request(number="1", database=NAME[0], table=NAME[1], **options)
+    held = WaitState(
+        kind="waiting", database=NAME[0], table=NAME[1], since_ms=0, at_ms=0, error=waits_for
+    )
+    command = "python -m spark_sink reload shop.n"
+    assert reload.repeated(advice.replace("{}", command), request, held) == repeated.replace(
+        "{}", command
+    )
+
+
+def test_a_table_that_may_not_begin_with_its_own_rows_is_reloaded_by_what_its_refusals_say() -> (
+    None
+):
+    kept: Any = MemoryWarehouse()
+    waits = Waits(kept.log, lambda: 0.0)
+    applier = Applier(book=SchemaBook(list), warehouse=kept, waits=waits, metrics=Metrics())
+    reloader = Reloader(applier=applier, topics=Topics())  # type: ignore[arg-type]
+    waits.begin(NAME, RenamedWhileWaiting("why", advice="what to do"), {(NEW, 0): 7})
+    own = "python -m spark_sink reload shop.n"
+    reloader._refused(
+        Request(number="1", database=NAME[0], table=NAME[1], from_beginning=True),
+        ValuesChanged("values", advice=f"Run: {own} --unknown-as-null"),
+    )
+    advised = f"Run: {own} --unknown-as-null --from-beginning"
+    assert waits.tables[NAME].action == advised
+    # As an operator may shorten it.
+    reloader.answer(Request(number="2", database=NAME[0], table=NAME[1], unknown_as_null=True))
+    held = waits.tables[NAME]
+    assert (held.error, held.reason) == ("RenamedWhileWaiting", "shop.n")
+    assert held.action == advised
 
 
 def test_reloads_that_end_the_process_are_repeated_alone_and_refused_by_name_at_last() -> None:
