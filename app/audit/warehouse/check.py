@@ -123,6 +123,7 @@ class MovedTables:
 _LONGEST_PAIRING = 10_000
 """Rows of a table that are held in memory to classify them; beyond, they are only counted."""
 _EMPTYING = "rows of a table that is being truncated"
+_UNKEYED = "rows whose last change lacks columns of a key that the table got later"
 _UNKNOWN = (
     "records of shares whose merged records are gone, so that it is not known which are applied"
 )
@@ -148,6 +149,10 @@ class _Table:
     unknown: int = 0
     """Records of which it is not known whether they are applied."""
     topics: set[str] = field(default_factory=set)
+    eras: Mapping[tuple[str, str, int], int] | None = None
+    """The number of each version's key, as statements may have given the table several; None: not known yet."""
+    keys: tuple[frozenset[str], ...] = ()
+    """The columns of these keys, by their present names; the last one is the table's own."""
 
     def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
         """The key of a row of the warehouse's dump."""
@@ -274,11 +279,15 @@ class Warehouse:
             ]
         )
         for delta, image, is_alive in images:
+            era, own = (
+                self._key(table, key, image, source)
+                if key
+                else (0, b"%d/%d" % (source["seq"], delta))
+            )
             wanted = ExpectedRow(
                 t=table.t,
-                key=self._key(table, key, image, source)
-                if key
-                else b"%d/%d" % (source["seq"], delta),
+                era=era,
+                key=own,
                 seq=source["seq"],
                 delta=delta,
                 epoch=source["epoch"],
@@ -292,18 +301,61 @@ class Warehouse:
 
     def _key(
         self, table: _Table, key: bytes, image: Mapping[str, Any] | None, source: dict[str, Any]
-    ) -> bytes:
+    ) -> tuple[int, bytes]:
+        """Return the era of a record's key, and the key as the warehouse's rows have it."""
         version = (source["db"], source["table"], source["schema"])
         present = self._present.of(version, table.name, table.followed)
         described = self._present.versions.get(version)
-        if described is None or not table.key or image is None:
-            return of_record(key, present)
-        # A statement may have given the table a key of other columns, by which its rows are distinguished now.
-        own = {present.name(name) for name in described.primary_key}
-        now = {name: value for name, value in present.image(image).items() if name in table.key}
-        if own == set(table.key) or len(now) < len(table.key) or not _has_key(key, described):
-            return of_record(key, present)
-        return of_record(orjson.dumps(now), Present({}, {}, present.types))
+        if described is None or not table.key or not _has_key(key, described):
+            return 0, of_record(key, present)
+        if table.followed.is_apart:
+            # Several tables' rows have one key, so each is looked for by that of now.
+            found = None if image is None else _key_in(frozenset(table.key), image, present)
+            return 0, of_record(key, present) if found is None else found
+        if table.eras is None:
+            self._find_eras(table)
+        return (table.eras or {}).get(version, 0), of_record(key, present)
+
+    def _find_eras(self, table: _Table) -> None:
+        """Number the keys that a table's versions have had, in the order of these."""
+        alone = [(table.name, 1, 1)]
+        stays = table.followed.versions((*table.name, 1), table.name) or alone
+        last_stay = {name: at for at, (name, _, _) in enumerate(stays)}
+        found = []
+        for key in self._versions:
+            name, version = key[:2], key[2]
+            if name in last_stay:
+                within = (
+                    at
+                    for at, (one, first, last) in enumerate(stays)
+                    if one == name and first <= version <= last
+                )
+                found.append((next(within, last_stay[name]), version, key))
+        eras, keys = dict[tuple[str, str, int], int](), list[frozenset[str]]()
+        for _, _, key in sorted(found):
+            present = self._present.of(key, table.name, table.followed)
+            columns = frozenset(map(present.name, self._versions[key].primary_key))
+            if not keys or keys[-1] != columns:
+                keys.append(columns)
+            eras[key] = len(keys) - 1
+        if keys and keys[-1] != frozenset(table.key):
+            keys.append(frozenset(table.key))
+        table.eras, table.keys = eras, tuple(keys)
+
+    def _rekey(self, table: _Table, verdict: TableVerdict) -> None:
+        """Bring what is required of a table to its present key, if it has had others."""
+        if len(table.keys) < 2:
+            return
+
+        def key_of(wanted: ExpectedRow, era: int) -> bytes | None:
+            database, name, image, absent = orjson.loads(wanted.image)
+            version = (database, name, wanted.version)
+            present = self._present.of(version, table.name, table.followed)
+            is_whole = image is not None and table.keys[era].isdisjoint(map(present.name, absent))
+            return _key_in(table.keys[era], image, present) if is_whole else None
+
+        if unknown := self._store.rekey(table.t, len(table.keys), key_of):
+            verdict.unjudged[_UNKEYED] += unknown
 
     def _note_dropped(self, value: dict[str, Any]) -> None:
         """Record the position at which a name lost its table, unless the sink has followed."""
@@ -343,6 +395,7 @@ class Warehouse:
             # The topic may have older rows in one partition, while the truncate's partition no
             # longer has it.
             table.may_be_emptied = max(table.may_be_emptied, floor)
+        self._rekey(table, verdict)
         missing: list[ExpectedRow] = []
         for wanted, content in self._store.wanted(table.t):
             database, name, image, absent = orjson.loads(wanted.image)
@@ -439,6 +492,14 @@ def _has_key(key: bytes, described: Described) -> bool:
         return False
     names = {name.lower() for name in described.primary_key}
     return isinstance(fields, dict) and {name.lower() for name in fields} == names
+
+
+def _key_in(columns: frozenset[str], image: Mapping[str, Any], present: Present) -> bytes | None:
+    """The key of these columns, by their present names, in an image; None if it lacks one."""
+    values = {name: value for name, value in present.image(image).items() if name in columns}
+    if len(values) < len(columns):
+        return None
+    return of_record(orjson.dumps(values), Present({}, {}, present.types))
 
 
 def _lower(unrepresentable: Mapping[str, str] | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ key has to be compared to find it. Keys are in the form of `warehouse_keys`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
 import orjson
@@ -17,8 +17,12 @@ _BATCH = 5000
 _TABLES = """
 CREATE TABLE held (t INTEGER, seq INTEGER, delta INTEGER, epoch INTEGER, n INTEGER, digest BLOB,
   PRIMARY KEY (t, seq, delta)) WITHOUT ROWID;
-CREATE TABLE wanted (t INTEGER, key BLOB, seq INTEGER, delta INTEGER, epoch INTEGER, alive INTEGER,
-  version INTEGER, partition INTEGER, offset INTEGER, image BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
+CREATE TABLE wanted (t INTEGER, era INTEGER, key BLOB, seq INTEGER, delta INTEGER, epoch INTEGER,
+  alive INTEGER, version INTEGER, partition INTEGER, offset INTEGER, image BLOB, PRIMARY KEY (t, era, key))
+  WITHOUT ROWID;
+CREATE TABLE carried AS SELECT * FROM wanted;
+CREATE TABLE joined AS SELECT * FROM wanted;
+CREATE UNIQUE INDEX joined_key ON joined (key);
 CREATE TABLE others (t INTEGER, key BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
 """
 # A truncate gives all rows of a table its own number; they are deleted, and never looked up singly.
@@ -27,12 +31,22 @@ INSERT INTO held VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (t, seq, delta) DO UPDATE
   digest = iif(n = 0, excluded.digest, digest), n = n + excluded.n
 """
 _WANT = """
-INSERT INTO wanted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (t, key) DO UPDATE SET
+INSERT INTO wanted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (t, era, key) DO UPDATE SET
   seq = excluded.seq, delta = excluded.delta, epoch = excluded.epoch, alive = excluded.alive,
   version = excluded.version, partition = excluded.partition, offset = excluded.offset,
   image = excluded.image
   WHERE (excluded.epoch, excluded.seq) > (wanted.epoch, wanted.seq)
 """
+_CARRY = "INSERT OR REPLACE INTO joined VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FOLLOW = (
+    "DELETE FROM joined WHERE key IN (SELECT key FROM wanted WHERE t = ? AND era = ?)",
+    "INSERT INTO joined SELECT * FROM wanted WHERE t = ? AND era = ? AND alive",
+)
+_PASS_ON = (
+    "DELETE FROM carried",
+    "INSERT INTO carried SELECT * FROM joined",
+    "DELETE FROM joined",
+)
 _OTHERS = "INSERT OR IGNORE INTO others VALUES (?, ?)"
 
 
@@ -53,6 +67,8 @@ class ExpectedRow(NamedTuple):
     """The row after the last applied change of a key; of a log, one image."""
 
     t: int
+    era: int
+    """The number of the key, of those that the table has had one after the other; 0 if it has had one."""
     key: bytes
     seq: int
     delta: int
@@ -137,6 +153,39 @@ class WarehouseStore:
             "AND substr(image, 1, ?) = ?",
             (t, *floor, len(begin), begin),
         )
+
+    def rekey(self, t: int, eras: int, key_of: Callable[[ExpectedRow, int], bytes | None]) -> int:
+        """Make what is required by the keys of successive eras what is required by the last one's key.
+
+        A row that an era leaves is in the next one under the key that its image gives it there. ``key_of`` is
+        given a row and an era, and returns None if the image lacks a column. Such a row is no longer required,
+        nor is it surplus; their number is returned.
+        """
+        self.flush()
+        unknown: list[tuple[int, int]] = []
+
+        def carried(era: int) -> Iterator[tuple[Any, ...]]:
+            for row in self._db.execute("SELECT * FROM carried"):
+                one = ExpectedRow(*row)
+                key = key_of(one, era)
+                if key is None:
+                    unknown.append((t, one.seq))
+                else:
+                    yield tuple(one._replace(era=0, key=key))
+
+        self._db.execute("BEGIN")
+        for era in range(eras):
+            self._db.executemany(_CARRY, carried(era))
+            for statement in _FOLLOW:
+                self._db.execute(statement, (t, era))
+            for statement in _PASS_ON:
+                self._db.execute(statement)
+        self._db.execute("DELETE FROM wanted WHERE t = ?", (t,))
+        self._db.execute("INSERT INTO wanted SELECT * FROM carried")
+        self._db.execute("DELETE FROM carried")
+        self._db.executemany("DELETE FROM held WHERE t = ? AND seq = ?", unknown)
+        self._db.execute("COMMIT")
+        return len(unknown)
 
     def flush(self) -> None:
         """Write buffered rows."""

@@ -422,6 +422,70 @@ def test_rows_are_distinguished_by_the_key_that_their_table_has_now(case: Case) 
     assert counted(older) == (0, 0, 1)
 
 
+WIDE = replace(
+    VERSION, columns=("id", "v", "d"), types=("int", "varchar(9)", "int"), charsets=(None, "utf8mb4", None)
+)  # fmt: skip
+
+
+def rekeyed(case: Case, *keys: tuple[str, ...]) -> None:
+    """Give the table these keys in turn, in versions from 1 on."""
+    case.columns, case.types = ["id", "v", "d"], ["int", "string", "int"]
+    case.key = list(keys[-1])
+    case.versions = {
+        ("shop", "t", at): replace(WIDE, primary_key=key) for at, key in enumerate(keys, 1)
+    }
+
+
+def test_a_column_that_comes_into_the_key_may_have_been_changed_before(case: Case) -> None:
+    rekeyed(case, ("id",), ("id", "d"))
+    history = [
+        change("c", 1, {"id": 1, "v": "a", "d": 0}),
+        change("u", 2, {"id": 1, "v": "b", "d": 5}),
+        change("c", 3, {"id": 2, "v": "c", "d": 0}),
+        change("u", 4, {"id": 2, "v": "d", "d": 6}),
+        change("u", 5, {"id": 2, "v": "e", "d": 6}, schema=2),
+    ]
+    right = [row(2, 1, "b", 5), row(5, 2, "e", 6, version=2)]
+    assert counted(case.verdict(right, history)) == (0, 0, 0)
+    assert counted(case.verdict(right[1:], history)) == (1, 0, 0)
+    kept = [*right, row(1, 1, "a", 0)]
+    assert counted(case.verdict(kept, history)) == (0, 1, 0)
+
+
+def test_rows_that_only_an_earlier_key_told_apart_are_judged_by_it(case: Case) -> None:
+    rekeyed(case, ("id", "d"), ("id",), ("id", "d"), ("id",))
+    history = [
+        change("c", 1, {"id": 1, "v": "a", "d": 0}),
+        change("c", 2, {"id": 1, "v": "b", "d": 1}),
+        change("d", 3, {"id": 1, "v": "a", "d": 0}),
+        # By id alone from here on.
+        change("c", 4, {"id": 2, "v": "c", "d": 7}, schema=2),
+        change("d", 5, {"id": 2, "v": "c", "d": 7}, schema=2),
+        # And by both again.
+        change("c", 6, {"id": 2, "v": "d", "d": 8}, schema=3),
+        change("c", 7, {"id": 2, "v": "e", "d": 9}, schema=3),
+        change("d", 8, {"id": 2, "v": "d", "d": 8}, schema=3),
+    ]
+    right = [row(2, 1, "b", 1), row(7, 2, "e", 9, version=3)]
+    found = case.verdict(right, history)
+    assert (counted(found), found.rows) == ((0, 0, 0), 2)
+    assert counted(case.verdict(right[:1], history)) == (1, 0, 0)
+    older = case.verdict([right[0], row(6, 2, "d", 8, version=3)], history)
+    assert counted(older) == (0, 0, 1)
+
+
+def test_a_row_is_not_judged_of_which_no_key_is_known(case: Case) -> None:
+    rekeyed(case, ("id",), ("id", "d"))
+    history = [
+        {**change("c", 1, {"id": 1, "v": "a", "d": None}), "absent": ["d"]},
+        change("c", 2, {"id": 2, "v": "b", "d": 0}),
+    ]
+    rows = [row(1, 1, "a", 4), row(2, 2, "b", 0)]
+    found = case.verdict(rows, history)
+    assert (counted(found), found.rows) == ((0, 0, 0), 1)
+    assert sum(found.unjudged.values()) == 1
+
+
 def test_a_row_from_before_its_table_was_dropped_is_named_by_its_own_name(case: Case) -> None:
     dropped = statement(6, {"table": "t", "change": "dropped"})
     history = [*HISTORY, dropped, change("c", 7, {"id": 1, "v": "n"})]
