@@ -43,7 +43,7 @@ from tests.harness.sql import connected
 from tests.harness.worst_defaults import set_by_init_connect, set_globally
 from tests.integration.worker.source import end_of
 
-ROUNDS = 4
+ROUNDS = 5
 """What one command ends may show what another is needed for."""
 OPTIONS = {
     "server_id": 9,
@@ -186,7 +186,7 @@ class Soak:
     def _end_one(self, chance: float) -> None:
         found = [one for one in self._parts.waiting().items() if commands(one[1])]
         if found:
-            self._parts.end(*found[int(chance * len(found))], seconds=60)
+            self._parts.end(*found[int(chance * len(found))], chance * len(found) % 1, seconds=60)
 
     def _rest(self) -> None:
         """Let all be published, by a mapping that fits all tables."""
@@ -219,7 +219,7 @@ class Soak:
         for name, one in parts.shown()["snapshot"].items():
             if one["state"] == "failed":
                 self.waited[f"existing rows of {name}"] = one["error"]
-                parts.end(name, one["error"])
+                parts.end(name, one["error"], self._chance.random())
         parts.until(is_published)
         if left := note_quarantined():
             parts.fault(f"still quarantined: {left}")
@@ -238,7 +238,7 @@ class Soak:
                 if name in at_once:
                     self._note(f"{name}: {lines.rstrip()}")
                 else:
-                    self._parts.end(name, lines)
+                    self._parts.end(name, lines, self._chance.random())
             for line in self._parts.together:
                 self._parts.shell(line)
             for name, lines in waiting.items():

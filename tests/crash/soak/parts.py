@@ -40,13 +40,24 @@ ALIKE = (f"{PREFIX}x.test", f"test-{PREFIX}")
 COPIED = ("__schemas", "__journal", "__ddl.shop", "shop.orders", "shop.pairs", "shop.plain")
 TIMEOUT = 1800.0
 OMITTED = "as the worker publishes no TRUNCATE"
-_COMMAND = re.compile(r"python -m (?:app|spark_sink) .+?(?=; |$)")
+_COMMAND = re.compile(r"(?<!`)python -m (?:app|spark_sink) .+?(?=; |$)")
+"""One that is to be run; what only shows something is printed between backticks."""
+_ALTERNATIVE = re.compile(r"; or\b")
 _TABLE = re.compile(r"(\S.*): (WAITING|RELOADING|APPLIED)")
 
 
 def commands(lines: str) -> list[str]:
     """The commands that some lines print."""
     return [one for line in lines.splitlines() for one in _COMMAND.findall(line)]
+
+
+def chosen(lines: str, chance: float) -> list[str]:
+    """Those commands of some lines that an operator runs who chooses one of each line's alternatives."""
+    found: list[str] = []
+    for line in lines.splitlines():
+        ways = [way for text in _ALTERNATIVE.split(line) if (way := commands(text))]
+        found += ways[int(chance * len(ways))] if ways else []
+    return found
 
 
 class Parts:
@@ -214,13 +225,13 @@ class Parts:
                 found[name] = f"{found.get(name, '')}{line.strip()}\n"
         return found
 
-    def end(self, name: str, lines: str, *, seconds: float = TIMEOUT) -> None:
-        """Run the commands for a table; those of the sink once existing rows are published.
+    def end(self, name: str, lines: str, chance: float, *, seconds: float = TIMEOUT) -> None:
+        """Run the commands for a table, one of alternatives; those of the sink once existing rows have come.
 
         While rows change, those of a table without a key may never be.
         """
         self._note(f"{name}: {lines.rstrip()}")
-        for printed in commands(lines):
+        for printed in chosen(lines, chance):
             if printed.startswith("python -m spark_sink"):
                 with suppress(AssertionError):
                     self.pair.until(self.has_read, seconds=seconds)
