@@ -452,7 +452,7 @@ def test_a_column_that_comes_into_the_key_may_have_been_changed_before(case: Cas
     assert counted(case.verdict(kept, history)) == (0, 1, 0)
 
 
-def test_rows_that_only_an_earlier_key_told_apart_are_judged_by_it(case: Case) -> None:
+def test_rows_that_only_an_earlier_key_distinguished_are_judged_by_it(case: Case) -> None:
     rekeyed(case, ("id", "d"), ("id",), ("id", "d"), ("id",))
     history = [
         change("c", 1, {"id": 1, "v": "a", "d": 0}),
