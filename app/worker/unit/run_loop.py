@@ -126,8 +126,9 @@ class Unit:
     def rest(self) -> None:
         """Show that it is not led here."""
         last = self.requests.last
-        if self.status.state is not State.FENCED:
-            is_stopped = last is not None and not last.has_leader
+        is_stopped = last is not None and not last.has_leader
+        # That another worker took it over is shown until an operator stops it.
+        if is_stopped or self.status.state is not State.FENCED:
             self.status.show(
                 State.STOPPED if is_stopped else State.STANDBY,
                 last.to_text() if last is not None and is_stopped else None,

@@ -15,7 +15,7 @@ from app.worker.status import State
 from app.worker.unit import run_loop as module
 from app.worker.unit.retry_policy import ErrorPolicy
 from app.worker.unit.run_loop import Unit
-from connectors.errors import JournalOutdated, RunRestarts
+from connectors.errors import Fenced, JournalOutdated, RunRestarts
 from tables.state.operator_requests import Control, DesiredState
 from tests.unit.app.worker.merge.test_shares import PLAN
 
@@ -159,3 +159,14 @@ async def test_one_that_is_stopped_is_led_no_more(scene: Scene) -> None:
     assert scene.events == ["run", "committed"]
     assert (scene.status.state, scene.status.error) == (State.STOPPED, "stop, requested by me")
     assert scene.unit.outcome(here=False, alone=True) == ("STOPPED", None, 0)
+
+
+async def test_a_fenced_unit_shows_who_took_it_over_until_it_is_stopped(scene: Scene) -> None:
+    await scene.led(State.FENCED, Fenced("another one leads it"))
+    scene.leading.cancel()
+    await asyncio.wait([scene.leading])
+    assert scene.shown() is State.FENCED
+    scene.unit.obey(asked(DesiredState.STOP, 1))
+    scene.unit.rest()
+    assert scene.shown() is State.STOPPED
+    assert value("aqueduct_destination_state", destination=NAME, state="FENCED") in (None, 0)
