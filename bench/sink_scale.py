@@ -34,7 +34,7 @@ from spark_sink.text.quoting import quoted
 from spark_sink.training import changes
 from spark_sink.views.recent.follower import stored
 from spark_sink.warehouse.coverage import Cut
-from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.delta.ddl import delta
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape

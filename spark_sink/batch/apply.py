@@ -34,7 +34,6 @@ from spark_sink.batch.contents import (
 from spark_sink.batch.dead_letters import PutAside
 from spark_sink.batch.descriptions import describe
 from spark_sink.batch.drops_and_renames.following import Ddl
-from spark_sink.batch.floors import Truncates, floors_of
 from spark_sink.batch.hard_deletes import DeletedKeys
 from spark_sink.batch.histories import Histories
 from spark_sink.batch.merging import BatchStopped, merged
@@ -49,6 +48,7 @@ from spark_sink.batch.report import (
 )
 from spark_sink.batch.shapes import Shapes
 from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
+from spark_sink.batch.truncates import Truncates, floors_of
 from spark_sink.errors import (
     MalformedRecord,
     TableError,

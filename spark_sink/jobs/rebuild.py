@@ -29,8 +29,8 @@ from spark_sink.batch.contents import (
     unusable,
     versions_of,
 )
-from spark_sink.batch.floors import floors_of
 from spark_sink.batch.merging import merged
+from spark_sink.batch.truncates import floors_of
 from spark_sink.batch.unusable import MOST, at_of, outside
 from spark_sink.errors import (
     ColumnClash,

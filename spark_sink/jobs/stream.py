@@ -55,7 +55,7 @@ from spark_sink.source.kafka import (
 )
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.spark.bucket_faults import make_folder
+from spark_sink.spark.bucket_advice import make_folder
 from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import ForeignWarehouse
 from spark_sink.settings.model import Metastore
-from spark_sink.spark.bucket_faults import unusable
+from spark_sink.spark.bucket_advice import unusable
 from spark_sink.spark.files import Files
 from spark_sink.text.quoting import FLOORS, FORMAT, LEDGER, LOG, ORIGIN, RECENT, WAITS
 from spark_sink.warehouse.delta.hive import HiveMetastore

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.migrate.canal.configuration_keys import ADDRESS, Keys, members, named
 from app.migrate.canal.cursors import Cursor, cursor_file, read_cursors
-from app.migrate.canal.keys import ADDRESS, Keys, members, named
 from app.migrate.findings import Entry
 from app.migrate.properties import decoded, lookup_in, parse, resolved
 from connectors.errors import UsageError

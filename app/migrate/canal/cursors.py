@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from app.migrate.canal.keys import Keys
+from app.migrate.canal.configuration_keys import Keys
 from connectors.errors import UsageError
 
 

@@ -12,8 +12,8 @@ from app.migrate.canal.configuration import (
     Surroundings,
     read_configuration,
 )
+from app.migrate.canal.configuration_keys import ADDRESS, Keys, number_of, plain_name
 from app.migrate.canal.instance import client_filters, convert_instance
-from app.migrate.canal.keys import ADDRESS, Keys, number_of, plain_name
 from app.migrate.canal.known_keys import KNOWN
 from app.migrate.canal.server import convert_schema_history, convert_server
 from app.migrate.canal.start import convert_start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.migrate.canal.configuration import Instance
-from app.migrate.canal.keys import ADDRESS, Keys
+from app.migrate.canal.configuration_keys import ADDRESS, Keys
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
 from app.migrate.foreign_values import NOTHING, TLS_MODES, fault_of, password_file, server_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.migrate.canal.keys import Keys
+from app.migrate.canal.configuration_keys import Keys
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
 from app.migrate.foreign_values import ALL_DDL, TLS_MODES, convert_login, password_file

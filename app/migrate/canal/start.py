@@ -7,9 +7,9 @@ Canal's offset is that of the last event that was acknowledged, which may be wit
 from __future__ import annotations
 
 from app.migrate.canal.configuration import Instance
+from app.migrate.canal.configuration_keys import ADDRESS, Keys
 from app.migrate.canal.cursors import Cursor
 from app.migrate.canal.instance import address
-from app.migrate.canal.keys import ADDRESS, Keys
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
 from app.migrate.yaml_text import YamlPath

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.migrate.canal.keys import Keys
+from app.migrate.canal.configuration_keys import Keys
 from app.migrate.draft import Draft
 from app.migrate.findings import Entry
 from app.migrate.foreign_values import fault_of, literal_name

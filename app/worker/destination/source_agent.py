@@ -35,10 +35,10 @@ from app.worker.mapping_versions.choice import MappingChoice
 from app.worker.pipeline.capture.reader_thread import Reader
 from app.worker.pipeline.gather.captured_tables import CapturedTables
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.handoff import Handoff
 from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher
 from app.worker.pipeline.publish.topic_preparation import TopicPreparation
+from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.pipeline.stage import StageSpec
 from app.worker.schemas.history_expiry import Expiry
 from app.worker.schemas.quarantine_release import QuarantineRelease

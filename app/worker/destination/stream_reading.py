@@ -19,8 +19,8 @@ from app.worker.pipeline.decoders.pool import start as start_decoders
 from app.worker.pipeline.decoders.protocols import Decoders
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.handoff import MAX_BYTES, Handoff
+from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.pipeline.stage import StageSpec
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.server.facts import SourceAddress

@@ -19,8 +19,8 @@ from app.worker.merge.ordering import Held
 from app.worker.merge.plan import MergePlan
 from app.worker.merge.released import ReleasedRecord
 from app.worker.merge.shares import Shares
-from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.topic_ids import TopicIds
+from app.worker.pipeline.publish.transaction_size import Budget
 from connectors.errors import (
     AqueductError,
     BatchTooLarge,

@@ -25,9 +25,9 @@ from app.worker.merge.publishing import MergePublisher
 from app.worker.merge.released import Released
 from app.worker.merge.shares import Shares
 from app.worker.merge.start_check import check_starts
-from app.worker.pipeline.publish.budget import Budget
 from app.worker.pipeline.publish.publisher import OF_TOPICS
 from app.worker.pipeline.publish.topic_ids import TopicIds
+from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.status import State
 from app.worker.unit.requests import Requests
 from app.worker.unit.retry_policy import ErrorPolicy

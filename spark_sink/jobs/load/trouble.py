@@ -24,7 +24,7 @@ from spark_sink.errors import (
 from spark_sink.jobs.load.loader import Loader
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.jobs.load.table_result import TableResult
-from spark_sink.spark.bucket_faults import unusable
+from spark_sink.spark.bucket_advice import unusable
 from spark_sink.spark.error_mapping import cause, named
 from spark_sink.text.quoting import argument
 from spark_sink.warehouse.protocol import Name

@@ -20,7 +20,7 @@ from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.common.facts import row_count
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.newest_keys import physical_names
-from spark_sink.warehouse.delta.shapes import shape_at
+from spark_sink.warehouse.delta.shape_reading import shape_at
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, TableFacts
 from spark_sink.warehouse.shape import Shape
 from wire.warehouse_folders import table_path

@@ -16,7 +16,7 @@ from spark_sink.spark.files import Files
 from spark_sink.spark.java import java_class
 from spark_sink.text.quoting import literal
 from spark_sink.warehouse.common.versions import gone_by_name
-from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.delta.ddl import delta
 
 _ENTRY: Final = re.compile(r"\d{20}\..*(?:json|parquet)")
 _PACKAGE: Final = "org.apache.spark.sql.delta"

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
 from spark_sink.warehouse.delta.conflict import again_on_conflict
+from spark_sink.warehouse.delta.ddl import delta
 from spark_sink.warehouse.delta.log import DeltaLog, entries
-from spark_sink.warehouse.delta.statements import delta
 
 _log = logging.getLogger(__name__)
 _FILES_OF_A_COMMIT: Final = 3

@@ -18,8 +18,8 @@ from spark_sink.spark.files import Files
 from spark_sink.warehouse.common.recent import joined, ordered, read_recent, texts, with_cut
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.delta.conflict import conflicts_by_name
+from spark_sink.warehouse.delta.ddl import delta
 from spark_sink.warehouse.delta.log import GONE, DeltaLog, entries
-from spark_sink.warehouse.delta.statements import delta
 from spark_sink.warehouse.protocol import Recent
 
 _OPTIONS: Final = {

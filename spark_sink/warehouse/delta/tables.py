@@ -46,10 +46,7 @@ from spark_sink.warehouse.common.statements import (
     without_foreign,
 )
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
-from spark_sink.warehouse.delta.log import DeltaLog, entries
-from spark_sink.warehouse.delta.newest_keys import NewestKeys
-from spark_sink.warehouse.delta.shapes import refuse_foreign, shape_at
-from spark_sink.warehouse.delta.statements import (
+from spark_sink.warehouse.delta.ddl import (
     alter_sql,
     commented,
     create_sql,
@@ -58,6 +55,9 @@ from spark_sink.warehouse.delta.statements import (
     rename_sql,
     replace_sql,
 )
+from spark_sink.warehouse.delta.log import DeltaLog, entries
+from spark_sink.warehouse.delta.newest_keys import NewestKeys
+from spark_sink.warehouse.delta.shape_reading import refuse_foreign, shape_at
 from spark_sink.warehouse.layout import Layout, Layouts, among, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position

@@ -26,11 +26,11 @@ from spark_sink.warehouse.common.statements import old_markers_sql
 from spark_sink.warehouse.common.time_limit import limited
 from spark_sink.warehouse.delta.commits import DeltaCommits
 from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
+from spark_sink.warehouse.delta.ddl import cluster_sql, delta, letters_sql
 from spark_sink.warehouse.delta.facts import DeltaFacts
 from spark_sink.warehouse.delta.log import DeltaLog, entries
 from spark_sink.warehouse.delta.own_table import OwnTable
 from spark_sink.warehouse.delta.recent import DeltaRecent
-from spark_sink.warehouse.delta.statements import cluster_sql, delta, letters_sql
 from spark_sink.warehouse.delta.tables import DeltaTables
 from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.warehouse.common.statements import properties_sql
 from spark_sink.warehouse.iceberg.catalog import RETENTION, Catalog, Place
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
-from spark_sink.warehouse.iceberg.statements import PROPERTIES
+from spark_sink.warehouse.iceberg.ddl import PROPERTIES
 
 _log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from spark_sink.warehouse.common.versions import gone_by_name
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.iceberg.catalog import Catalog, Place
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
+from spark_sink.warehouse.iceberg.ddl import PROPERTIES
 from spark_sink.warehouse.iceberg.own_table import kept_for
 from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot
-from spark_sink.warehouse.iceberg.statements import PROPERTIES
 from spark_sink.warehouse.protocol import Recent, VersionGone
 
 _PROPERTIES: Final = {

@@ -44,8 +44,7 @@ from spark_sink.warehouse.iceberg.catalog import (
     Place,
 )
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict
-from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot, fitted
-from spark_sink.warehouse.iceberg.statements import (
+from spark_sink.warehouse.iceberg.ddl import (
     NEVER_CHANGED,
     NEVER_MATCHES,
     alter_sql,
@@ -56,6 +55,7 @@ from spark_sink.warehouse.iceberg.statements import (
     refuse_clash,
     replace_sql,
 )
+from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot, fitted
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone

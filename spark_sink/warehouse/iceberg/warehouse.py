@@ -27,9 +27,9 @@ from spark_sink.warehouse.iceberg.catalog import (
 )
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
 from spark_sink.warehouse.iceberg.conflict import again_on_conflict, conflicts_by_name, is_partial
+from spark_sink.warehouse.iceberg.ddl import NEVER_HELD
 from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable, kept_for
 from spark_sink.warehouse.iceberg.recent import IcebergRecent
-from spark_sink.warehouse.iceberg.statements import NEVER_HELD
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes

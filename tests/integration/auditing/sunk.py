@@ -15,7 +15,7 @@ from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import read
 from spark_sink.spark import session
-from spark_sink.warehouse.delta.statements import delta
+from spark_sink.warehouse.delta.ddl import delta
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from wire.warehouse_folders import table_path

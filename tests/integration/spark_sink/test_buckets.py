@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
     pytest.mark.long(
-        "unit/spark_sink/spark/test_bucket_faults.py has the errors, test_presence.py who may write"
+        "unit/spark_sink/spark/test_bucket_advice.py has the errors, test_presence.py who may write"
     ),
 ]
 COLUMNS = (("id", "int"), ("v", "longtext"))

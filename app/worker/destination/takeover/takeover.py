@@ -59,7 +59,7 @@ from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.journal_format import Entry, decoded, is_tombstone
 from tables.journal_format import Entry as Note
-from tables.rules.routes.key_changes import changed_keys, changes_refused, returning
+from tables.rules.routes.refused_key_changes import changed_keys, changes_refused, returning
 from tables.rules.routes.repartitions import (
     Growth,
     Spread,

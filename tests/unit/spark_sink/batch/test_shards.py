@@ -9,7 +9,7 @@ import pytest
 
 from spark_sink.errors import KeyChanged
 from spark_sink.settings.model import Maintenance as Plan
-from spark_sink.warehouse.delta.statements import create_sql
+from spark_sink.warehouse.delta.ddl import create_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape

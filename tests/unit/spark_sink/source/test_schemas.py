@@ -17,7 +17,7 @@ from spark_sink.errors import (
 )
 from spark_sink.source.schemas import SchemaBook, parse_version
 from spark_sink.warehouse.common.statements import made_property, set_sql
-from spark_sink.warehouse.delta.statements import alter_sql, create_sql
+from spark_sink.warehouse.delta.ddl import alter_sql, create_sql
 from spark_sink.warehouse.shape import Shape, shaped
 from tests.unit.spark_sink.history import schema
 from wire.table_version import VersionKey

@@ -25,7 +25,7 @@ from spark_sink.warehouse.common.statements import made_property, set_sql, shape
 from spark_sink.warehouse.iceberg import warehouse as warehouse_module
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
-from spark_sink.warehouse.iceberg.statements import (
+from spark_sink.warehouse.iceberg.ddl import (
     alter_sql,
     former,
     lost_metrics_sql,

@@ -18,7 +18,7 @@ from app.worker.merge.publishing import MergePublisher
 from app.worker.merge.released import ReleasedRecord
 from app.worker.merge.run import MergeRun
 from app.worker.merge.shares import Share, Shares
-from app.worker.pipeline.publish.budget import Budget
+from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.status import State
 from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import (

@@ -8,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from spark_sink.errors import WarehouseUnusable
-from spark_sink.spark.bucket_faults import advice, unusable
+from spark_sink.spark.bucket_advice import advice, unusable
 from spark_sink.warehouse import opening
 
 THROWN = "An error occurred while calling o61.mkdirs.\n: "

@@ -10,7 +10,7 @@ from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys
-from tables.rules.routes.key_changes import changed_keys, changes_refused, returning
+from tables.rules.routes.refused_key_changes import changed_keys, changes_refused, returning
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from tables.state.journal.state import DestinationState, encoded, version_key

@@ -1,6 +1,6 @@
 """The size of a Kafka transaction after slow and after fast ones."""
 
-from app.worker.pipeline.publish.budget import Budget
+from app.worker.pipeline.publish.transaction_size import Budget
 from connectors.mysql.stream.cutter import TARGET
 
 MOST = 8 * 1024 * 1024
