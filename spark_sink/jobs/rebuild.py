@@ -50,7 +50,7 @@ from spark_sink.jobs.load.state import Loaded
 from spark_sink.source.positions import At, Offsets, any_of, spanned
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.quoting import literal, quoted
+from spark_sink.text.quoting import argument, literal, quoted
 from spark_sink.warehouse.columns import Traced, converted, nulled, values_changed
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
@@ -380,22 +380,26 @@ class Rebuild:
             rows = rows.where("NOT __deleted")
         return rows.selectExpr(*columns)
 
+    @property
+    def _reload(self) -> str:
+        return f"python -m spark_sink reload {argument(self.request.name)}"
+
     def _check_keys(self, rows: DataFrame, wanted: Shape) -> None:
         where, key = f"{wanted.database}.{wanted.table}", ", ".join(wanted.key)
+        only_new = f"{self._reload} --only-new, which keeps only rows written since the change"
         missing, both = keys_sql(wanted)
         without = rows.where(missing).count()
         if without:
             raise KeyChanged(
                 f"{without} rows of {where} were written before it had a value in its new key ({key}), so "
                 "the topics do not identify them",
-                advice="Write these rows again at the source and add --only-new, which keeps only rows "
-                "written since the change",
+                advice=f"Write these rows again at the source. Then run: {only_new}",
             )
         twice = rows.groupBy(f.expr(both).alias("k")).count().where("count > 1").count()
         if twice:
             raise KeyChanged(
                 f"{twice} values of the new key ({key}) of {where} occur in several rows",
-                advice="Add --from-beginning, or --only-new, which keeps only rows written since the change",
+                advice=f"Run: {self._reload} --from-beginning; or run: {only_new}",
             )
 
     def _forward(self, held: Shape, leads: list[TableVersion]) -> None:
@@ -410,7 +414,7 @@ class Rebuild:
             if lead.key.version < newest.get(source, -1):
                 raise KeyChanged(
                     f"{lead.key} has changes after those of version {newest[source]}",
-                    advice="Add --from-beginning",
+                    advice=f"Run: {self._reload} --from-beginning",
                 )
 
     def _newest(self, held: Shape) -> dict[tuple[str, ...], int]:
