@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -55,13 +56,15 @@ from spark_sink.warehouse.columns import Traced, converted, nulled, values_chang
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floor, Floors, Source
-from spark_sink.warehouse.moves import below_sql
+from spark_sink.warehouse.moves import BEGINNING, END, Place, below_sql
 from spark_sink.warehouse.protocol import Name, Tables
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Request
 from wire.table_version import VersionKey
 
 _log = logging.getLogger(__name__)
+Names = Sequence[tuple[Name, Place]]
+"""The names that a table has had, each since a position."""
 OF_VERSIONS = (ReservedName, ColumnClash, UnsupportedType, UnsupportedName, ForeignRecords)
 """Errors of table versions whose records may be omitted, see `Rebuild.omit`."""
 
@@ -294,7 +297,8 @@ class Rebuild:
 
         `shape` is that of the table in the stage.
         """
-        queues = _queues(versions)
+        queues = _queues(versions, self._names(shape, part))
+        several = Counter(one.key for queue in queues for one in queue)
         while any(queues):
             taken = _fitting(queues, partial(self._fit, shape, part))
             if not taken:
@@ -310,17 +314,25 @@ class Rebuild:
                 brought(self.stage, found, wanted, notes=self.applier.warehouse.notes)
             shape = wanted
             if part.has_rows:
-                given = batch, part, shape, found.versions, dict(floors)
+                rows = _within(batch, [one for one in taken if several[one.key] > 1])
+                given = rows, part, shape, found.versions, dict(floors)
                 merged(self.stage, *given, is_new=is_new)
 
     def _fit(self, held: Shape | None, part: TablePart, versions: list[TableVersion]) -> None:
         found = self._traced(held, versions, part)
         key = found.wanted.key
-        numbers = [one.key.version for one in versions]
+        names = self._names(held, part)
+        oldest = min(_rank(one, names(one.key.destination)) for one in versions)
         for one in found.conversions:
-            if one.column in key and (one.is_stored or one.done < min(numbers) < one.below):
+            if one.column in key and (one.is_stored or one.done < oldest < one.below):
                 # Keys are converted between two eras, so that no row is found by an earlier one.
                 raise ValuesChanged(one.text())
+
+    def _names(self, held: Shape | None, part: TablePart) -> Callable[[str], Names]:
+        """The names that the table has had in a destination; none of one that several source tables fill."""
+        if part.is_apart or (held is not None and held.apart):
+            return lambda _: ()
+        return lambda destination: self.applier.shapes.names(destination, part.name)
 
     def _traced(self, held: Shape | None, versions: list[TableVersion], part: TablePart) -> Traced:
         rows = self.stage.rows(held) if held is not None else None
@@ -405,24 +417,20 @@ class Rebuild:
     def _forward(self, held: Shape, leads: list[TableVersion]) -> None:
         """Raise KeyChanged rather than convert a table back to an earlier version."""
         newest = self._newest(held)
-        tables = Counter(_source_key(held, lead) for lead in leads)
         for lead in leads:
-            # Each source table numbers its own versions; they are comparable only within one table.
-            source = _source_key(held, lead)
-            if tables[source] > 1:
-                continue
-            if lead.key.version < newest.get(source, -1):
+            at = newest.get(_source_key(held, lead), BEGINNING)
+            if lead.places is not None and lead.places[1] < at:
                 raise KeyChanged(
-                    f"{lead.key} has changes after those of version {newest[source]}",
+                    f"the table has rows from after all changes of {lead.key}",
                     advice=f"Run: {self._reload} --from-beginning",
                 )
 
-    def _newest(self, held: Shape) -> dict[tuple[str, ...], int]:
-        """The newest version in the rows: per source table if `held.apart`, otherwise per destination."""
+    def _newest(self, held: Shape) -> dict[tuple[str, ...], Place]:
+        """The position of the newest row: per source table if `held.apart`, otherwise per destination."""
         sources = source_parts(held, "") or ["__destination"]
-        keyed = self.stage.rows(held).selectExpr(f"array({', '.join(sources)}) AS s", "__schema")
-        rows = keyed.groupBy("s").agg(f.max("__schema").alias("v"))
-        return {tuple(row.s): row.v for row in rows.collect()}
+        keyed = self.stage.rows(held).selectExpr(f"array({', '.join(sources)}) AS s", _POSITION)
+        rows = keyed.groupBy("s").agg(f.max("p").alias("p"))
+        return {tuple(row.s): (row.p.epoch, row.p.seq) for row in rows.collect()}
 
     def _later(self, rows: DataFrame) -> DataFrame:
         """The table's records, without those that the load has seen."""
@@ -491,13 +499,55 @@ def _source_key(held: Shape, version: TableVersion) -> tuple[str, ...]:
     return (key.destination, key.database, key.table) if held.apart else (key.destination,)
 
 
-def _queues(versions: list[TableVersion]) -> list[list[TableVersion]]:
-    """The versions of each source table, oldest first."""
-    queues: dict[tuple[str, str, str], list[TableVersion]] = {}
+def _queues(
+    versions: Iterable[TableVersion], names: Callable[[str], Names]
+) -> list[list[TableVersion]]:
+    """The versions of each source table, oldest first; those of a table that was renamed in one queue.
+
+    It may have had a name more than once: a version of that name is in the queue for each time that it has rows
+    of, with their positions.
+    """
+    queues: dict[tuple[str, ...], list[tuple[int, TableVersion]]] = {}
     for version in sorted(versions, key=lambda one: one.key):
         key = version.key
-        queues.setdefault((key.destination, key.database, key.table), []).append(version)
-    return list(queues.values())
+        stays = list(_stays(version, names(key.destination)))
+        source = (key.destination,) if stays else (key.destination, key.database, key.table)
+        queues.setdefault(source, []).extend(stays or [(0, version)])
+    return [[one for _, one in sorted(queue, key=itemgetter(0))] for queue in queues.values()]
+
+
+def _stays(version: TableVersion, names: Names) -> Iterable[tuple[int, TableVersion]]:
+    """The version for each time that the table had its name and rows of it, with the index of that name."""
+    if version.places is None:
+        return
+    own, (first, last) = (version.key.database, version.key.table), version.places
+    ends = [*(since for _, since in names[1:]), END]
+    for at, ((name, since), end) in enumerate(zip(names, ends, strict=False)):
+        if name == own and since <= last and first < end:
+            yield at, replace(version, places=(max(first, since), min(last, end)))
+
+
+def _rank(version: TableVersion, names: Names) -> int:
+    """The number that orders the version among the steps of the table's columns, see `Step`."""
+    if not names or version.places is None:
+        return version.key.version
+    name, since = names[-1]
+    is_present = name == (version.key.database, version.key.table) and version.places[0] >= since
+    return version.key.version if is_present else 0
+
+
+def _within(batch: DataFrame, versions: Iterable[TableVersion]) -> DataFrame:
+    """The batch with only those records of these versions that are from between their positions."""
+    ranges: dict[VersionKey, list[str]] = {}
+    for version in versions:
+        assert version.places is not None
+        first, (epoch, seq) = version.places
+        since = f"NOT {below_sql(first, epoch='epoch', seq='seq')}"
+        until = below_sql((epoch, seq + 1), epoch="epoch", seq="seq")
+        ranges.setdefault(version.key, []).append(f"{since} AND {until}")
+    for key, own in ranges.items():
+        batch = batch.where(f"NOT coalesce({_of_version(key)}, false) OR {_any(own)}")
+    return batch
 
 
 def _fitting(
@@ -540,3 +590,4 @@ def _summed(images: DataFrame, shape: Shape) -> DataFrame:
 
 
 _LAST = ("__ts_ms", "__destination", "__epoch", "__seq", "__schema")
+_POSITION = "struct(__epoch AS epoch, __seq AS seq) AS p"

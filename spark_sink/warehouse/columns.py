@@ -219,7 +219,7 @@ def traced(
         conversions += _conversions(chain, source, done, until)
         if held is not None and done is not None:
             moves += _moves(chain, source, done, until)
-    own = [found.get(one.key, one) for one in versions]
+    own = [found.get(key, one) for key, one in {one.key: one for one in versions}.items()]
     begun: dict[str, str] = {}
     if held is not None:
         moves, begun = _resumed(held, moves)

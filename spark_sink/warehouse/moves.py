@@ -28,7 +28,7 @@ Piece = tuple[Place | None, Name | None]
 
 BEGINNING: Place = (-1, -1)
 """Before all rows."""
-_LAST: Place = (2**63 - 1, 2**63 - 1)
+END: Place = (2**63 - 1, 2**63 - 1)
 """After all rows."""
 
 
@@ -432,7 +432,7 @@ def routed_sql(found: Mapping[tuple[str, Name], Collection[Piece]]) -> tuple[str
     for (destination, name), own in sorted(found.items()):
         named = rows.setdefault("\0".join((destination, *name)), [])
         for below, target in own:
-            (epoch, seq), (to_database, to_table) = below or _LAST, target or (None, None)
+            (epoch, seq), (to_database, to_table) = below or END, target or (None, None)
             named.append({"e": epoch, "s": seq, "d": to_database, "t": to_table})
     kind = "map<string,array<struct<e:bigint,s:bigint,d:string,t:string>>>"
     known = f"from_json({literal(json.dumps(rows))}, '{kind}')"
@@ -440,7 +440,7 @@ def routed_sql(found: Mapping[tuple[str, Name], Collection[Piece]]) -> tuple[str
         f"try_element_at({known}, concat_ws(chr(0), destination, source_database, source_table))"
     )
     # A row without a position belongs where the newest rows do.
-    place = f"struct(coalesce(epoch, {_LAST[0] - 1}), coalesce(seq, 0))"
+    place = f"struct(coalesce(epoch, {END[0] - 1}), coalesce(seq, 0))"
     piece = f"try_element_at(filter({pieces_sql}, x -> {place} < struct(x.e, x.s)), 1)"
     piece = f"if(NOT routed, {piece}, NULL)"
     to = f"coalesce(if({piece}.d IS NULL, NULL, struct({piece}.d AS d, {piece}.t AS t))"
