@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 
 from pyspark.sql import DataFrame
@@ -332,7 +332,8 @@ class Rebuild:
         """The names that the table has had in a destination; none of one that several source tables fill."""
         if part.is_apart or (held is not None and held.apart):
             return lambda _: ()
-        return lambda destination: self.applier.shapes.names(destination, part.name)
+        # The names follow from all statements ever seen, and there may be many versions.
+        return cache(lambda destination: self.applier.shapes.names(destination, part.name))
 
     def _traced(self, held: Shape | None, versions: list[TableVersion], part: TablePart) -> Traced:
         rows = self.stage.rows(held) if held is not None else None
