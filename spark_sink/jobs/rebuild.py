@@ -81,24 +81,24 @@ class Rebuild:
     load: Loaded | None = None
     """Rows from the source that it starts from, instead of the table's."""
     aside: dict[At, TableError] = field(default_factory=dict)
-    """Skipped records, by position: later ones replace them, the request allows the skip, or they are
-    dead letters."""
+    """Skipped records, by position: a later record replaces each, the request allows the skip, or it is a
+    dead letter."""
     omitted: list[str] = field(default_factory=list)
     """The conditions of records that `omit` has found."""
     floors: list[Floor] = field(default_factory=list)
-    """The truncates that their rows are removed by."""
+    """The truncates that remove the rows of omitted records."""
     replaced: Replacements = field(default_factory=Replacements)
     """The replacements of all rows of a source table among the records."""
     places: set[tuple[str, int]] = field(default_factory=set)
-    """The partitions that have some of them."""
+    """The partitions that have records of the table."""
     unread: set[tuple[str, int]] = field(default_factory=set)
     """The partitions whose topic is excluded, and of which the request skips the changes."""
     start: Offsets = field(default_factory=dict)
     """The offset of each partition from which on its records are read."""
     end: Offsets | None = None
-    """Up to where they are, once the table is built."""
+    """The offset of each partition up to which its records are in the table, once it is built."""
     is_fresh: bool = False
-    """Whether nothing that the table has is kept."""
+    """Whether no row of the present table is kept."""
 
     def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
         """Start from a table's rows, or from nothing."""
@@ -123,7 +123,7 @@ class Rebuild:
     def check_whole(self, tables: Tables[DataFrame], unseen: DataFrame) -> None:
         """Raise LoadRefused if the load lacks a source of the table.
 
-        `unseen` are its records before the load's offsets that the table does not have.
+        `unseen` are the table's records from before the load's offsets that are not in the table.
         """
         if self.load is not None:
             check_rows(self.load.state, tables)
@@ -175,10 +175,10 @@ class Rebuild:
         )
 
     def omit(self, rows: DataFrame, fault: TableError) -> bool:
-        """Omit records of versions that no table can have; return whether there were any more.
+        """Omit records of versions that no table can have; return whether any were found.
 
-        Those from before a truncate of their own source are of no consequence, as it removes their rows. Others
-        are omitted only if the request skips what is unusable.
+        A record from before a truncate of its own source does not matter, as the truncate removes its row.
+        Other records are omitted only if the request skips what is unusable.
         """
         part = self.part(rows)
         if part is None or part.fault is not None:
@@ -221,8 +221,8 @@ class Rebuild:
     def apply(self, rows: DataFrame, until: Offsets, part: TablePart | None = None) -> None:
         """Apply the table's records to the stage, and take the partitions that had any.
 
-        `until` are the offsets at which the records end, for what must be read past them; `part` is what they
-        have, if that is known.
+        `until` are the offsets at which the records end; what must be read past them begins there. `part` is
+        what the records contain, if that is known.
         """
         is_known = part is not None and not self.aside and not self.omitted
         prepared = self._prepared(self._own(rows), until, part if is_known else None)
@@ -241,7 +241,7 @@ class Rebuild:
         self.places |= part.places
 
     def alter(self) -> None:
-        """Bring the stage to the versions that statements have announced, of which it may have no rows."""
+        """Bring the stage to the versions that statements have announced, even those without rows."""
         ddl, book = self.applier.ddl, self.applier.book
         shape = self.stage.shape(*self.name)
         if ddl is None or shape is None:
@@ -266,7 +266,7 @@ class Rebuild:
     def _prepared(
         self, batch: DataFrame, until: Offsets, known: TablePart | None = None
     ) -> tuple[DataFrame, TablePart, list[TableVersion]] | None:
-        """The table's records with all that they need, and their versions; None if there are none."""
+        """The table's records, complete with large values and pairs, and their versions; None without any."""
         found = contents(batch) if known is None else Contents(tables={self.name: known})
         part = found.tables.get(self.name)
         if part is None:
@@ -441,7 +441,7 @@ class Rebuild:
         return rows.where(f"NOT coalesce({before_sql(self.load.state)}, false)")
 
     def _own(self, rows: DataFrame) -> DataFrame:
-        """The same without the skipped ones."""
+        """The table's records, without those of the load and the skipped ones."""
         rows = outside(self._later(rows), self.aside)
         return rows.where(f"NOT coalesce({_any(self.omitted)}, false)") if self.omitted else rows
 
@@ -505,8 +505,8 @@ def _queues(
 ) -> list[list[TableVersion]]:
     """The versions of each source table, oldest first; those of a table that was renamed in one queue.
 
-    It may have had a name more than once: a version of that name is in the queue for each time that it has rows
-    of, with their positions.
+    A table may have had a name more than once. A version of that name is then in the queue once for each of
+    these times, with the positions of its rows there.
     """
     queues: dict[tuple[str, ...], list[tuple[int, TableVersion]]] = {}
     for version in sorted(versions, key=lambda one: one.key):
@@ -518,7 +518,7 @@ def _queues(
 
 
 def _stays(version: TableVersion, names: Names) -> Iterable[tuple[int, TableVersion]]:
-    """The version for each time that the table had its name and rows of it, with the index of that name."""
+    """The version once for each time that the table had its name, with the index of that time in `names`."""
     if version.places is None:
         return
     own, (first, last) = (version.key.database, version.key.table), version.places
@@ -538,7 +538,7 @@ def _rank(version: TableVersion, names: Names) -> int:
 
 
 def _within(batch: DataFrame, versions: Iterable[TableVersion]) -> DataFrame:
-    """The batch with only those records of these versions that are from between their positions."""
+    """The batch; of these versions, only the records within the positions of each."""
     ranges: dict[VersionKey, list[str]] = {}
     for version in versions:
         assert version.places is not None
