@@ -332,7 +332,10 @@ class Follower:
             gone = RecordsGone(
                 ", ".join(
                     f"{topic} [{one}] has no offset {at}" for (topic, one), at in lost.items()
-                )
+                ),
+                # A merge, whose records these may be too, raises an error of its own.
+                remedy="Run it again: it begins at what the topic has by then. If records are removed again "
+                "meanwhile, set a longer retention.ms for the topic.",
             )
             gone.lost = lost
             raise gone from error

@@ -12,7 +12,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import OffsetOutOfRangeError
 
-from connectors.errors import KafkaLost, TransactionOpen
+from connectors.errors import KafkaLost, RecordsGone, TransactionOpen
 from connectors.kafka.reading import open_transactions, partition_reader
 from connectors.kafka.reading.open_transactions import OpenTransaction
 
@@ -196,5 +196,9 @@ async def test_records_that_are_deleted_during_a_read_are_no_loss_as_the_next_on
             raise OffsetOutOfRangeError({TopicPartition("dead", 0): 7})
 
     served(monkeypatch, Shortened(0))
-    with pytest.raises(KafkaLost, match=r"dead \[0\] has no offset 7"):
+    with pytest.raises(KafkaLost, match=r"dead \[0\] has no offset 7") as lost:
         await partition_reader.read_to_end({}, "dead", 0)
+    gone = lost.value.__cause__
+    assert isinstance(gone, RecordsGone)
+    # Commands report it too, and have no merge.
+    assert "merge" not in gone.advice
