@@ -11,7 +11,7 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     if name == "app":
-        # No import produces garbage, and collecting it takes a good part of a start.
+        # Imports leave no garbage, and searching for it takes a good part of a start.
         was_enabled = gc.isenabled()
         gc.disable()
         try:

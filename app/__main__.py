@@ -64,7 +64,7 @@ def _outcome(chosen: Command, options: argparse.Namespace) -> int:
             error.context.setdefault("destination", name)
         return _failed(error, 1)
     except BrokenPipeError:
-        # The reader closed the pipe; the interpreter would complain at its end.
+        # The reader closed the pipe; without this, the interpreter would report an error when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """Named failpoints: the durable steps at which a test may kill, break or stall a worker.
 
-Invariant: without the tests' variable a failpoint does nothing, and nothing else enables one. An
-unknown name is refused, so a misspelt test fails instead of testing nothing.
+Invariant: a failpoint does nothing unless the tests' variable enables it. An unknown name is refused,
+so a misspelt test fails instead of testing nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from connectors.errors import SettingsError
 
 VARIABLE = "AQUEDUCT_TEST_FAULTS"
-"""``<point>=<action>[@<pass>][:<seconds>]``, more with commas: ``commit.before=kill@3, read.chunk=stall:9``.
+"""``<point>=<action>[@<pass>][:<seconds>]``, separated by commas: ``commit.before=kill@3, read.chunk=stall:9``.
 A freeze lasts until SIGCONT."""
 
 POINTS: Mapping[str, str] = {
@@ -65,7 +65,7 @@ class _Fault:
 
 
 def faults_of(text: str) -> dict[str, _Fault]:
-    """Return the faults that a variable names; raise SettingsError for a name that is not a failpoint."""
+    """Return the faults that a variable names; raise SettingsError for an unknown name or an invalid action."""
     faults = {}
     for one in filter(None, (part.strip() for part in text.split(","))):
         name, _, rest = one.partition("=")
@@ -120,4 +120,4 @@ def _point_of(text: str) -> Callable[[str], None]:
 
 
 point: Callable[[str], None] = _point_of(os.environ.get(VARIABLE, ""))
-"""Called with a failpoint's name each time it is passed."""
+"""Called with a failpoint's name each time the failpoint is passed."""

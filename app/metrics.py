@@ -1,8 +1,8 @@
 """Every metric of the worker, with its kind and meaning.
 
 Invariant: base units, ``_total`` on counters, labels from bounded sets only: a destination or an
-error's class, never a key, a GTID or a position. A gauge is exported while what it is of is there; a counter
-is of this process, and stays.
+error's class, never a key, a GTID or a position. A gauge is exported only while its subject is here, such as
+a destination that is led; a counter belongs to the process and stays.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 REGISTRY = CollectorRegistry()
 
 _Of = Literal["process", "leader", "merge", "logical schemas"]
-"""Of what a gauge is: of a destination that this worker leads, of a merge or the logical schemas that it runs,
-or of the process, which includes what it could lead."""
+"""The subject of a gauge: a destination that this worker leads, a merge or the logical schemas that it runs, or
+the process. A gauge of all destinations that this worker could lead belongs to the process."""
 _GAUGES: defaultdict[_Of, list[Gauge]] = defaultdict(list)
 
 
@@ -305,9 +305,9 @@ JOURNAL_FOLDED = Counter(
 
 
 def show_state(destination: str, state: str, *, states: Iterable[str], is_led: bool) -> None:
-    """Show a destination's state; for one that is not led here, nothing else.
+    """Show a destination's state; if it is not led here, remove its other gauges.
 
-    One that is fenced is shown as not up too, since an operator must end one of its two workers.
+    A fenced destination is also shown as not up, since an operator must end one of its two workers.
     """
     for other in states:
         if other != state:
@@ -320,18 +320,18 @@ def show_state(destination: str, state: str, *, states: Iterable[str], is_led: b
 
 
 def remove_destination(destination: str) -> None:
-    """Remove all gauges of a destination that is in the settings no more."""
+    """Remove the gauges of a destination that is no longer in the settings."""
     _remove("leader", destination=destination)
     STATE.remove_by_labels({"destination": destination})
 
 
 def remove_merge(merge: str) -> None:
-    """Remove the gauges of a merge that is not run here now."""
+    """Remove the gauges of a merge that this worker does not run now."""
     _remove("merge", merge=merge)
 
 
 def show_logical_tables(by_state: Mapping[str, tuple[int, float]]) -> None:
-    """Show how many logical tables are in each state, and for how many seconds at most; none removes all."""
+    """Show, by state, the number of logical tables and their longest time in seconds; remove all if empty."""
     if not by_state:
         _remove("logical schemas")
     for state, (count, seconds) in by_state.items():
@@ -340,7 +340,7 @@ def show_logical_tables(by_state: Mapping[str, tuple[int, float]]) -> None:
 
 
 def show_candidates(wanted: Collection[str], led: Collection[str]) -> None:
-    """Show for each destination that this worker could lead whether it does; remove the others."""
+    """Show whether this worker leads each destination that it could lead; remove all other destinations."""
     for name in {*wanted, *led}:
         LEADER.labels(name).set(name in led)
     for labels in [sample.labels for metric in LEADER.collect() for sample in metric.samples]:
@@ -349,7 +349,7 @@ def show_candidates(wanted: Collection[str], led: Collection[str]) -> None:
 
 
 def _remove(of: _Of, **labels: str) -> None:
-    """Remove the gauges with these labels; all, if there are none."""
+    """Remove the gauges with these labels; without labels, remove all."""
     for gauge in _GAUGES[of]:
         if labels:
             gauge.remove_by_labels(labels)

@@ -1,7 +1,7 @@
 """The client of Aqueduct's topics: subscribe to logical tables, at least once or exactly once.
 
-Invariant: it needs aiokafka alone, and imports only the wire contract beside it. The guide is
-``docs/subscriber.md``.
+Invariant: aiokafka is the only library that it needs, and ``wire`` the only other package that it imports. The
+guide is ``docs/subscriber.md``.
 """
 
 from __future__ import annotations

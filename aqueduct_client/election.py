@@ -1,9 +1,9 @@
 """One active client of a group, with standbys: an election by ZooKeeper, as Canal's clients have it.
 
-Invariant: the active client owns an ephemeral node, and watches it. With each event of the node or of the
-connection its ownership ends until it has seen its own node again: kazoo drops all watches with a connection,
-and a session may be another one afterwards. Safety does not rest on it: of two clients that hold a batch, the
-group refuses the ack of one.
+Invariant: the active client owns an ephemeral node and watches it. An event of the node or a loss of the
+connection ends the ownership until the client has seen its own node again: kazoo drops all watches with a
+connection, and the session may have changed afterwards. Safety does not depend on the election: if two clients
+hold a batch, the group refuses the ack of one of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from aqueduct_client.errors import InvalidSubscription, MissingLibrary
 
 _ASK_AGAIN_SECONDS = 5.0
-"""A standby asks this often, beside the notice that it gets when the node is gone."""
+"""The interval at which a standby asks again, besides the watch that fires when the node is gone."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,16 +31,16 @@ class ZooKeeperTurn:
     group: str
     root: str = "/aqueduct-subscribers"
     session_seconds: float = 6.0
-    """A client that is gone is replaced after so long."""
+    """Seconds after which a client that is gone is replaced."""
     auth: tuple[str, str] | None = None
     """A scheme and credentials, such as ``("digest", "user:password")``."""
     _client: Any = None
     _loop: asyncio.AbstractEventLoop | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _events: int = 0
-    """How often the node or the connection has changed."""
+    """The count of changes of the node and of losses of the connection."""
     _owned_at: int | None = None
-    """The count with which the node was seen to be this client's."""
+    """The value of ``_events`` at which the node was seen to be this client's."""
     _asked: float = 0.0
 
     @property
@@ -94,7 +94,7 @@ class ZooKeeperTurn:
         self._changed.clear()
         events = self._events
         is_taken = await asyncio.to_thread(self._take)
-        # What happened meanwhile may have ended it: a lost connection, a deleted node.
+        # An event meanwhile may have ended the ownership: a lost connection, a deleted node.
         self._owned_at = events if is_taken else None
 
     def _take(self) -> bool:
@@ -108,7 +108,7 @@ class ZooKeeperTurn:
         try:
             with contextlib.suppress(
                 NodeExistsError
-            ):  # it may be this client's, from before a reconnection
+            ):  # the node may be this client's, from before a reconnection
                 self._got(client.create_async(self.node, name, ephemeral=True, makepath=True))
             stat = self._got(client.exists_async(self.node, watch=self._on_node))
         except (AuthFailedError, NoAuthError) as error:
@@ -136,7 +136,7 @@ class ZooKeeperTurn:
         self._notify()
 
     def _on_node(self, _event: object) -> None:
-        """Called likewise, once after each question: the node has changed, or the watch was lost."""
+        """Called in a thread of kazoo's, once after each request, if the node changed or the watch was lost."""
         self._events += 1
         self._notify()
 

@@ -1,7 +1,7 @@
 """Every reason for which a subscriber stops, with what to do.
 
-Invariant: a class's docstring is its message and ``remedy`` what to do; where it happened (group, topic,
-partition, offset, batch) is given when it is raised.
+Invariant: a class's docstring is its message, and ``remedy`` states what to do. The location of the error
+(group, topic, partition, offset, batch) is given when it is raised.
 """
 
 from __future__ import annotations

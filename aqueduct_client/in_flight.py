@@ -1,8 +1,8 @@
 """The batches that were delivered and are not acknowledged yet.
 
-Invariant: no I/O. An offset is committed only by the acknowledgement of the batch that delivered it, or, for
-records that were dropped by a filter, once nothing delivered before them is in flight. A batch that was
-delivered before a rebalance, a rollback or a reconnection is stale for good.
+Invariant: no I/O. An offset is committed only by the acknowledgement of the batch that delivered it. The offset
+after records that a filter dropped is committed once nothing delivered before them is in flight. A batch that
+a rebalance, a rollback or a reconnection took back is stale for good.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ NOTHING = -1
 class _Delivered:
     id: int
     starts: Offsets
-    """Where to read again after a rollback."""
+    """The offsets at which reading continues after a rollback."""
     ends: Offsets
-    """What its acknowledgement commits."""
+    """The offsets that its acknowledgement commits."""
 
 
 @dataclass(slots=True)
@@ -64,11 +64,11 @@ class InFlight:
         return dict(self._passed)
 
     def committed_idle(self, offsets: Mapping[Partition, int]) -> None:
-        """Forget what was committed of them."""
+        """Forget the offsets after dropped records that were committed."""
         self._passed = {tp: at for tp, at in self._passed.items() if offsets.get(tp) != at}
 
     def offsets_of(self, batch: int) -> Offsets:
-        """Return what the acknowledgement of the first batch commits; raise if it is not this one."""
+        """Return the offsets that a batch's acknowledgement commits; raise unless it is the first in flight."""
         self._check(batch)
         if self._waiting[0].id != batch:
             first = self._waiting[0].id
@@ -76,12 +76,12 @@ class InFlight:
         return dict(self._waiting[0].ends)
 
     def acknowledged(self, batch: int) -> None:
-        """Remove the first batch, whose offsets are committed; nothing if it was taken back meanwhile."""
+        """Remove the first batch, whose offsets are committed; do nothing if it was taken back meanwhile."""
         if self._waiting and self._waiting[0].id == batch:
             self._waiting.popleft()
 
     def rolled_back(self, batch: int | None) -> Offsets:
-        """Take a batch and all later ones back (None: all); return where to read again."""
+        """Take back a batch and all later batches (None: all); return the offsets at which to read again."""
         if batch is not None:
             self._check(batch)
         starts: Offsets = {}
@@ -117,7 +117,7 @@ class Batch:
     id: int
     records: tuple[Record, ...]
     offsets: Offsets
-    """After its records, by partition."""
+    """The offsets after its records, by partition."""
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)

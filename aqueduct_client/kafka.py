@@ -1,7 +1,7 @@
 """The subscriber's members and logs with real brokers, by aiokafka.
 
-Invariant: committed records only, no automatic commit, and no position that was not chosen: a partition
-without an offset of the group is read only after ``seek``.
+Invariant: only committed records are read, nothing commits automatically, and every position is chosen: a
+partition without an offset of the group is read only after ``seek``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from aqueduct_client.records import Partition, RawRecord
 log = logging.getLogger(__name__)
 
 _OURS = ContextVar("aqueduct_client", default=False)
-"""Whether a subscriber's request runs now; the tasks that aiokafka starts within it inherit that."""
+"""Whether a request of a subscriber is running; tasks that aiokafka starts within it inherit the value."""
 _PACKAGE = logging.getLogger("aqueduct_client")
 
 Options = Mapping[str, Any]
@@ -75,7 +75,7 @@ _NOT_ALLOWED = (kafka_errors.InvalidConfigurationError, kafka_errors.PolicyViola
 _NEW_TOPIC_MS = 10_000
 _POLL_MS = 200
 _LOG_WAIT_MS = 20
-"""Other requests on the same connection wait for as long."""
+"""How long a log's fetch waits; other requests on the same connection wait as long."""
 _MOST = 500
 _END_SECONDS = 5.0
 _CONNECTING = {
@@ -94,12 +94,12 @@ _COMPACTED = {
     "segment.ms": str(24 * 3600 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
 }
-"""A topic that is read whole at each start of a client stays small. Managed clusters may not allow all."""
+"""They keep a topic small that clients read whole at each start. Managed clusters may not allow all of them."""
 
 
 @contextmanager
 def translated(right: str = "Read", **where: object) -> Any:
-    """Raise aiokafka's errors as ours; ``right``: the operation that Kafka's ACLs must allow."""
+    """Raise aiokafka's errors as SubscriberErrors; ``right``: the operation that Kafka's ACLs must allow."""
     try:
         with quiet():
             yield
@@ -119,13 +119,13 @@ def translated(right: str = "Read", **where: object) -> Any:
 
 
 def _described(error: BaseException) -> str:
-    """Return its name and message; many of aiokafka's messages begin with the name."""
+    """Return an error's name and message; many of aiokafka's messages begin with the name."""
     name, text = type(error).__name__, str(error)
     return text if text.startswith(name) else f"{name}: {text}".removesuffix(": ")
 
 
 def _denied(error: kafka_errors.KafkaError, right: str) -> str:
-    """Return which right is missing, on what."""
+    """Return a text that names the missing right and its resource."""
     kinds = {
         kafka_errors.TopicAuthorizationFailedError: f"{right} on the topic",
         kafka_errors.GroupAuthorizationFailedError: "Read on the group",
@@ -134,7 +134,7 @@ def _denied(error: kafka_errors.KafkaError, right: str) -> str:
     kind = kinds.get(type(error))
     if kind is None:
         return str(error)
-    # aiokafka gives the names of what was denied, or one of them, or nothing.
+    # aiokafka gives the names of all denied resources, or one name, or nothing.
     names = error.args[0] if error.args else ()
     found = [names] if isinstance(names, str) else sorted(map(str, names))
     return f"the account lacks the right {kind} {', '.join(found)}".rstrip()
@@ -152,7 +152,7 @@ class KafkaGroup:
     session_seconds: float = 10.0
     """Seconds after which a silent member is replaced."""
     handling_seconds: float = 300.0
-    """Seconds without a poll after which a member is taken for stuck and replaced."""
+    """Seconds without a poll after which a member is considered stuck and is replaced."""
 
     @asynccontextmanager
     async def __call__(self, assigned: Assigned) -> AsyncIterator[Consumer]:
@@ -172,7 +172,7 @@ class KafkaGroup:
         try:
             with translated(group=self.group, brokers=self.options["bootstrap_servers"]):
                 await consumer.start()
-            # Not before: aiokafka's start fails if one of the topics does not exist yet.
+            # Not before start: aiokafka's start fails if one of the topics does not exist yet.
             with quiet():
                 consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
             yield _Member(consumer, self.group)
@@ -193,7 +193,7 @@ class _Member:
                 )
         except BrokersLost as error:
             if isinstance(error.__cause__, kafka_errors.NoOffsetForPartitionError):
-                return []  # the subscriber is about to choose one
+                return []  # the subscriber is about to choose a position
             raise
         return [_raw(one) for records in found.values() for one in records]
 
@@ -250,7 +250,7 @@ async def kafka_append(
 
 
 def _connecting(options: Options) -> dict[str, Any]:
-    """Return those options that a producer has too: not those about fetching and groups."""
+    """Return the options that a producer has too, without the options for fetching and groups."""
     return {
         name: value
         for name, value in options.items()
@@ -259,7 +259,7 @@ def _connecting(options: Options) -> dict[str, Any]:
 
 
 async def _ensure(options: Options, topic: str) -> None:
-    """Have a compacted topic, made with the broker's replication factor if it does not exist."""
+    """Make sure that a compacted topic exists; create it with the brokers' replication factor."""
     admin = AIOKafkaAdminClient(**_connecting(options))
     try:
         await admin.start()
@@ -293,9 +293,9 @@ async def _ensure(options: Options, topic: str) -> None:
 async def _created(
     admin: AIOKafkaAdminClient, topic: str, settings: Mapping[str, str]
 ) -> tuple[type[kafka_errors.BrokerResponseError], str]:
-    """Ask for a topic; return the brokers' answer, with their reason if it is an error."""
+    """Request a new topic; return the brokers' answer, with their reason if it is an error."""
     wanted = NewTopic(topic, 1, 1, topic_configs=settings)
-    # The brokers' default, which aiokafka does not let a client ask for.
+    # The brokers' default, which aiokafka does not let a client request.
     wanted.replication_factor = -1
     answer = await admin.create_topics([wanted])
     ((_, code, *more),) = answer.topic_errors
@@ -316,7 +316,7 @@ async def kafka_log(options: Options) -> AsyncIterator[Log]:
     try:
         with translated(brokers=options["bootstrap_servers"]):
             await consumer.start()
-        # aiokafka's stop raises CancelledError if a task that start has made never ran.
+        # aiokafka's stop raises CancelledError if a task that start created never ran.
         await asyncio.sleep(0)
         yield _KafkaLog(consumer)
     finally:
@@ -327,7 +327,7 @@ async def kafka_log(options: Options) -> AsyncIterator[Log]:
 class _KafkaLog:
     consumer: AIOKafkaConsumer
     _seen: set[str] = field(default_factory=set)
-    """Topics that there were."""
+    """Topics that were seen to exist."""
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
         tp = TopicPartition(*partition)
@@ -357,7 +357,7 @@ class _KafkaLog:
                 self.consumer.seek(tp, offset)
             elif await self.consumer.position(tp) != offset:
                 self.consumer.seek(tp, offset)
-            # What was fetched ahead needs no question to the broker.
+            # Records that were fetched in advance need no request to the broker.
             if records := await self._fetched(tp, 0):
                 return records
             _, end = await self.bounds(partition)
@@ -367,7 +367,7 @@ class _KafkaLog:
         return []
 
     async def _fetched(self, tp: TopicPartition, timeout_ms: int) -> list[RawRecord]:
-        """Return records with a value; markers of transactions and tombstones move the position alone."""
+        """Return records with a value; transaction markers and tombstones only move the position."""
         found = await self.consumer.getmany(tp, timeout_ms=timeout_ms, max_records=_MOST)
         return [_raw(one) for one in found.get(tp, []) if one.value is not None]
 
@@ -390,7 +390,7 @@ async def _stopped(consumer: AIOKafkaConsumer) -> None:
             async with asyncio.timeout(_END_SECONDS):
                 await consumer.stop()
         except (kafka_errors.KafkaError, OSError, TimeoutError):
-            # It closes its connections last: the interpreter would report each as unclosed.
+            # aiokafka closes connections last: the interpreter would report each of them as unclosed.
             with suppress(kafka_errors.KafkaError, OSError, TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
                     await consumer._client.close()
@@ -398,11 +398,11 @@ async def _stopped(consumer: AIOKafkaConsumer) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide aiokafka's lines about what begins within the block, unless the package's logger is at DEBUG.
+    """Hide aiokafka's log lines about what begins within the block, unless the package's logger is at DEBUG.
 
-    It repeats one fault for each request: 200 lines in five seconds without a broker, and errors at the first
-    start on a new cluster, whose topic of offsets is made only then. Lines about other clients of the process
-    are not touched.
+    aiokafka repeats a fault for each request: it logs 200 lines in five seconds without a broker. It also logs
+    errors at the first start on a new cluster, which creates its topic of offsets only then. Lines about other
+    clients of the process are kept.
     """
     _filter_loggers()
     token = _OURS.set(True)
@@ -414,7 +414,7 @@ def quiet() -> Iterator[None]:
 
 @cache
 def _filter_loggers() -> None:
-    """Filter each of aiokafka's loggers: one of them does not see the lines of those below it."""
+    """Filter each of aiokafka's loggers: a logger's filter does not see the lines of its child loggers."""
     for name, one in list(logging.root.manager.loggerDict.items()):
         if name.partition(".")[0] == "aiokafka" and isinstance(one, logging.Logger):
             one.addFilter(_is_shown)
@@ -502,7 +502,7 @@ class _Request(RequestStruct):  # type: ignore[misc]
 
 
 class _Asks:
-    """The request as aiokafka's client sends it: in this version, or in one without ids."""
+    """The request as aiokafka's client sends it: in version 12, or in an older version without ids."""
 
     API_KEY = 3
 
@@ -519,7 +519,7 @@ class _Asks:
 
 
 async def described(client: Any, names: Collection[str] | None) -> dict[str, TopicFacts]:
-    """Return those of the topics that exist, by aiokafka's client; None: all that the account may see."""
+    """Return the named topics that exist, by aiokafka's client; None: all that the account may see."""
     answer = await client.send(client.get_random_node(), _Asks(names))
     has_ids = answer.API_VERSION == _Answer.API_VERSION
     found: dict[str, TopicFacts] = {}
@@ -529,7 +529,7 @@ async def described(client: Any, names: Collection[str] | None) -> dict[str, Top
             continue
         if code == _TOPIC_DENIED:
             raise kafka_errors.TopicAuthorizationFailedError(name)
-        if code:  # such as no leader yet: without its partitions it would seem to have none
+        if code:  # such as no leader yet: the answer may lack the topic's partitions
             raise kafka_errors.for_code(code)(name)
         number = str(uuid.UUID(bytes=topic[2])) if has_ids else None
         partitions = topic[4] if has_ids else topic[3]

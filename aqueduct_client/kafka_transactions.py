@@ -1,10 +1,10 @@
 """Exactly once from Kafka to Kafka: the results of a batch and its offsets are one Kafka transaction.
 
-Invariant: each partition has a producer of its own, whose id is the group's and the partition's, so that the
-client that takes a partition over ends what the one before has begun, before it reads the group's offset. After
-any failure nothing is assumed: the group is joined again, and its stored offsets decide what comes next.
-aiokafka sends an unanswered EndTxn again; by then it may end the next transaction (KAFKA-17754), so the first
-one that gets no answer is an error here, and the producer is replaced.
+Invariant: each partition has its own producer, whose transactional id consists of the group and the partition.
+So a client that takes over a partition ends the previous client's transaction before it reads the group's
+offset. After any failure nothing is assumed: the client joins the group again, and the stored offsets decide
+what comes next. aiokafka repeats an EndTxn without an answer, which by then may end the next transaction
+(KAFKA-17754). Here the first EndTxn without an answer is an error, and the producer is replaced.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
 
 
 def _end_once(producer: AIOKafkaProducer) -> None:
-    """End transactions as aiokafka's sender does, with the handler that asks once."""
+    """Let a producer end transactions as aiokafka's sender does, but with a single request."""
     sender = producer._sender
 
     async def end(commit_result: Any) -> None:
@@ -83,7 +83,7 @@ class Outgoing:
         """Send a record; it is visible to readers of committed records once the batch is done."""
         with translated("Write", topic=topic):
             sent = await self.producer.send(topic, value=value, key=key, headers=list(headers))
-        # Else asyncio reports the errors of a transaction that has failed already.
+        # Otherwise asyncio reports the errors of a transaction that has already failed.
         sent.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._sent.append(sent)
 
@@ -105,7 +105,7 @@ class KafkaTransactions:
     brokers: str
     kafka: Options = field(default_factory=dict)
     timeout_seconds: float = 15.0
-    """After which Kafka ends a transaction of a client that is gone."""
+    """Seconds after which Kafka ends a transaction of a client that is gone."""
     _producers: dict[Partition, Any] = field(default_factory=dict)
 
     async def __aenter__(self) -> KafkaTransactions:
@@ -116,9 +116,9 @@ class KafkaTransactions:
         await self._discard(list(self._producers))
 
     async def handle(self, batch: Batch, handles: Handles) -> None:
-        """Have the records of each partition handled, and commit results and offsets together.
+        """Call ``handles`` with the records of each partition, and commit its results and the offset together.
 
-        If it raises, what was not committed is delivered again, and no result of it is visible.
+        If it raises, records that were not committed are delivered again, and their results are not visible.
         """
         if not batch.records:
             return
@@ -157,10 +157,10 @@ class KafkaTransactions:
             await producer.commit_transaction()
 
     async def _take_over(self, partitions: Collection[Partition]) -> None:
-        """Begin as the only producer of these partitions, and of no others."""
+        """Replace all producers by one for each of these partitions, which fences its predecessor."""
         await self._discard(list(self._producers))
         for partition in sorted(partitions):
-            # Well under the broker's time-out, so that a request without an answer ends first.
+            # Well below the transaction's timeout, so that a request without an answer ends first.
             options = {"request_timeout_ms": int(self.timeout_seconds * 667), **self.kafka}
             own = f"{self.group}.{partition.topic}.{partition.number}"
             producer = AIOKafkaProducer(
@@ -170,7 +170,7 @@ class KafkaTransactions:
                 transaction_timeout_ms=int(self.timeout_seconds * 1000),
             )
             _end_once(producer)
-            # Before it starts: one that may not is closed too.
+            # Before it starts, so that a producer that is denied is closed too.
             self._producers[partition] = producer
             with translated("Write", brokers=self.brokers, transactional_id=own):
                 await producer.start()

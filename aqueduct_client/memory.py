@@ -17,7 +17,7 @@ from aqueduct_client.records import Partition, RawRecord
 
 _PAUSE_SECONDS = 0.01
 _MOST = 3
-"""So few records at once, that readers which expect all are found."""
+"""The records of one read: so few that tests find a reader which expects all records at once."""
 
 Headers = Iterable[tuple[str, bytes]]
 
@@ -27,11 +27,11 @@ class MemoryKafka:
     """A broker."""
 
     records: dict[Partition, list[tuple[int, RawRecord]]] = field(default_factory=dict)
-    """Each with the time at which it was written, milliseconds since 1970."""
+    """Each record with the time at which it was written, milliseconds since 1970."""
     offsets: dict[tuple[str, Partition], int] = field(default_factory=dict)
-    """Of each group."""
+    """By group and partition, the committed offsets."""
     ids: dict[str, str] = field(default_factory=dict)
-    """Of each topic."""
+    """The id of each topic."""
     _groups: dict[str, list[MemoryConsumer]] = field(default_factory=dict)
     _made: int = 0
 
@@ -77,7 +77,7 @@ class MemoryKafka:
         return raw.offset
 
     def joins(self, group: str, topics: Collection[str]) -> _Joins:
-        """Return what makes members of a group."""
+        """Return the function by which members join a group."""
         return _Joins(self, group, frozenset(topics))
 
     @asynccontextmanager
@@ -86,7 +86,7 @@ class MemoryKafka:
         yield MemoryLog(self)
 
     def rebalance(self, group: str) -> None:
-        """Take all partitions from the members of a group, and give them out again."""
+        """Take all partitions from the members of a group, and assign them again."""
         members = self._groups.get(group, [])
         for member in members:
             member.assign(frozenset())
@@ -133,7 +133,7 @@ class MemoryConsumer:
     _mine: frozenset[Partition] = frozenset()
 
     def assign(self, partitions: frozenset[Partition]) -> None:
-        """Take other partitions, from the group's offsets."""
+        """Take other partitions, at the group's offsets."""
         self._mine = partitions
         self.positions = {
             tp: self.kafka.offsets[self.group, tp]

@@ -1,11 +1,11 @@
-"""What an installation knows of a group beside Kafka's offsets: where it began each topic, and its progress.
+"""Notes about a group besides Kafka's offsets: the start positions of each topic, and the progress.
 
-Kafka forgets the offsets of a group that is away longer than ``offsets.retention.minutes``, and those in a
-topic that is deleted. So their absence does not show that a group is new.
+Kafka forgets the offsets of a group that is away longer than ``offsets.retention.minutes``, and the offsets in
+a deleted topic. So a group without offsets is not necessarily new.
 
-Invariant: a group begins a topic once. Of members that begin it at the same time, the first note in the
-compacted topic ``<prefix>.__subscribers`` counts; each has a key of its own, so that compaction keeps it. A
-partition's note counts only with the token of its topic's.
+Invariant: a group begins a topic once. If several members begin it at the same time, the first note in the
+compacted topic ``<prefix>.__subscribers`` counts; each note has its own key, so that compaction keeps it. A
+partition's note counts only if it has the token of its topic's note.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FORGOTTEN: dict[str, Any] = {"token": None}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """A group's position in a partition, at the end of a client or some minutes old."""
+    """A group's position in a partition, noted at the end of a client or some minutes ago."""
 
     offset: int
     topic_id: str | None
@@ -37,14 +37,14 @@ class TopicNote:
     """A topic that a group has begun."""
 
     topic_id: str | None
-    """None: it did not exist, or Kafka has no ids."""
+    """None if the topic did not exist, or if Kafka has no topic ids."""
     starts: Mapping[int, int]
-    """The start position in each partition that there was."""
+    """The start position in each partition that existed."""
     reached: Mapping[int, Reached] = field(default_factory=dict)
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def is_of_another(self, topic_id: str | None) -> bool:
-        """Whether it is about a topic of the same name that was deleted since."""
+        """Whether the note is about an earlier topic of the same name, which was deleted since."""
         known = {self.topic_id, *(each.topic_id for each in self.reached.values())} - {None}
         return topic_id is not None and bool(known - {topic_id})
 
@@ -109,7 +109,7 @@ class Notes:
     async def _write(
         self, values: Mapping[tuple[str, int | str | None], Mapping[str, Any]]
     ) -> None:
-        """Write notes; ``values``: by topic, and partition or token."""
+        """Write notes; ``values`` are by topic, and by partition or token."""
         records = []
         for (topic, part), value in values.items():
             key: dict[str, Any] = {"group": self.group, "topic": topic}
@@ -121,7 +121,7 @@ class Notes:
 
 
 class _Folded:
-    """The notes about a group, of records in order."""
+    """The notes about a group, folded from records in order."""
 
     def __init__(self, group: str) -> None:
         self._group = group

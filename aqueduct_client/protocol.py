@@ -1,7 +1,7 @@
 """The subscriber's interface to Kafka: a member of a group, and a log that is read at will.
 
 Invariant: every implementation passes ``tests/contract/test_subscriber_consumers.py``. Only committed records
-are seen. No offset is committed but by ``commit``.
+are seen, and only ``commit`` commits offsets.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple, Protocol
 from aqueduct_client.records import Partition, RawRecord
 
 Assigned = Callable[[frozenset[Partition]], None]
-"""Called with all partitions of this member after each rebalance, and with none when one begins."""
+"""Called with all partitions of this member after each rebalance, and with an empty set when one begins."""
 
 
 class TopicFacts(NamedTuple):
     """A topic that exists."""
 
     id: str | None
-    """Another one for a topic that was deleted and made again; None from brokers before 3.1."""
+    """It changes if the topic is deleted and created again; None from brokers before 3.1."""
     partitions: int
 
 
@@ -28,7 +28,7 @@ class Consumer(Protocol):
     """A member of a group. Each method raises a SubscriberError."""
 
     async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
-        """Return the next records, those of a partition in order; none after so many seconds."""
+        """Return the next records, in order within a partition; an empty list after ``seconds`` without any."""
         ...
 
     async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
@@ -44,7 +44,7 @@ class Consumer(Protocol):
         ...
 
     async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
-        """Return those of the topics that exist; None: all that the account may see."""
+        """Return the named topics that exist; None: all that the account may see."""
         ...
 
 
@@ -56,11 +56,11 @@ class Log(Protocol):
         ...
 
     async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
-        """Return the offset of the first record written then or later; None if there is none."""
+        """Return the offset of the first record written at this time or later; None without such a record."""
         ...
 
     async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
-        """Return some records with a value, from the first at an offset or after it; none at the end."""
+        """Return some records with a value, from the first at or after an offset; an empty list at the end."""
         ...
 
 

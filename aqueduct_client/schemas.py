@@ -1,7 +1,7 @@
 """Table versions: the columns and the key of a record's table, from the schemas topic.
 
 Invariant: a version is written before the first row that uses it, in the same Kafka transaction; so it is found
-once the row was read. The rest of the topic is read when a version is asked for that is not known.
+once the row has been read. A request for an unknown version reads the rest of the topic.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Schemas:
         return self._known[key]
 
     async def tables(self, consumer: Consumer) -> tuple[frozenset[str], bool]:
-        """Return the names of all published tables, real and logical, and whether there are logical ones."""
+        """Return the names of all published tables, real and logical, and whether there are logical tables."""
         logical = logical_schemas_topic(self.prefix)
         existing = await consumer.topics([self._topic, logical])
         found: set[str] = set()

@@ -1,8 +1,8 @@
-"""Which records of the topics a subscriber gets.
+"""The selection of the records that a subscriber gets from its topics.
 
 Invariant: tags are compared by header, so that a record without a wanted tag is not parsed. A table that the
-installation does not have is refused, unless it may come to exist: else all records of a topic are dropped. A
-group that reads a topic already is not refused for a table that has no row yet.
+installation does not have is refused, unless it may be created later: otherwise a wrong name would drop all
+records of a topic. A group that already reads a topic is not refused for a table without rows.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from aqueduct_client.errors import UnknownTable
 from aqueduct_client.records import RawRecord, Record
 
-# A window of change ids: records that were acknowledged before are dropped when they come again.
+# A window of change ids: a record that was acknowledged before is dropped when it comes again.
 #
-# Invariant: a record is remembered when its batch is acknowledged, also if the acknowledgement
-# failed, and not when it is delivered: what was rolled back is delivered again. The window lives
-# as long as the process.
+# Invariant: a record is remembered when its batch is acknowledged, even if the acknowledgement
+# fails, and not when it is delivered: a batch that was rolled back is delivered again. The window
+# lives as long as the process.
 
 
 @dataclass(slots=True)
 class Window:
-    """The newest change ids, per topic."""
+    """The newest change ids, each with its topic."""
 
     size: int
     _seen: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -51,12 +51,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The rule."""
+    """The tables and tags that a subscriber wants."""
 
     tables: Mapping[str, frozenset[str] | None]
     """By topic, the logical tables wanted of it; None: all that it has."""
     tags: frozenset[str] = frozenset()
-    """Any of these; empty: with and without tags."""
+    """A record needs one of these; empty: records with and without tags."""
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By topic, the names that the subscriber gave for it."""
     not_yet: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ class Selection:
         return record if wanted is None or record.logical_table in wanted else None
 
     def unmet(self) -> str | None:
-        """Return what to log if no record so far has a wanted tag, and others have tags."""
+        """Return a warning if records so far have tags, but no record has a wanted tag; otherwise None."""
         if not self.tags or not self.seen or not self.tags.isdisjoint(self.seen):
             return None
         wanted, seen = (", ".join(sorted(tags)[:10]) for tags in (self.tags, self.seen))
@@ -89,7 +89,7 @@ class Selection:
         )
 
     def expected(self, topics: Iterable[str]) -> list[str]:
-        """Return the tables of topics that must exist."""
+        """Return the tables of these topics that must exist."""
         return sorted(
             {name for topic in topics for name in self.names.get(topic, ())} - self.not_yet
         )
@@ -111,11 +111,11 @@ class Selection:
         has_logical: bool,
         begun: Collection[str],
     ) -> None:
-        """Raise UnknownTable for a table of a shared topic that is none of the known ones.
+        """Raise UnknownTable for a table of a shared topic that is not among the known tables.
 
         Logical names are published some time after the rows, and a table may have no row. So a name that
-        differs from all known ones by more than its case is only named in a warning until there are logical
-        names, and for a group that has begun the topic, which may have had the table for long.
+        differs from all known names by more than its case only causes a warning in two cases: while no logical
+        name exists, and for a group that has begun the topic, which may have had the table for long.
         """
         folded = {name.casefold() for name in known}
         for topic in sorted(topics):
@@ -131,7 +131,7 @@ class Selection:
 
 
 def _near(name: str, existing: Collection[str]) -> str:
-    """Return the nearest names, those that differ in case first; nothing if none is near."""
+    """Return a text with the nearest names, names that differ only in case first; empty if no name is near."""
     by_fold: dict[str, list[str]] = {}
     for each in existing:
         by_fold.setdefault(each.casefold(), []).append(each)

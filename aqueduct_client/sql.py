@@ -1,7 +1,7 @@
 """Exactly once in the subscriber's own SQL database: the position is stored in the transaction of the effect.
 
-Drivers of PEP 249 differ in the classes of their errors: psycopg raises ``UniqueViolation``, of its
-``IntegrityError``, and each error ends PostgreSQL's transaction, so nothing is executed after one.
+Drivers of PEP 249 differ in the classes of their errors: psycopg raises ``UniqueViolation``, a subclass of its
+``IntegrityError``. Each error ends PostgreSQL's transaction, so nothing is executed after an error.
 
 Invariant: the newest ``(epoch, seq)`` of each partition and destination is changed only from the value that was
 read, in the caller's transaction, before the effects of the records. So a record is applied once, whatever is
@@ -65,7 +65,7 @@ class SqlProgress:
     """The progress of a subscriber in the table ``aqueduct_progress`` of its own database."""
 
     subscriber: str
-    """Its name; subscribers of one database with the same name apply a change once together."""
+    """Its name; subscribers with the same name in one database apply each change once together."""
     placeholder: str = "?"
     """As the driver writes it: ``?`` for sqlite3, ``%s`` for PyMySQL and psycopg."""
 
@@ -74,7 +74,7 @@ class SqlProgress:
         cursor.execute(_CREATE)
 
     def new_of(self, cursor: Cursor, records: Iterable[Record]) -> list[Record]:
-        """Return the records that were not applied yet, and store that they are.
+        """Return the records that were not applied yet, and store them as applied.
 
         Apply them in the same transaction. Raise ProgressMoved if another client has applied some meanwhile.
         """

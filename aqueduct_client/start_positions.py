@@ -1,9 +1,9 @@
 """Start positions: where a group without an offset begins to read.
 
-Invariant: no change that qualifies is before the position. Halving searches only over what grows along a
-partition: a destination's epoch, its ``seq`` within an epoch, and the time at which Kafka was written to. Times
-of commits and sets of transactions do not grow where several masters feed a topic, after a backlog, or where a
-server commits in another order than it numbers: these are read one by one.
+Invariant: no change that qualifies is before the position. A binary search is used only for values that grow
+along a partition: a destination's epoch, its ``seq`` within an epoch, and the time of writing to Kafka. Commit
+times and GTIDs do not grow where several masters feed a topic, after a backlog, or where a server commits in
+another order than it numbers. So they are compared record by record.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from aqueduct_client.records import Partition, Record
 
 _MARIADB = re.compile(r"(\d+)-\d+-(\d+)")
 _CLOCK_SKEW_MS = 600_000
-"""How much later a source's clock may be than the worker's, which is the one of Kafka's records."""
+"""How much later a source's clock may be than the worker's clock, which sets the time of Kafka's records."""
 _LOOKS = 64
-"""Places at which the clocks are compared: one may have been wrong for a while only."""
+"""The number of offsets at which the clocks are compared: a clock may have been wrong only for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first change whose ``ts_ms``, the time of its commit in the source, is then or later."""
+    """The first change whose ``ts_ms``, the time of its commit in the source, is at or after this time."""
 
     ts_ms: int
-    """Milliseconds since 1970 UTC. Before MySQL 8.0.1, commits are known to the second: give a whole one."""
+    """Milliseconds since 1970 UTC. Before MySQL 8.0.1, commit times are whole seconds: give a whole second."""
 
 
 @dataclass(frozen=True, slots=True)
 class AfterSeq:
-    """The first change after one with this number."""
+    """The first change whose number is greater than this."""
 
     seq: int
     destination: str | None = None
-    """Needed if the topic has changes of several destinations, and then the first change of this one."""
+    """Needed if the topic has changes of several destinations: the number is this destination's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ _Judge = Callable[[Record], bool]
 async def start_offsets(
     log: Log, partitions: Collection[Partition], start: Start
 ) -> dict[Partition, int]:
-    """Return the offset of a start position in each partition; raise StartUnknown if it has none."""
+    """Return the offset of a start position in each partition; raise StartUnknown if it cannot be found."""
     if isinstance(start, AfterSeq) and start.destination is not None:
         for topic in sorted({tp.topic for tp in partitions}):
             await _refuse_without(
@@ -104,7 +104,7 @@ async def _at_time(log: Log, partition: Partition, ts_ms: int) -> int:
     looks = {beginning + (low - beginning) * number // _LOOKS for number in range(_LOOKS)}
     for at in sorted({*looks, max(beginning, end - 1000)}):
         if any(_is_ahead(Record(raw)) for raw in await log.read(partition, at)):
-            low = beginning  # when it was written says nothing of when it was committed
+            low = beginning  # the time of writing does not limit the time of the commit
             break
     return await _first(log, partition, (low, end), lambda record: record.ts_ms >= ts_ms)
 
@@ -119,7 +119,7 @@ class _Outside:
     def __init__(self, known: dict[str, tuple[tuple[int, int], ...]]) -> None:
         self._known = known
         self.unproven: dict[str, int] = {}
-        """The first rows of each destination that existed already and that no transaction of the set follows.
+        """By destination, the offset of the first existing row that no transaction of the set follows.
 
         Such a row has no GTID. It shows the table as of its position in the stream, so a copy that has a later
         transaction has the row too.
@@ -142,7 +142,7 @@ class _Outside:
 
 
 async def _first(log: Log, partition: Partition, span: tuple[int, int], judge: _Judge) -> int:
-    """Return the offset of the first record for which the judge holds; the end if there is none."""
+    """Return the offset of the first record for which ``judge`` is true; the end without such a record."""
     at, end = span
     while at < end and (found := await log.read(partition, at)):
         for raw in found:
@@ -152,11 +152,11 @@ async def _first(log: Log, partition: Partition, span: tuple[int, int], judge: _
     return end
 
 
-# --- numbers of a destination: by halving ---
+# --- numbers of a destination: by binary search ---
 
 
 async def _refuse_without(log: Log, partitions: list[Partition], destination: str) -> None:
-    """Raise StartUnknown if a topic has changes and none of a destination."""
+    """Raise StartUnknown if a topic has changes, but no change of this destination."""
     seen: set[str] = set()
 
     def is_its(record: Record) -> bool:
@@ -177,7 +177,7 @@ async def _refuse_without(log: Log, partitions: list[Partition], destination: st
 
 @dataclass(slots=True)
 class _Numbered:
-    """The changes of one destination in a partition; of the only one, if none is given."""
+    """The changes of one destination in a partition; if no name is given, of the only destination."""
 
     log: Log
     partition: Partition
@@ -185,9 +185,9 @@ class _Numbered:
     _only: str | None = None
 
     async def after(self, seq: int) -> int:
-        """Return the offset after the last change up to a number.
+        """Return the offset at which the changes with a greater number begin.
 
-        Numbers grow within an epoch. A later epoch may begin with smaller ones, after a journal was restored.
+        Numbers grow within an epoch. A later epoch may begin with smaller numbers if a journal was restored.
         """
         low, end = await self.log.bounds(self.partition)
         while (first := await self._next(low, end)) is not None:
@@ -200,7 +200,7 @@ class _Numbered:
         return low
 
     async def _halved(self, low: int, high: int, is_past: _Judge) -> tuple[bool, int]:
-        """Return whether one of its changes is past, and the offset after the last that is not."""
+        """Return whether a change of the destination is past, and the offset after the last one that is not."""
         found = False
         while low < high:
             middle = (low + high) // 2
@@ -212,7 +212,7 @@ class _Numbered:
         return found, low
 
     async def _next(self, low: int, end: int) -> Record | None:
-        """Return its first change from an offset on and before another."""
+        """Return the destination's first change from ``low`` on and before ``end``."""
         found: list[Record] = []
 
         def is_its(record: Record) -> bool:
@@ -237,7 +237,7 @@ class _Numbered:
 
 
 def _gtid(text: str) -> tuple[str, int]:
-    """Return what a GTID is numbered within, and its number."""
+    """Return the server (with a tag) or MariaDB domain of a GTID, and its number."""
     if match := _MARIADB.fullmatch(text):
         return match[1], int(match[2])
     server, _, number = text.lower().rpartition(":")
@@ -245,7 +245,7 @@ def _gtid(text: str) -> tuple[str, int]:
 
 
 def parse_gtids(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Return the intervals of each server, with its tag if it has one, or of each of MariaDB's domains."""
+    """Return the intervals of a GTID set: by server, with a tag if there is one, or by MariaDB domain."""
     found: dict[str, list[tuple[int, int]]] = {}
     for part in filter(None, re.split(r"[\s,]+", text)):
         if match := _MARIADB.fullmatch(part):
@@ -257,7 +257,7 @@ def parse_gtids(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
             if match := re.fullmatch(r"(\d+)(?:-(\d+))?", item):
                 interval = int(match[1]), int(match[2] or match[1])
                 found.setdefault(prefix, []).append(interval)
-            else:  # MySQL 8.3's tag, which holds for the intervals after it
+            else:  # MySQL 8.3's tag, which applies to the intervals after it
                 prefix = f"{server}:{item}"
     if not found:
         raise InvalidSubscription(f"{text!r} is no GTID set; write one as gtid_executed shows it")

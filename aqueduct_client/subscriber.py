@@ -1,7 +1,8 @@
 """The asynchronous subscriber: get, ack and rollback as Canal's client has them.
 
-Invariant: offsets are committed by ``ack`` alone, in the order of delivery, for batches of the present
-assignment. A rebalance, a rollback and a reconnection take batches back, and their records are delivered again.
+Invariant: the offsets of a batch are committed only by its acknowledgement, in the order of delivery, under the
+assignment that delivered it. A rebalance, a rollback and a reconnection take batches back; their records are
+delivered again.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 @dataclass(slots=True)
 class Outage:
-    """The time without Kafka, if it is lost now."""
+    """The present outage of Kafka, if there is one."""
 
     limit: float | None = None
     """Seconds after which the error is raised; None: never."""
@@ -71,7 +72,7 @@ class Outage:
         self._since, self._pause, self._is_logged = None, FIRST_PAUSE, False
 
     async def may_try(self, seconds: float | None = None) -> bool:
-        """Wait for the next attempt, for so many seconds at most; whether it is due."""
+        """Wait up to ``seconds`` for the next attempt; return whether it is due."""
         remaining = self._retry_at - time.monotonic()
         if remaining > 0:
             await asyncio.sleep(remaining if seconds is None else max(0.0, min(remaining, seconds)))
@@ -85,9 +86,9 @@ _SLICE_SECONDS = 0.2
 _IDLE_COMMIT_SECONDS = 5.0
 _END_SECONDS = 5.0
 _LOOK_SECONDS = 10.0
-"""After which the topics' ids are compared again."""
+"""Seconds after which the topics' ids are compared again."""
 _NOTE_SECONDS = 600.0
-"""After which progress is noted beside Kafka's offsets again: far less than these are kept."""
+"""Seconds after which progress is noted again besides Kafka's offsets: far less than Kafka keeps these."""
 
 
 class Turn(Protocol):
@@ -99,7 +100,7 @@ class Turn(Protocol):
         ...
 
     async def mine(self, seconds: float) -> bool:
-        """The same, after waiting for it for so many seconds at most."""
+        """Wait up to ``seconds`` to become the active client; return whether this client is."""
         ...
 
     async def close(self) -> None:
@@ -122,14 +123,14 @@ class Subscriber:
     outage: Outage = field(default_factory=Outage)
     schemas: Schemas | None = None
     notes: Notes | None = None
-    """What is known of the group beside Kafka's offsets; None: nothing."""
+    """The notes about the group besides Kafka's offsets; None: they are not kept."""
     turn: Turn | None = None
-    """The election among clients of which one is active; None: the group shares the partitions."""
+    """The election of the one active client; None: all clients of the group share the partitions."""
     before_positions: TakesOver | None = None
     """Called with new partitions before the group's offsets are read."""
     _in_flight: InFlight = field(default_factory=InFlight)
     _records: dict[int, tuple[Record, ...]] = field(default_factory=dict)
-    """Of the batches in flight, for the window."""
+    """The records of the batches in flight, for the window."""
     _consumer: Consumer | None = None
     _member: AsyncExitStack = field(default_factory=AsyncExitStack)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -138,9 +139,9 @@ class Subscriber:
     _unplaced: frozenset[Partition] = frozenset()
     """Partitions whose position is not chosen yet."""
     _topics: dict[str, TopicFacts] = field(default_factory=dict)
-    """Those to read that exist, as last seen."""
+    """The topics to read that existed when last seen."""
     _noted: dict[str, TopicNote] = field(default_factory=dict)
-    """By topic, where the group began it and what is noted of its progress."""
+    """By topic, the group's start positions and its noted progress."""
     _unnoted: Offsets = field(default_factory=dict)
     """Offsets that were committed and are not noted yet."""
     _warned: bool = False
@@ -188,7 +189,7 @@ class Subscriber:
         await self.ack(batch.id)
         return batch
 
-    async def get_without_ack(self, most: int = 1000, timeout: float = 1.0) -> Batch:  # noqa: ASYNC109 - likewise
+    async def get_without_ack(self, most: int = 1000, timeout: float = 1.0) -> Batch:  # noqa: ASYNC109 - as get
         """Return up to ``most`` records as soon as there are some; an empty batch after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while True:
@@ -208,13 +209,13 @@ class Subscriber:
             self._take_back("the group has rebalanced")
             raise StaleBatch(error.detail, batch=batch, **error.where) from error
         except BrokersLost:
-            # Whether it was committed is not known; what was not comes again.
+            # It is not known whether they were committed; records that were not are delivered again.
             await self.rejoin("Kafka did not answer an acknowledgement")
             raise
         self.acknowledged(batch)
 
     def offsets_of(self, batch: int) -> Offsets:
-        """Return what the acknowledgement of a batch commits; raise if it may not be acknowledged now."""
+        """Return the offsets that a batch's acknowledgement commits; raise if it is not allowed now."""
         offsets = self._in_flight.offsets_of(batch)
         self._active()
         return offsets
@@ -227,7 +228,7 @@ class Subscriber:
         self._records.pop(batch, None)
 
     async def rollback(self, batch: int | None = None) -> None:
-        """Deliver a batch and all later ones again (None: all in flight)."""
+        """Deliver a batch and all later batches again (None: all in flight)."""
         if batch == NOTHING:
             return
         async with self._lock:
@@ -244,7 +245,7 @@ class Subscriber:
     # --- reading ---
 
     async def _attempt(self, most: int, seconds: float) -> Batch:
-        """Return what one poll gives; nothing while Kafka is lost or another client is the active one."""
+        """Return the batch of one poll; an empty batch while Kafka is lost or another client is active."""
         if not await self.outage.may_try(seconds):
             return EMPTY
         async with self._lock:
@@ -259,7 +260,7 @@ class Subscriber:
                 await self._left("Kafka was lost")
                 self.outage.failed(error)
                 return EMPTY
-            except StaleBatch:  # of offsets before the first record; they are read again
+            except StaleBatch:  # of offsets, before a record was delivered; they are read again
                 return EMPTY
         self.outage.over()
         return batch
@@ -307,7 +308,7 @@ class Subscriber:
     # --- positions ---
 
     async def _place(self, consumer: Consumer) -> None:
-        """Choose the position of new partitions: the group's offset, or where it begins, which is stored."""
+        """Place new partitions at the group's offset, or at their start position, which is then committed."""
         new, generation = self._unplaced, self._generation
         if self.before_positions is not None:
             await self.before_positions(new)
@@ -327,7 +328,7 @@ class Subscriber:
             self._unplaced = frozenset()
 
     async def _begin(self, consumer: Consumer) -> None:
-        """Note where the group begins all topics that are new to it, in all partitions."""
+        """Note the start positions of all topics that are new to the group, in all partitions."""
         self._topics = await consumer.topics(self.selection.tables)
         self._looked = time.monotonic()
         await self._refuse_without_topic(consumer)
@@ -343,13 +344,13 @@ class Subscriber:
             )
 
     async def _refuse_without_topic(self, consumer: Consumer) -> None:
-        """Raise UnknownTable if a table has no topic; before anything is written for a wrong prefix."""
+        """Raise UnknownTable if a table has no topic, before anything is written for a wrong prefix."""
         without = self.selection.tables.keys() - self._topics.keys()
         if self.selection.expected(without):
             self.selection.refuse_without_topic(without, await consumer.topics(None))
 
     async def _refuse_absent(self, consumer: Consumer) -> None:
-        """Raise UnknownTable if a table is not among those of a topic that it shares."""
+        """Raise UnknownTable if the installation lacks a table that is wanted of a shared topic."""
         shared = [topic for topic in self._topics if self.selection.tables[topic] is not None]
         if self.schemas is None or not shared:
             return
@@ -364,12 +365,12 @@ class Subscriber:
             return
         begun = self._noted.keys() & set(shared)
         for topic in set(shared) - begun:
-            if await consumer.committed(self._partitions(topic)):  # of an earlier client
+            if await consumer.committed(self._partitions(topic)):  # by an earlier client
                 begun.add(topic)
         self.selection.refuse_absent(shared, known, has_logical=has_logical, begun=begun)
 
     async def _new(self, consumer: Consumer, reader: Log, topic: str) -> TopicNote:
-        """Return where the group begins a topic: at the start, unless it reads the topic already."""
+        """Return the note of a new topic: at the group's offsets if it already has any, else at ``start``."""
         partitions = self._partitions(topic)
         found = await consumer.committed(partitions)
         if not found:
@@ -379,12 +380,12 @@ class Subscriber:
         return TopicNote(topic_id=None if facts is None else facts.id, starts=starts)
 
     def _partitions(self, topic: str) -> list[Partition]:
-        """Return those that a topic has; none if it does not exist."""
+        """Return the partitions of a topic; an empty list if it does not exist."""
         count = self._topics[topic].partitions if topic in self._topics else 0
         return [Partition(topic, number) for number in range(count)]
 
     async def _begins_at(self, reader: Log, tp: Partition) -> int:
-        """Return the position in a partition without an offset."""
+        """Return the position in a partition for which the group has no offset."""
         note, (beginning, _) = self._noted[tp.topic], await reader.bounds(tp)
         if (reached := note.reached.get(tp.number)) is not None:
             log.warning(
@@ -401,7 +402,7 @@ class Subscriber:
         return beginning
 
     async def _look(self, consumer: Consumer) -> None:
-        """See now and then whether a topic was deleted or made again, and note the progress."""
+        """Check now and then whether a topic was deleted or created again, and note the progress."""
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._topics = await consumer.topics(self.selection.tables)
             self._looked = time.monotonic()
@@ -468,7 +469,7 @@ class Subscriber:
         await self._member.aclose()
 
     async def rejoin(self, reason: str) -> None:
-        """Leave the group and join it again; all batches in flight are delivered again."""
+        """Leave the group, to join it again at the next call; all batches in flight are delivered again."""
         async with self._lock:
             await self._left(reason)
 

@@ -29,16 +29,16 @@ class Subscription:
     """Clients with the same name share the partitions, and the group's offsets."""
     brokers: str
     client: str | None = None
-    """A name that this client keeps: started again, it takes its partitions back without the group's wait for
+    """A name that this client keeps: after a restart it takes its partitions back at once, without a wait for
     the end of its session."""
     prefix: str = "aq"
     topics: Mapping[str, str] | None = None
-    """The topics of logical tables or databases that have another than ``<prefix>.<database>.<table>``."""
+    """The topics of logical tables or databases whose topic is not ``<prefix>.<database>.<table>``."""
     tags: frozenset[str] = frozenset()
     tag_topic: str | None = None
-    """A tag that the mapping's ``tag_topics`` names: its topic is read, which has the records with it alone."""
+    """A tag that the mapping's ``tag_topics`` names: its own topic is read, which has only its records."""
     not_yet: frozenset[str] = frozenset()
-    """Those of the tables that need not exist yet; without them, a name that no table has is refused."""
+    """Tables that need not exist yet; any other name that no table has is refused."""
     start: Start = field(default_factory=Earliest)
     """Where the group begins a table; partitions and topics that come later are read whole."""
     dedup_window: int = 0
@@ -111,7 +111,7 @@ def subscribe(
 def subscribe_async(
     *tables: str, group: str, brokers: str, tags: Iterable[str] = (), **more: Any
 ) -> Subscriber:
-    """The same for an event loop: ``async with subscribe_async(…) as subscriber``."""
+    """Subscribe as ``subscribe`` does, for an event loop: ``async with subscribe_async(…) as subscriber``."""
     return _subscription(tables, group, brokers, tags, more).subscriber()
 
 

@@ -1,4 +1,4 @@
-"""The synchronous subscriber: the asynchronous one in an event loop of its own thread.
+"""The synchronous subscriber: an asynchronous subscriber in an event loop of its own thread.
 
 Invariant: each call is the coroutine of the same name, waited for; calls from several threads are safe. The
 thread keeps the membership of the group alive between calls.

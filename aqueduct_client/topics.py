@@ -17,8 +17,8 @@ def topics_of(
 ) -> dict[str, frozenset[str] | None]:
     """Return each topic to read, with the logical tables wanted of it; None: all that it has.
 
-    A table is looked for in ``mapped``, then its database is; otherwise its topic is its own. ``tag``: the
-    topics of this tag's records, instead of those of all.
+    ``mapped`` is searched for the table, then for its database; a table in neither has its own topic. With
+    ``tag``, each topic is the tag's topic, which has only the records with the tag.
     """
     found: dict[str, set[str] | None] = {}
     for table in tables:
@@ -35,7 +35,7 @@ def topics_of(
 def topic_of(
     table: str, *, prefix: str, mapped: Mapping[str, str] | None = None, tag: str | None = None
 ) -> tuple[str, bool]:
-    """Return the topic of a table, and whether others may share it."""
+    """Return the topic of a table, and whether other tables may share it."""
     database, name = split_table(table)
     own = (mapped or {}).get(table) or (mapped or {}).get(database)
     topic = own or row_topic(prefix, database, name)

@@ -1,6 +1,6 @@
-"""Backoff: pauses between attempts that double, from a first one to a longest one.
+"""Backoff: pauses between attempts, which double from a first pause up to a longest.
 
-Invariant: it reads no clock and does not sleep; its owner waits, and resets it after a success.
+Invariant: a Backoff reads no clock and does not sleep; its owner waits, and resets it after a success.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Backoff:
     first: float
     longest: float
     jitter: Random | None = None
-    """Takes up to half of a pause away at random, so that those who failed together do not retry together."""
+    """Shortens each pause by up to half, at random: callers that failed together must not retry together."""
     _next: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -14,9 +14,9 @@ _CACHE_KIB = 64 * 1024
 
 def scratch(tables: str) -> sqlite3.Connection:
     """A new database with these tables; it is gone once the connection is closed."""
-    # SQLite opens its file by name; it is removed at once, and lives as long as the connection.
+    # SQLite opens its file by name. The file is removed at once; its content lasts as long as the connection.
     with tempfile.TemporaryDirectory(prefix="aqueduct-") as folder:
-        # A comparison may have a thread of its own, and waits while the event loop's thread passes it
+        # A comparison may run in a thread of its own. It waits while the event loop's thread passes it
         # the topics' records.
         db = sqlite3.connect(
             Path(folder) / "scratch.db", isolation_level=None, check_same_thread=False

@@ -1,7 +1,7 @@
-"""A password that is kept in a file, read again at each connection.
+"""A password that is kept in a file, which is read again at each connection.
 
-Invariant: what was changed on disk holds from the next connection on, without a restart; a file that cannot be
-read just then leaves the last content, which the server may refuse. It prints nowhere.
+Invariant: a password changed on disk is used from the next connection on, without a restart. If the file cannot
+be read then, the content last read is used, which the server may refuse. The password is never printed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 
 
 class FileSecret(str):
-    """Text that is read from its file whenever it is encoded or asked for ``now``; else it is as it was first.
+    """Text whose file is read again by ``encode`` and ``now``; everywhere else it is the content first read.
 
-    A string, because every client library takes one.
+    It is a ``str`` because every client library takes a ``str``.
     """
 
     path: Path
@@ -24,14 +24,17 @@ class FileSecret(str):
     _is_lost: bool
 
     def __new__(cls, path: Path, before: str = "") -> FileSecret:
-        """The content of a file, without the last line's end, after some other text; raise OSError."""
+        """Make the text of ``before`` and a file's content, without the line breaks at its end.
+
+        Raise OSError or UnicodeDecodeError.
+        """
         content = before + _read(path)
         made = super().__new__(cls, content)
         made.path, made.before, made._last, made._is_lost = path, before, content, False
         return made
 
     def now(self) -> str:
-        """The text, with what the file holds now."""
+        """Return the text with the file's present content, or with the last content if it cannot be read."""
         try:
             self._last = self.before + _read(self.path)
             self._is_lost = False
@@ -45,11 +48,11 @@ class FileSecret(str):
         return self._last
 
     def after(self, before: str) -> FileSecret:
-        """The same with other text before it, such as an account's name."""
+        """Return the same secret with another text before it, such as an account's name."""
         return FileSecret(self.path, before)
 
     def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        """The bytes of ``now``."""
+        """Return the bytes of ``now``."""
         return self.now().encode(encoding, errors)
 
     def __repr__(self) -> str:
@@ -60,7 +63,7 @@ class FileSecret(str):
 
 
 def text_of(secret: str) -> str:
-    """A password as it is now, wherever it is kept."""
+    """Return a password as it is now, whether or not it is kept in a file."""
     return secret.now() if isinstance(secret, FileSecret) else secret
 
 

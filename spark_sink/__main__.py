@@ -1,7 +1,7 @@
-"""`python -m spark_sink`, and the script that `spark-submit` is given.
+"""`python -m spark_sink`, also the script to give to `spark-submit`.
 
-Invariant: exit 0 for a stop that was asked for, 1 for a named error in one line, 2 for bad usage;
-3 for a comparison in which nothing differs, but not all could be judged.
+Invariant: the exit code is 0 after success or a requested stop, 1 after a named error (printed in one line), 2
+after bad usage or bad settings, and 3 after a comparison that found no difference but could not judge all rows.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ from wire.text import printed
 
 _log = logging.getLogger("spark_sink")
 _AGAIN = "_AQUEDUCT_SINK_AGAIN"
-"""The environment variable of a process that has replaced one whose unread records were gone."""
+"""The environment variable that marks a process as started again, because unread records were gone."""
 
 
 class _StartsAgain(Exception):
-    """The sink is to start again: its start lets the tables wait whose records are gone."""
+    """The sink is to start again: on its start, the tables whose records are gone begin to wait."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             session.close(spark)
     except _StartsAgain:
-        # A new process has neither threads nor a JVM that still work on what has ended.
+        # A new process has no threads and no JVM that still work on the run that has ended.
         environment = os.environ | {_AGAIN: "1"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
     except SinkError as fault:
@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _started(settings: Settings, *, is_sink: bool) -> SparkSession:
-    """The session; of the sink itself, the log has a line before it and one after it, as it takes long."""
+    """Start the session. For the sink itself, log a line before and after the start, as it takes long."""
     if not is_sink:
         return session.start(settings)
     _log.info(
@@ -121,12 +121,12 @@ def _started(settings: Settings, *, is_sink: bool) -> SparkSession:
 
 
 def _refuse_unwritable(file: Path) -> None:
-    """Say so before Spark has started and all has been read."""
+    """Raise BadSettings if the file cannot be written, before Spark starts and reads everything."""
     try:
         if file.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if file.is_file() or not file.exists():
-            # A file is made beside it first.
+            # The dump is first written to another file in the same folder.
             TemporaryFile(dir=file.resolve().parent).close()
     except OSError as fault:
         advice = "Name a file in an existing folder that is writable"
@@ -145,7 +145,7 @@ def _act(options: Namespace, spark: SparkSession, settings: Settings, stop: Even
         sink.run(stop)
     except SinkError as fault:
         metrics.failed(type(fault).__name__)
-        # Once more in vain, and an operator has to look at it.
+        # If the process that was started again finds the same, an operator has to look at it.
         is_first = sink.lost or _AGAIN not in os.environ
         if isinstance(fault, DataLost) and is_first and not session.submitted():
             _log.error("%s. The sink starts again", fault)
@@ -245,7 +245,7 @@ def _run_snapshot(options: Namespace, spark: SparkSession, settings: Settings, _
 
 
 def _configure_reload(parser: ArgumentParser) -> None:
-    """Add its options: those that are a field of Request have the field's name."""
+    """Add the options of `reload`; an option that is a field of Request has the field's name."""
     parser.add_argument("tables", metavar="DATABASE.TABLE", type=_table, nargs="+")
     parser.add_argument(
         "--from-beginning", action="store_true", help="read its topics again from their beginning"
@@ -285,7 +285,7 @@ def _configure_rebuild(parser: ArgumentParser) -> None:
 
 
 def _run_reload(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
-    """Request reloads of the sink that runs, or of the next that does, and wait for its answers."""
+    """Request reloads from the running sink, or from the next one to run, and wait for its answers."""
     requests = _requests(options, settings)
     waits = Waits(_warehouse(spark, settings).log, time.time)
     request_reloads(waits, requests, timeout=options.timeout, stopped=stop.wait)
@@ -372,7 +372,7 @@ def _run_metastore(_options: Namespace, spark: SparkSession, settings: Settings,
 
 
 def _register(spark: SparkSession, settings: Settings) -> None:
-    """Bring the metastore up to date now; beside a running sink this does no harm."""
+    """Bring the metastore up to date now; this is safe beside a running sink."""
     if not settings.metastore.uri:
         raise BadSettings("metastore.uri is not set", advice="Set it, see docs/sink/settings.md")
     warehouse = _warehouse(spark, settings)
@@ -393,7 +393,7 @@ def _configure_maintain(parser: ArgumentParser) -> None:
 
 
 def _run_maintain(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
-    """Maintain tables through the sink that runs, or here if none does."""
+    """Maintain tables through the running sink, or in this process if no sink runs."""
     warehouse = _warehouse(spark, settings)
     if is_running(warehouse.notes, settings.name):
         waits = Waits(warehouse.log, time.time)
@@ -467,12 +467,12 @@ def _print(*lines: str) -> None:
 
 def _print_all(lines: Iterable[str]) -> None:
     for line in lines:
-        # Each as it comes: the next one may take hours.
+        # Each line is printed at once: the next may take hours.
         print(printed(line), flush=True)  # noqa: T201 - what was asked for
 
 
 def _table(text: str) -> tuple[str, str]:
-    """A table's name; both parts in backticks where one of them has a dot."""
+    """Parse a table's name; both its parts are in backticks if either contains a dot."""
     if quoted := re.fullmatch(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`", text):
         return quoted[1].replace("``", "`"), quoted[2].replace("``", "`")
     database, _, table = text.partition(".")
@@ -490,7 +490,7 @@ def _count(text: str) -> int:
 
 
 def _time_zone(text: str) -> str:
-    """A time zone as MySQL names one; SYSTEM means nothing here."""
+    """A time zone, as MySQL writes it; SYSTEM is refused, as it means nothing here."""
     if not re.fullmatch(r"[+-]\d{2}:\d{2}", text) and text not in zoneinfo.available_timezones():
         raise ArgumentTypeError(f"{text!r} is neither like +02:00 nor like Europe/Berlin")
     return text
@@ -512,12 +512,12 @@ def _stop_on_signals(stop: Event) -> Event:
 
 
 class _Command(NamedTuple):
-    """A command of the sink; the sink itself is what runs without one."""
+    """A command; without a command, the sink itself runs."""
 
     help: str
     run: Callable[[Namespace, SparkSession, Settings, Event], None]
     configure: Callable[[ArgumentParser], object] = lambda _: None
-    """Adds its arguments."""
+    """Adds the command's arguments to its parser."""
 
 
 _COMMANDS: Final[Mapping[str, _Command]] = {

@@ -1,8 +1,8 @@
 """Every metric of the sink, with its meaning.
 
-Invariant: base units, `_total` on counters, and labels bounded by the settings or by the number of partitions:
-of more tables or topics than `metrics.tables`, the later ones share the label of all others. The gauges of a
-table or topic that is gone are removed; counters are of this process, and stay.
+Invariant: base units, `_total` on counters, and labels bounded by the settings or by the number of partitions.
+Once `metrics.tables` tables or topics have labels of their own, all later ones share the label `(others)`. The
+gauges of a table or topic that no longer exists are removed; counters stay as long as the process runs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from spark_sink.source.progress import Place
 _SECONDS = (0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900, 3600)
 _STAGE_SECONDS = (0.01, 0.05, *_SECONDS)
 OTHERS = "(others)"
-"""The label of tables or topics that have none of their own; no table or topic has this name."""
+"""The label that all tables or topics without a label of their own share; no table or topic has this name."""
 
 
 class _Labels:
-    """The first names that occur, up to a number, and one label for all others."""
+    """The labels of names: the first names, up to a limit, have their own; all later names share one."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -38,7 +38,7 @@ class _Labels:
         return name
 
     def free(self, name: str) -> None:
-        """Leave a name's label to another."""
+        """Free the label of a name for another name."""
         self._own.discard(name)
 
 
@@ -46,11 +46,11 @@ class Metrics:
     """The sink's metrics in a registry of their own."""
 
     def __init__(self, *, tables: int = TABLES_WITH_METRICS) -> None:
-        """``tables``: how many tables, and topics, have labels of their own."""
+        """``tables`` is the number of tables, and of topics, that have labels of their own."""
         self.registry = CollectorRegistry()
         self._tables, self._topics = _Labels(tables), _Labels(tables)
         self._held_topics: frozenset[str] = frozenset()
-        """The row topics that Kafka held when it was last seen."""
+        """The topics that Kafka held at the last call of `unapplied`."""
         self._labelling = threading.Lock()
         self._seen_places: dict[str, Place] = {}
         self._applied_places: dict[str, Place] = {}
@@ -209,19 +209,19 @@ class Metrics:
 
     @property
     def destinations(self) -> list[str]:
-        """The destinations that were read so far."""
+        """The destinations whose changes were read so far."""
         with self._labelling:
             return sorted(self._seen_places)
 
     def seen(self, places: Mapping[str, Place]) -> None:
-        """Note the highest place that was read of each destination."""
+        """Note the highest (epoch, seq) that was read of each destination."""
         for name, place in places.items():
             with self._labelling:
                 self._seen_places[name] = max(place, self._seen_places.get(name, place))
                 self._seen_seq.labels(name).set(self._seen_places[name][1])
 
     def unapplied(self, topics: Mapping[str, int]) -> None:
-        """Note how many offsets of each topic are not applied, of all topics that Kafka holds."""
+        """Note the number of unapplied offsets of each topic; ``topics`` has all topics that Kafka holds."""
         for topic in self._held_topics - topics.keys():
             for gauge in (self._offset, self._visible, self._topic_unapplied):
                 gauge.remove_by_labels({"topic": topic})
@@ -236,12 +236,12 @@ class Metrics:
             self._topic_unapplied.remove(OTHERS)
 
     def applied(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Note up to where partitions are applied."""
+        """Note the offset up to which each partition is applied."""
         for (topic, partition), offset in offsets.items():
             self._offset.labels(topic, str(partition)).set(offset)
 
     def visible(self, offsets: Offsets, *, oldest_ms: int | None, now: float) -> None:
-        """Note up to where partitions are stored, and the lag of the oldest change since the last time."""
+        """Note the offset up to which each partition is stored, and the lag of the oldest new change."""
         for (topic, partition), offset in offsets.items():
             self._visible.labels(topic, str(partition)).set(offset)
         if oldest_ms is not None:
@@ -258,7 +258,7 @@ class Metrics:
         self._newest.set(newest)
 
     def complete(self, *, until: float, unapplied: int) -> None:
-        """Note up to when the warehouse is complete, and how much is left."""
+        """Note the time up to which the warehouse is complete, and the number of unapplied offsets."""
         self._complete.set(until)
         self._unapplied.set(unapplied)
 
@@ -267,7 +267,7 @@ class Metrics:
         self._kafka.set(up)
 
     def waiting(self, tables: Mapping[tuple[str, str], str]) -> None:
-        """Note the tables that wait, and for which error."""
+        """Note the tables that wait, each with the error that it waits for."""
         self._waiting.clear()
         for error, number in Counts(tables.values()).items():
             self._waiting.labels(error).set(number)
@@ -281,7 +281,7 @@ class Metrics:
         self._gaps.set(number)
 
     def dead_letters(self, table: str, error: str, number: int) -> None:
-        """Count records that became dead letters; `table` is empty where they name none."""
+        """Count records that became dead letters; `table` is empty if the records name no table."""
         self._letters.labels(self._table(table) if table else "", error).inc(number)
 
     def forget(self, tables: Iterable[tuple[str, str]]) -> None:

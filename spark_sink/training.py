@@ -1,7 +1,7 @@
-"""``python -m spark_sink.training JARS OPTION...``: a short run whose JVM loads what a sink's loads.
+"""``python -m spark_sink.training JARS OPTION...``: a short run whose JVM loads the classes that a sink needs.
 
-The JVM is started with the given options, of which one makes an archive of its classes when it ends. No
-server is needed: changes are merged from memory into a temporary folder.
+The JVM is started with the given options, one of which makes it archive its classes when it ends. No server is
+needed: changes are merged from memory into a temporary folder.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _work(spark: SparkSession, settings: Settings) -> None:
         metrics=Metrics(),
         pace=session.pace(settings),
     )
-    # Of a few rows and of many, which Spark executes otherwise.
+    # One batch of few rows and one of many: Spark executes them in different ways.
     first, second = 1_000, 1_000 + 2 * MANY
     for number, (start, end) in enumerate(((0, first), (first, second))):
         moved = partial(_moved, start, end)

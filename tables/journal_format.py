@@ -1,7 +1,7 @@
 """The format of the journal's keys and values.
 
 Invariant: each value is whole and has its format's number; an older format stays readable, a newer
-one is refused by name. Removal is a value too, so there are no tombstones.
+format is refused by name. A removed record has a value too, so the journal has no Kafka tombstones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TOMBSTONE = encoded({"gone": True})
 
 
 def tombstone(key: bytes) -> Entry:
-    """A record that removes a key: compaction leaves only it."""
+    """A record that removes a key: compaction keeps only this record of the key."""
     return key, TOMBSTONE
 
 
@@ -54,7 +54,7 @@ def is_tombstone(record: StoredRecord) -> bool:
 
 
 def decoded(record: StoredRecord) -> dict[str, Any]:
-    """The content of a journal value; raise JournalTooNew or JournalDamaged."""
+    """The content of a journal value; raise JournalTooNew or JournalUnreadable."""
     key, offset = record.key.decode("utf-8", "replace"), record.offset
     if not record.value:
         raise JournalUnreadable("it is a tombstone: its key was deleted", key=key, offset=offset)
@@ -81,7 +81,7 @@ def read_as(what: str, record: StoredRecord, read: Callable[[dict[str, Any]], Re
     """The content of a record as an object.
 
     ``read`` raises KeyError, TypeError, ValueError or AttributeError for a value of another form. Raise
-    JournalTooNew and JournalUnreadable, which calls the record ``what``.
+    JournalTooNew, or JournalUnreadable with ``what`` as the record's name.
     """
     value = decoded(record)
     try:

@@ -1,5 +1,4 @@
-"""Kinds of journal records: the form of a kind's keys, the part it folds into, and who is notified
-of it.
+"""Kinds of journal records: the form of a kind's keys, the part it folds into, and the receiver of its notice.
 
 Invariant: a kind's name begins its keys and is used once; a record of a kind that is not registered
 changes no state and notifies nothing.
@@ -20,7 +19,7 @@ class Part(Protocol):
     """A part of a destination's state, which records of one or several kinds fold into."""
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
-        """Fold a record in; ``names`` follow the destination's in its key."""
+        """Fold a record in; ``names`` are the names after the destination's in its key."""
         ...
 
 
@@ -77,18 +76,18 @@ class Kind(Generic[T]):
 
     name: str
     part: StatePart[Any] | None = None
-    """The part of its destination's state that it changes; None if it changes none."""
+    """The part of its destination's state that it changes; None if it changes no part."""
     notice: Callable[[StoredRecord], T | None] | None = None
     """Decodes the notice for its audience; returns None for a record of no interest, and raises
-    JournalDamaged or JournalTooNew. Without it, there is no notice."""
+    JournalUnreadable or JournalTooNew. Without it, there is no notice."""
     audience: Audience = Audience.DESTINATION
     is_checkpointed: bool = True
     """Whether the journal's checkpoint keeps its records."""
     is_plain: bool = False
-    """Whether the rest of a key is the destination's name as it is, not quoted and without further names."""
+    """Whether the rest of a key is a single name that is not quoted, such as the destination's."""
 
     def key(self, *names: str) -> bytes:
-        """The key of a record: its destination's name, and those that follow."""
+        """The key of a record; ``names``: its destination's name, and the names after it."""
         rest = names if self.is_plain else map(quoted, names)
         return "/".join((self.name, *rest)).encode()
 
@@ -110,7 +109,7 @@ class FoldedOffsets:
     _last: dict[bytes, int] = field(default_factory=dict)
 
     def is_new(self, record: StoredRecord) -> bool:
-        """Whether a record is newer than those of its key before; it is from now on not."""
+        """Whether a record is newer than all earlier records of its key; it is new only in the first call."""
         if record.offset <= self._last.get(record.key, -1):
             return False
         self._last[record.key] = record.offset

@@ -1,12 +1,11 @@
-"""ChangeIds, and the ids of transactions that the source did not commit: of existing rows, emptied tables and
-announced versions.
+"""ChangeIds, and the ids of transactions that Aqueduct itself names.
 
-A ChangeId is ``<transaction>#<ordinal>``, with ``/0`` and ``/1`` for the delete and the create of a key change.
-Rows that existed already are of a transaction ``snapshot:…``, the deletes of all rows of a table of one
-``truncate:…``, and a version of a table's columns that no statement made of one ``versions:…``. Changes of a
+A ChangeId is ``<transaction>#<ordinal>``; a key change adds ``/0`` for its delete and ``/1`` for its create.
+Transaction ids begin with ``snapshot:`` for existing rows, with ``truncate:`` for the deletes of all rows of a
+table, and with ``versions:`` for a record that only announces a version of a table's columns. Changes of a
 destination are ordered by ``(epoch, seq)``, never by their ids or times.
 
-Invariant: the name of a change never changes: it is the same after any replay.
+Invariant: a ChangeId never changes: it is the same after any replay.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ import json
 from urllib.parse import quote
 
 SNAPSHOT = "snapshot:"
-"""The beginning of the transaction id of rows that existed already, and so of their ChangeIds."""
+"""The prefix of the transaction ids of existing rows, and so of their ChangeIds."""
 TRUNCATE = "truncate:"
-"""That of the deletes of all rows of a table, where no record of a TRUNCATE is published."""
+"""The prefix for the deletes of all rows of a table, which are published in place of a TRUNCATE's record."""
 REPLACED = f"{TRUNCATE}{SNAPSHOT}"
-"""That of the deletes of the rows that a reading of existing rows replaces."""
+"""The prefix for the deletes of the rows that a snapshot replaces."""
 ANNOUNCED = "versions:"
-"""That of a record that announces a version of a table's columns, where no statement made it."""
+"""The prefix for a record that only announces a version of a table's columns."""
 DDL_ORDINAL = "ddl"
-"""In place of the ordinal: the record of a statement."""
+"""Replaces the ordinal in the ChangeId of a statement's record."""
 END_ORDINAL = "end"
-"""In place of the ordinal: the record after the last row of a replacement."""
+"""Replaces the ordinal in the ChangeId of the record after the last row of a replacement."""
 
 
 def change_id(transaction: str, ordinal: int | str, half: int | None = None) -> str:
@@ -35,7 +34,7 @@ def change_id(transaction: str, ordinal: int | str, half: int | None = None) -> 
 
 
 def parts_of(change_id: str) -> tuple[str, str, str]:
-    """The transaction, the ordinal and the half of a change, each as text; empty where the name has none."""
+    """The transaction, the ordinal and the half of a ChangeId, each as text; a missing part is empty."""
     transaction, _, rest = change_id.rpartition("#")
     ordinal, _, half = rest.partition("/")
     return transaction, ordinal, half
@@ -51,7 +50,7 @@ def reading_id(snapshot: str, table: tuple[str, str], chunk: int) -> str:
 
 
 def reading_of(change_id: str) -> tuple[str, int] | None:
-    """The reading that returned a row that existed already, and the number of its chunk; None for a change."""
+    """The snapshot and table of an existing row as text, and the number of its chunk; None for a change."""
     if not change_id.startswith(SNAPSHOT):
         return None
     read, _, chunk = parts_of(change_id)[0].rpartition(":")
@@ -66,5 +65,5 @@ def emptied_by(change_id: str) -> str | None:
 
 
 def change_key(change_id: bytes) -> bytes:
-    """The key, in a compacted topic, of a record that has none: of a TRUNCATE, of a row without primary key."""
+    """The key in a compacted topic for a record without a key: a TRUNCATE, or a row without a primary key."""
     return b'{"change_id":%b}' % json.dumps(change_id.decode(), ensure_ascii=False).encode()

@@ -1,7 +1,7 @@
 """Records: the contract's number, headers, members of keys, and the fields of the envelope.
 
 Invariant: within a version of the contract, fields and headers may be added but never change their meaning. The
-encoder of rows has the text of the envelope inlined; tests compare it, and ``docs/wire.md``, with these fields.
+row encoder contains the envelope as text; tests compare that text and ``docs/wire.md`` with these fields.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ HEADER_NEW_KEY = "__debezium.newkey"
 HEADER_CLAIM_CHECK = "claim_check"
 HEADER_LEFT_OUT = "left_out"
 HEADER_REPLACEMENT = "replacement"
-"""Of the record that all rows of a table are gone, if its existing rows follow: ``begin``. Of a record without
-a value, after the last of them: what it is of, as JSON."""
+"""``begin`` on the record which states that all rows of a table are gone, if its existing rows follow. On the
+record without a value after the last of these rows: the source, operation and transaction, as JSON."""
 REPLACEMENT_BEGINS = b"begin"
 HEADER_TAGS = "tags"
 """A mapped record's tags, UTF-8 text joined by commas."""
 HEADER_FORMAT = "format"
-"""The format of a row record whose value is not the envelope; it has the following headers too."""
+"""The format of a row record that is not the envelope; it also has the headers below, up to ``schema``."""
 HEADER_DESTINATION = "destination"
 HEADER_SEQ = "seq"
 HEADER_EPOCH = "epoch"
 HEADER_GTID = "gtid"
-"""Of records of transactions with a GTID."""
+"""Only on records of transactions with a GTID."""
 HEADER_COMMITTED_MS = "ts_ms"
 """The time of the commit, as in the envelope's ``source``."""
 HEADER_SCHEMA = "schema"
-"""The version of the table's columns, as in the envelope's ``source``; records of earlier versions lack it."""
+"""The version of the table's columns, as in the envelope's ``source``; older records lack it."""
 HEADER_META = "meta"
-"""Of a quarantined event and of a dead letter: their type, transaction, position and ordinal, as JSON."""
+"""On a quarantined event and on a dead letter: the event's type, transaction, position and ordinal, as JSON."""
 HEADER_TABLE_MAP = "table_map"
-"""The body of their TABLE_MAP event."""
+"""On the same records, if they hold a rows event: the body of its TABLE_MAP event."""
 HEADER_SEALED = "sealed"
-"""The id of the key that seals their value, if the table has masked columns."""
+"""On the same records, if the table has or may have masked columns: the id of the key that seals the value."""
 
 
 class Origin(NamedTuple):
-    """The destination of a record, and its number there."""
+    """The destination of a record, and the record's epoch and number there."""
 
     destination: str
     epoch: int
@@ -55,12 +55,12 @@ class Origin(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """What records of a destination are compared by."""
+        """The value by which records of a destination are compared."""
         return self.epoch, self.seq
 
 
 def origin_in(headers: Mapping[str, bytes]) -> Origin:
-    """That of a record in another format than the envelope; raise KeyError or ValueError if it has none."""
+    """The origin of a record in another format than the envelope; raise KeyError or ValueError without it."""
     destination = headers[HEADER_DESTINATION].decode()
     return Origin(destination, int(headers[HEADER_EPOCH]), int(headers[HEADER_SEQ]))
 
@@ -72,7 +72,7 @@ KEY_SHARD = "__shard"
 
 
 def shard_head(shard: tuple[str, str, str] | None) -> str:
-    """The text before a key's first column; ``shard``: destination, database and table, if it names them."""
+    """The text before a key's first column; ``shard``: destination, database and table, if the key has them."""
     if shard is None:
         return "{"
     return f'{{"{KEY_SHARD}":{json.dumps(shard, ensure_ascii=False, separators=(",", ":"))},'
@@ -88,9 +88,9 @@ class Op(Enum):
     UPDATE = "u"
     DELETE = "d"
     READ = "r"
-    """By a snapshot."""
+    """An existing row, read by a snapshot."""
     TRUNCATE = "t"
-    """It applies to every row of the table with a smaller ``seq``."""
+    """It applies to every row of the table with a smaller ``(epoch, seq)``."""
 
 
 class Field(NamedTuple):
@@ -117,7 +117,7 @@ SOURCE: Mapping[str, Field] = {
     "logical_table": Field("text", optional=True),
     "tags": Field("texts", optional=True),
     "ts_ms": Field("long"),
-    # Directly after ``ts_ms`` in the text: a merge finds the commit's time by it, without parsing the rest.
+    # Directly follows ``ts_ms`` in the text: a merge finds the commit time by it, without parsing the rest.
     "snapshot": Field("text"),
     "query": Field("text", optional=True),
     "seq": Field("long"),
@@ -137,7 +137,7 @@ def subscribers_name(source: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def is_claimed(claim: Mapping[str, Any], stored: bytes) -> bool:
-    """Whether these are the images that a claim check names."""
+    """Whether stored bytes are the images that a claim check names, by their size and SHA-256."""
     found = {"size": len(stored), "sha256": hashlib.sha256(stored).hexdigest()}
     return found == {name: claim.get(name) for name in found}
 
@@ -146,10 +146,10 @@ def is_claimed(claim: Mapping[str, Any], stored: bytes) -> bool:
 
 TABLE_QUARANTINED = "table quarantined"
 TABLE_COMES_IN = "table comes in"
-"""Its rows from before are in no row record."""
+"""The table's earlier rows are in no row record."""
 TRUNCATE_OMITTED = "truncate omitted"
-"""A TRUNCATE of which subscribers get nothing."""
+"""The row topic has neither a record of the TRUNCATE nor deletes for it."""
 ROWS_CHANGED = "rows changed"
-"""By the statement itself; no row record has the change."""
+"""The statement itself changed rows; no row record has the change."""
 COLUMN_GENERATED = "column generated"
-"""The values of a column are computed since; no row record has those of existing rows."""
+"""A column's values are computed from now on; no row record has the new values of existing rows."""

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, order=True)
 class VersionKey:
-    """Which table version: the key of its record."""
+    """The identity of a table version, which is the key of its record."""
 
     destination: str
     database: str
@@ -27,7 +27,7 @@ class VersionKey:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> VersionKey:
-        """That of a record, by its key or its value; raise KeyError or TypeError if it has none."""
+        """Read it from a record's key or value; raise KeyError or TypeError if it is missing."""
         return cls(value["destination"], value["database"], value["table"], value["version"])
 
 
@@ -43,11 +43,11 @@ class Column:
     column_type: str | None = None
     """As ``information_schema`` prints it; None if no definition is known, and in older records."""
     id: str | None = None
-    """What identifies it in all versions of its table; None if that is its name, or not known."""
+    """Its identity in all versions of its table; None if its name identifies it, or if not known."""
     initial: Mapping[str, Any] | None = field(default=None, compare=False)
-    """What rows from before a statement that added it have in it, as on the wire; None without a known one."""
+    """The value, as on the wire, in rows from before a statement added it; None if no statement is known."""
     comment: str | None = None
-    """None if there is none, or none is known."""
+    """None if the column has no comment, or if its comment is not known."""
 
     def to_json(self) -> dict[str, Any]:
         """The column in the record of its table version."""
@@ -64,7 +64,7 @@ class Column:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Column:
-        """What ``to_json`` wrote."""
+        """Read what ``to_json`` wrote."""
         return cls(
             name=value["name"],
             type=value["type"],
@@ -85,10 +85,10 @@ class Definition:
     primary_key: tuple[str, ...]
     """In the key's order; empty if there is none."""
     comment: str | None = None
-    """The table's; None if there is none, or none is known."""
+    """The table's comment; None if it has no comment, or if it is not known."""
 
     def to_json(self) -> dict[str, Any]:
-        """Its members of the record of its version."""
+        """The members of a version's record that hold the definition."""
         return {
             "columns": [column.to_json() for column in self.columns],
             "primary_key": list(self.primary_key),
@@ -97,7 +97,7 @@ class Definition:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Definition:
-        """What ``to_json`` wrote; raise KeyError, TypeError or AttributeError for another value."""
+        """Read what ``to_json`` wrote; raise KeyError, TypeError or AttributeError for another value."""
         return cls(
             columns=tuple(map(Column.from_json, value["columns"])),
             primary_key=tuple(value["primary_key"]),
@@ -105,10 +105,10 @@ class Definition:
         )
 
     def is_same(self, other: Definition) -> bool:
-        """Whether the other, later one is the same version: equal, but for a ``column_type`` that one of them
-        lacks, and an ``id`` that the other lacks.
+        """Whether a later definition is the same version.
 
-        A display width that the server chose is not compared: from 8.0.19 on MySQL prints none.
+        A ``column_type`` is compared only if both have it, an ``id`` only if the later definition has it. A
+        display width that the server chose is not compared: MySQL prints none from 8.0.19 on.
         """
         later = {column.name: column.id for column in other.columns}
         columns = (
@@ -143,5 +143,5 @@ _WIDTH = re.compile(r"\(\d+\)")
 
 
 def without_chosen_width(column_type: str) -> str:
-    """A ``column_type`` as MySQL prints it from 8.0.19 on, if its width was not given by a statement."""
+    """A ``column_type`` without a display width that the server chose, as MySQL prints it from 8.0.19 on."""
     return _WIDTH.sub("", column_type) if column_type in _CHOSEN else column_type

@@ -33,7 +33,7 @@ def utc(ms: int) -> str:
 
 
 def utc_seconds(ms: int) -> str:
-    """The same by the second: 2026-11-22T15:02:11Z."""
+    """A time (ms since 1970) in UTC, in whole seconds: 2026-11-22T15:02:11Z."""
     return _utc(ms, "seconds")
 
 
@@ -45,7 +45,7 @@ def _utc(ms: int, timespec: str) -> str:
 def traceback_text(error: BaseException, escaped: type[BaseException] | tuple[()] = ()) -> str:
     """The whole traceback, without a line end at its end.
 
-    ``escaped``: the class of errors that escape their own parts; their messages keep their lines.
+    ``escaped`` is the class of errors that escape their messages themselves: these messages keep their lines.
     """
     return "".join(_parts(error, escaped, set())).rstrip("\n")
 

@@ -26,36 +26,36 @@ def row_topic(prefix: str, database: str, table: str) -> str:
 
 
 def tag_topic(prefix: str, topic: str, tag: str) -> str:
-    """The topic of the records of a row topic, given with the prefix, that have a tag."""
+    """The topic of a row topic's records that have a tag; ``topic`` includes the prefix."""
     own = topic.removeprefix(f"{prefix}.")
     return _cut(f"{tag_topics(prefix)}{_encoded(tag, underscore='--')}.{own}", own, tag)
 
 
 def tag_topics(prefix: str) -> str:
-    """What the names of all such topics begin with."""
+    """The beginning of the names of all topics of tags."""
     return f"{prefix}.__tag."
 
 
 def shard_topic(prefix: str, destination: str, topic: str) -> str:
-    """The topic of one destination's share of a merged topic, given with the prefix."""
+    """The topic of one destination's share of a merged topic; ``topic`` includes the prefix."""
     return f"{shard_topics(prefix, destination)}{topic.removeprefix(f'{prefix}.')}"
 
 
 def shard_topics(prefix: str, destination: str = "") -> str:
-    """What the names of all such topics of a destination begin with; of all destinations, if none is given."""
+    """The beginning of the names of a destination's share topics; without one, of all share topics."""
     return f"{prefix}{_SHARD}{destination and f'{destination}.'}"
 
 
 def merged_topic(prefix: str, destination: str, topic: str) -> str:
-    """The topic that one destination's share is merged into; any other topic itself."""
+    """The topic that a destination's share is merged into; a topic that is not a share stays as it is."""
     share = shard_topics(prefix, destination)
     return f"{prefix}.{topic.removeprefix(share)}" if topic.startswith(share) else topic
 
 
 def published_topic(destination: str, topic: str) -> str:
-    """The topic that consumers read, by the one that a table version of a destination names.
+    """The topic that consumers read, for the topic that a destination's table version names.
 
-    The version of a share names the share; its prefix is what precedes the mark of shares.
+    If rows are merged, the version names the share's topic; the prefix precedes ``.__shard.`` there.
     """
     return merged_topic(topic.partition(_SHARD)[0], destination, topic)
 
@@ -64,7 +64,7 @@ def _cut(name: str, *parts: str) -> str:
     """A name, or its beginning and a digest of its parts if it is too long for Kafka."""
     if len(name) <= MAX_TOPIC_LENGTH:
         return name
-    # No encoded character is "-x", so a cut name meets no whole one.
+    # No encoded character begins with "-x", so a cut name never equals an uncut one.
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return f"{name[: MAX_TOPIC_LENGTH - len(digest) - 2]}-x{digest}"
 
@@ -99,7 +99,7 @@ def journal_topic(prefix: str) -> str:
 
 
 def subscribers_topic(prefix: str) -> str:
-    """The compacted topic of what is noted about groups of subscribers."""
+    """The compacted topic of the notes about groups of subscribers."""
     return f"{prefix}.__subscribers"
 
 
@@ -129,7 +129,7 @@ def dead_letters_topic(prefix: str, destination: str) -> str:
 
 
 def installations(names: Iterable[str]) -> set[str]:
-    """The prefixes of all installations in Kafka, by the names of its topics."""
+    """The prefixes of all installations, found in the names of Kafka's topics."""
     ends = (_SCHEMAS, _JOURNAL)
     return {name.removesuffix(end) for name in names for end in ends if name.endswith(end)}
 
@@ -140,8 +140,8 @@ def installations(names: Iterable[str]) -> set[str]:
 def row_pattern(prefix: str, *, include: str = "", exclude: str = "") -> str:
     """The pattern of the row topics of ``prefix``.
 
-    ``include`` and ``exclude`` are regular expressions over the whole topic name. A mapping may name
-    row topics as it likes, but none with a leading ``__``.
+    ``include`` and ``exclude`` are regular expressions over the whole topic name. A mapping may give
+    row topics any name without a leading ``__``.
     """
     wanted = f"(?=(?:{include})$)" if include else ""
     return f"^{_not(exclude)}{wanted}{_quoted(prefix)}\\.(?!__)[A-Za-z0-9._-]+$"

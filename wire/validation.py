@@ -1,4 +1,4 @@
-"""The report of a validation, which is alike for the topics and for the warehouse.
+"""The report of a validation, the same for the topics and for the warehouse.
 
 Invariant: each difference is counted, and what was not judged is named: a table is equal only if nothing
 differs, and everything was judged.
@@ -17,9 +17,9 @@ class Kind(Enum):
     """How a row differs from the source's."""
 
     MISSING = "missing"
-    """The source has it, what is validated does not."""
+    """The source has the row; the validated data does not."""
     EXTRA = "extra"
-    """What is validated has it, the source does not."""
+    """The validated data has the row; the source does not."""
     DIFFERENT = "different"
 
 
@@ -29,9 +29,9 @@ class Finding:
 
     kind: Kind
     key: str
-    """Its key, or that of its record, JSON."""
+    """The row's key, or its record's key, as JSON."""
     columns: tuple[str, ...] = ()
-    """The columns that differ; empty if its record could not be read again."""
+    """The columns that differ; empty if the row's record could not be read again."""
 
     def line(self) -> str:
         """Return the finding as text."""
@@ -52,7 +52,7 @@ def table_lines(
     unjudged: Mapping[str, int],
     not_compared: str | None,
 ) -> list[str]:
-    """Return the result of one table as text; ``not_compared``: why it was not compared to its end."""
+    """Return the result of one table as text; ``not_compared``: why the table was not compared to its end."""
     differences = counts.total()
     text = f"rows={rows} " + " ".join(f"{kind.value}={counts[kind]}" for kind in Kind)
     if not_compared is None:

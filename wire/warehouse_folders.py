@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import unquote
 
 CUT: Final = "%x"
-"""In the folder of a very long name; no other has it."""
+"""Marks the folder of a very long name; no other folder contains it."""
 _PLAIN_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _LONGEST: Final = 200
 
@@ -21,8 +21,8 @@ _LONGEST: Final = 200
 def folder(name: str) -> str:
     """The folder of a database or table: percent-encoded UTF-8, safe on any file system.
 
-    Capitals are encoded too (some stores take `A` for `a`), and so is a leading `.` or `_`, which
-    would hide the folder from Spark or meet the sink's own. A very long name is cut and ends in
+    Capitals are encoded too (some stores treat `A` as `a`), and so is a leading `.` or `_`, which
+    would hide the folder from Spark or collide with the sink's own folders. A very long name is cut and ends in
     `%x` and 32 hexadecimal digits of its SHA-256, which no encoded name contains.
     """
     encoded = "".join(
@@ -46,7 +46,7 @@ def warehouse_path(database: str, table: str) -> str:
 
 
 def table_path(warehouse: str, database: str, table: str) -> str:
-    """Where a table lies: `<warehouse>/<database>/<table>`."""
+    """The path of a table: `<warehouse>/<database>/<table>`."""
     return f"{warehouse.rstrip('/')}/{warehouse_path(database, table)}"
 
 

@@ -1,6 +1,6 @@
 """The types of the warehouse's columns, and the sink's own columns.
 
-The sink makes tables so; the worker reports by these rules what a statement will do to them before it happens.
+The sink creates tables by these rules; by the same rules the worker predicts what a statement will do to them.
 
 Invariant: a value is held exactly or as the wire's text. Types are named as Spark's ``simpleString`` does, so
 they compare as text.
@@ -22,7 +22,7 @@ BOOKKEEPING: Final = (
 )
 DELTA_COLUMN: Final = ("__delta", "int")
 SOURCE_COLUMNS: Final = (("__source_database", "string"), ("__source_table", "string"))
-"""Only in a table that mapped tables fill; NULL in a row from a source table of the table's own name."""
+"""Only in a table filled from mapped tables; NULL in a row whose source table has the table's own name."""
 HISTORY_COLUMNS: Final = (("__op", "string"), ("__absent", "array<string>"))
 """Only in a history: the operation, and the columns that the image lacks."""
 OWN_COLUMNS: Final = frozenset(
@@ -37,7 +37,7 @@ _INTEGERS: Final = {
     **dict.fromkeys(("int", "integer"), ("int", "bigint")),
     "bigint": ("bigint", "decimal(20,0)"),
 }
-"""The types of signed and of unsigned integers."""
+"""By MySQL type, the types of signed and of unsigned integers."""
 _PLAIN: Final = {
     **dict.fromkeys(("bool", "boolean", "year"), "int"),
     "float": "float", "double": "double", "real": "double",
@@ -59,7 +59,7 @@ _PLAIN: Final = {
 _WIDENINGS: Final = frozenset(
     {
         *(("int", "bigint"), ("int", "double"), ("float", "double"), ("date", "timestamp_ntz")),
-        # Tables made before an SRID of 2^31 or more was known to come.
+        # For tables that were created before SRIDs of 2^31 or more were supported.
         ("struct<srid:int,wkb:binary>", GEOMETRY),
     }
 )
@@ -67,13 +67,13 @@ _MOST_DIGITS: Final = 38
 _NEEDED: Final = {"int": (10, 0), "bigint": (20, 0)}
 """Digits that a decimal needs to hold any value of the type, by Delta's rule."""
 _TAKEN: Final = {"int": 9, "bigint": 18}
-"""Digits of which the type holds any number."""
+"""The number of digits up to which the type holds any number."""
 _TYPE: Final = re.compile(r"([a-z]+)\s*(?:\(([^)]*)\))?(.*)", re.DOTALL)
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def warehouse_type(column_type: str) -> str | None:
-    """The warehouse's type of a column of a MySQL type; None if the sink supports none."""
+    """The warehouse's type for a MySQL column type; None if the sink does not support it."""
     found = _TYPE.match(column_type.strip().lower())
     if found is None:
         return None
@@ -90,9 +90,9 @@ def warehouse_type(column_type: str) -> str | None:
 
 
 def widened(held: str, wanted: str) -> str | None:
-    """The type that a warehouse's column of type `held` must get to take values of `wanted`.
+    """The type that a warehouse column of type `held` needs to hold values of type `wanted` too.
 
-    None where Delta cannot widen to such a type without rewriting the table.
+    None if Delta cannot widen the column to that type without rewriting the table.
     """
     if held == wanted or _widens(wanted, held) or _is_small(wanted, held):
         return held
@@ -106,7 +106,7 @@ def widened(held: str, wanted: str) -> str | None:
 
 
 def digits(kind: str) -> tuple[int, int] | None:
-    """Digits before and after the point of a type of exact numbers."""
+    """The digits before and after the point of an exact numeric type; None for any other type."""
     if kind in _NEEDED:
         return _NEEDED[kind]
     found = _DECIMAL.fullmatch(kind)

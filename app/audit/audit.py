@@ -1,8 +1,7 @@
-"""One audit: it ends at the journal's cursor, takes the source's binlog as the truth, and judges
-the topics.
+"""One audit: judges the topics up to the journal's cursor, with the source's binlog as the truth.
 
-Invariant: read-only. The cursor is read first and again last, so that the progress of a running
-worker is no fault. Usable without settings: a binlog, Kafka and the names are enough.
+Invariant: an audit only reads. It reads the cursor first and again at the end, so that the progress of a
+running worker is no fault. It needs no settings: a binlog, Kafka and the names are enough.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from wire.topics import (
 )
 
 InForce = Callable[[Iterable[MappingInForce]], RoutesInForce]
-"""Returns routes by the versions of the mapping that the journal has, in their order."""
+"""Returns the routes for the versions of the mapping in the journal, given in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +70,16 @@ class Scope:
 
     destination: str
     routes: Routes
-    """Without a mapping if ``in_force`` has it."""
+    """The routes; without a mapping if ``in_force`` supplies it."""
     binlog: Witness
     published: Published
     in_force: InForce | None = None
-    """Versions of the mapping; None if one is in force for all records, that of ``routes``."""
+    """Returns the routes by version of the mapping; None if the mapping of ``routes`` is always in force."""
     ddl_include: str = ""
     ddl_exclude: str = ""
     shadows: ShadowRules = field(default_factory=ShadowRules)
     begin: Bound | None = None
-    """The beginning; None: that of the topics, if ``from_start`` is not set."""
+    """The beginning; None: the first binlog file, or without ``from_start`` the oldest record in the topics."""
     until: Bound | None = None
     """The end; None: the cursor."""
     from_start: bool = True
@@ -92,7 +91,7 @@ class Scope:
     claims: ClaimStore | None = None
     """The store of images that were too large for their topic."""
     warehouse: Path | None = None
-    """The sink's dump of the warehouse, made before."""
+    """The sink's dump of the warehouse, made before the audit."""
 
     @property
     def prefix(self) -> str:
@@ -101,7 +100,7 @@ class Scope:
 
 
 def audit(scope: Scope) -> Verdict:
-    """Make it. Raise TruthUnreadable, NotAuditable, and the errors of Kafka and the source."""
+    """Run the audit. Raise TruthUnreadable, NotAuditable, and the errors of Kafka and the source."""
     name = scope.binlog.name
     verdict = Verdict(destination=scope.destination, witness=name.value, limits=LIMITS[name])
     topics = scope.published.topics()
@@ -206,7 +205,7 @@ def audit(scope: Scope) -> Verdict:
 
 
 def _read_applied(scope: Scope, warehouse: Warehouse, subject: Subject) -> None:
-    """Find out how far the sink has applied the destination's shares, by the topics they are merged into."""
+    """Determine how far the sink has applied the destination's shares, from the topics they are merged into."""
     shares, counts = subject.shares, subject.partitions
     homes = {
         (shares.home(topic), number)
@@ -281,13 +280,13 @@ def _nothing_after(scope: Scope, end: End) -> Bound:
 
 
 def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
-    """The transaction of the record with the least number that the topics still have."""
+    """The transaction of the record with the smallest number that is still in the topics."""
     found: list[tuple[int, str]] = []
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
         source = source_of(record)
         change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
-        # A row that existed before is of no transaction.
+        # An existing row belongs to no transaction.
         if source.get("name") == scope.destination and reading_of(change_id) is None:
             name = parts_of(change_id)[0]
             if not found or source["seq"] < found[0][0]:
@@ -333,8 +332,7 @@ def _dead_letters(scope: Scope, done: RecordCheck, topics: Mapping[str, int]) ->
             return
         done.seen[change.n] |= DEAD
         if orjson.loads(headers[HEADER_META])["kind"] == "event":
-            # It may hold several rows and counts as one, so later ordinals differ from the
-            # witness's.
+            # The event may hold several rows but counts as one, so later ordinals differ from the witness's.
             table = ".".join(change.shape.name)
             truth.blurred.setdefault(transaction.rank, (int(ordinal), table))
 
@@ -363,7 +361,7 @@ def _existing_rows(
 
 def _publishes(scope: Scope, routes: RoutesInForce) -> Callable[[str], bool]:
     types = StatementTypes(scope.ddl_include, scope.ddl_exclude)
-    # The witness's statements do not come with the tables that they name.
+    # The witness does not report the tables that a statement names.
     unjudged = routes.omitted_statements
 
     def publishes(sql: str) -> bool:

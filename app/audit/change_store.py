@@ -1,7 +1,6 @@
-"""The source's changes between the two halves of an audit: an SQLite file, so that memory stays
-bounded.
+"""The source's changes, kept in an SQLite file between the two halves of an audit to bound memory.
 
-Invariant: in memory there is one byte for each change, and the tables' shapes; all else is on disk.
+Invariant: memory holds one byte for each change, and the tables' shapes; all else is on disk.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ORDINALS = (1 << ORDINAL_BITS) - 1
 
 
 class Transaction(NamedTuple):
-    """A transaction of the source, by its rank in the order of the binlog."""
+    """A transaction of the source, with its rank in the order of the binlog."""
 
     rank: int
     id: str
@@ -38,7 +37,7 @@ class Change(NamedTuple):
     """A change of a row of a captured table."""
 
     position: int
-    """The transaction's rank and the row's ordinal, in one number that is greater for later changes."""
+    """The transaction's rank and the row's ordinal in one number, which is greater for later changes."""
     n: int
     """The index among all changes, from 0."""
     kind: str
@@ -60,7 +59,7 @@ class Change(NamedTuple):
 
 
 class Store:
-    """Written once from the beginning to the end, then queried."""
+    """The changes: written once from the beginning to the end, then queried."""
 
     def __init__(self) -> None:
         self._db = scratch(_TABLES)
@@ -135,8 +134,10 @@ class Store:
     def decide(
         self, xid: str, *, kept: bool
     ) -> Iterator[tuple[int, str, Shape, int, bytes, bytes]]:
-        """Remove an XA transaction's changes; yield ordinal, kind, table, offset and images if they
-        are kept."""
+        """Remove an XA transaction's changes.
+
+        With ``kept``, yield the ordinal, kind, table, offset and images of each.
+        """
         if kept:
             query = "SELECT * FROM prepared WHERE xid = ? ORDER BY ordinal"
             for _, ordinal, kind, shape, pos, before, after in self._db.execute(query, (xid,)):

@@ -25,7 +25,7 @@ _WITHOUT_GTIDS = (
 
 
 def remedy_of(refusal: str, usual: str = TruthUnreadable.remedy) -> str:
-    """Return what to do if a binlog cannot be read, by the message of the server or the program."""
+    """Return the remedy for a binlog that cannot be read, chosen by the server's or the program's message."""
     return _WITHOUT_GTIDS if "anonymous transaction" in refusal.lower() else usual
 
 

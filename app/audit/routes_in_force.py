@@ -1,7 +1,7 @@
-"""The routes by which each record was published, where versions of the mapping followed each other.
+"""The routes by which each record was published, across all versions of the mapping.
 
-Invariant: a record is judged by the version that was in force for its number, a change without a record by
-the one in force at its transaction, each as the journal has the boundaries.
+Invariant: a record is judged by the version that was in force for its number; a change without a record is
+judged by the version in force at its transaction. The journal gives the boundaries between versions.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Stretch:
     """A part of a destination's records, published by one version of the mapping."""
 
     routes: Routes | MappingError
-    """The routes, or why the version cannot be read any more."""
+    """The routes, or the reason why the version can no longer be read."""
     seq: int = 0
-    """The last number before it."""
+    """The last number before the stretch."""
     position: str = ""
-    """The position of the source at which it begins, as the journal has it."""
+    """The position of the source at which the stretch begins, as the journal stores it."""
 
 
 class RoutesInForce:
     """The routes of a destination over all its records."""
 
     def __init__(self, stretches: Sequence[Stretch]) -> None:
-        """``stretches``: at least one, in their order. The first is for all earlier records too."""
+        """``stretches`` are one or more, in order. The first also covers all earlier records."""
         self._all = tuple(stretches)
         self._numbers = [one.seq for one in self._all[1:]]
         self._begins = [_bound(one.position) for one in self._all]
@@ -53,7 +53,7 @@ class RoutesInForce:
         return _usable(self._all[self._index(store, rank)])
 
     def since(self, store: Store, rank: int) -> Iterator[Routes]:
-        """Yield the routes by which changes of a transaction that waited may have been published."""
+        """Yield the routes by which a transaction's quarantined changes may have been published."""
         yield from map(_usable, self._all[self._index(store, rank) :])
 
     def captures(self, database: str, table: str) -> bool:
@@ -71,7 +71,7 @@ class RoutesInForce:
                 yield one.routes
 
     def _index(self, store: Store, rank: int) -> int:
-        """The last stretch that begins before a transaction; the first one if none does."""
+        """The index of the last stretch that begins before a transaction; 0 if there is none."""
         if len(self._all) == 1:
             return 0
         transaction = store.ranked(rank)
@@ -88,7 +88,7 @@ def _usable(stretch: Stretch) -> Routes:
 
 
 def _bound(position: str) -> Gtids | Coordinates | None:
-    """A position as ``SourceOffset`` prints it: GTIDs if there are any."""
+    """The position in a text that ``SourceOffset`` printed: its GTIDs if it has any, else its coordinates."""
     if not position:
         return None
     try:
@@ -100,7 +100,8 @@ def _bound(position: str) -> Gtids | Coordinates | None:
 def _follows(transaction: Transaction, bound: Gtids | Coordinates | None) -> bool:
     """Whether a transaction is after a position."""
     if isinstance(bound, GtidSet):
-        # One without a GTID is named by its position, and precedes all on a server that has them by now.
+        # A transaction without a GTID is named by its position. It precedes the bound, since the server has
+        # GTIDs by now.
         is_position = transaction.id.endswith(f":{transaction.file}:{transaction.pos}")
         return not is_position and transaction.id not in bound
     if isinstance(bound, MariadbGtidList):

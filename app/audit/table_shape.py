@@ -1,7 +1,7 @@
 """A table as mysqlbinlog prints its TABLE_MAP: names, types, the primary key.
 
-Invariant: what the server did not write into its binlog (``binlog_row_metadata = MINIMAL``) is not
-here; a comparison takes it from elsewhere and reports that.
+Invariant: a shape lacks what the server did not write into its binlog (``binlog_row_metadata = MINIMAL``); a
+comparison takes the missing parts from elsewhere and reports this.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Shape:
     table: str
     columns: tuple[BinlogColumn, ...]
     primary_key: tuple[str, ...] | None
-    """None if it has none, or the binlog does not contain it."""
+    """None if the table has no primary key, or the binlog does not contain it."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -59,7 +59,7 @@ class Shape:
 
 @lru_cache(maxsize=4096)
 def shape_of(lines: tuple[bytes, ...]) -> Shape:
-    """Parse the table's name, with no backtick doubled, and the lines that follow it."""
+    """Parse a TABLE_MAP: the line with the table's name, with no backtick doubled, and the lines after it."""
     database, _, table = lines[0].decode().partition("`.`")
     # Labels are printed in the bytes of their columns' character sets, so each byte is one character here.
     text = [line.decode("latin-1") for line in lines[1:]]
@@ -124,12 +124,12 @@ def _utf8(text: str) -> str:
 
 def _label(text: str, charset: str | None) -> str:
     raw = _unescaped(text).encode("latin-1")
-    # Without a character set the label is from a server that prints all of them in its own.
+    # A label without a character set is from a server that prints all labels in its own, UTF-8.
     return _utf8(raw.decode("latin-1")) if charset is None else label_text(raw, charset)
 
 
 def column_of_type(name: str, column_type: str, charset: str | None) -> BinlogColumn:
-    """A column for consumers: ``column_type`` is MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
+    """Return a column from its type in the form of MySQL's ``column_type``, such as ``bigint(20) unsigned``."""
     found = _COLUMN_TYPE.match(column_type)
     kind, size, more = (
         (found[1].upper(), found[2], found[3]) if found else (column_type.upper(), None, "")
@@ -169,7 +169,7 @@ def _key(text: str | None, columns: list[BinlogColumn]) -> tuple[str, ...] | Non
 
 # Character sets as the audit reads them: by Python's codecs and two tables of its own.
 #
-# Invariant: none of the worker's decoding is used here, and only sets that Python reads as MySQL
+# Invariant: none of the worker's decoding is used here, and only character sets that Python decodes as MySQL
 # does are listed.
 
 
@@ -181,12 +181,11 @@ _CODECS = {
     "swe7": "swe7-mysql",
     "gbk": "gbk", "gb2312": "gb2312", "euckr": "cp949", "cp932": "cp932",
 }  # fmt: skip
-"""Only those that Python reads as MySQL does; text of another is not compared, and this is reported."""
+"""Only character sets that Python decodes as MySQL does; text in others is not compared, but reported."""
 
 
 def decoder_of(charset: str | None) -> Callable[[bytes], str] | None:
-    """The function from bytes to text, which raises UnicodeDecodeError; None if there is no codec
-    for it."""
+    """Return the function that decodes bytes, which raises UnicodeDecodeError; None without a codec."""
     codec = _CODECS.get(charset or "")
     if codec is None:
         return None
@@ -196,7 +195,7 @@ def decoder_of(charset: str | None) -> Callable[[bytes], str] | None:
 
 
 def label_text(raw: bytes, charset: str | None) -> str:
-    """A label from the bytes of its column's character set; with U+FFFD for those without a codec here."""
+    """Return a label decoded by its column's character set, with U+FFFD for bytes that cannot be decoded."""
     decode = decoder_of(charset)
     if decode is None:
         # All character sets without a codec here have ASCII's bytes for ASCII.

@@ -1,5 +1,4 @@
-"""Comparison of a value on the wire with the one a witness read, as mysqlbinlog prints it, type by
-type.
+"""Comparison, by type, of a value on the wire with the value that a witness read, as mysqlbinlog prints it.
 
 Invariant: both sides are converted to one form by rules written here from docs/wire.md and the
 program's output, not by the decoder that is audited. What cannot be compared is named, never
@@ -21,7 +20,7 @@ from typing import Any
 from app.audit.table_shape import BinlogColumn, decoder_of
 
 Same = Callable[[bytes, Any], bool]
-"""Whether a printed value is the one on the wire; neither is NULL. UnicodeDecodeError if it is no text."""
+"""Whether a printed value equals the wire's; neither is NULL. Raises UnicodeDecodeError if it is not text."""
 
 UNTOLD = b"!! untold"
 """Replaces a value that is not NULL and that the witness cannot return exactly."""
@@ -31,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def comparison(column: BinlogColumn) -> Same | None:
-    """The comparison of a column's values; None if there is none."""
+    """Return the comparison of a column's values; None if they cannot be compared."""
     kind = column.type
     if kind in _INTEGERS:
         return _unsigned if column.unsigned else _signed
@@ -150,7 +149,7 @@ def _padded(size: int) -> Same:
 
 
 def _text(decode: Callable[[bytes], str]) -> Same:
-    """Raise UnicodeDecodeError for bytes that are no text."""
+    """Return a comparison that raises UnicodeDecodeError for bytes that are not text."""
 
     def same(printed: bytes, value: Any) -> bool:
         return isinstance(value, str) and decode(unquoted(printed)) == value
@@ -189,9 +188,9 @@ def _document(printed: bytes, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     try:
-        # Bytes in a document of MySQL 5.7, which need not be text, are printed as such.
+        # Bytes in a document of MySQL 5.7, which need not be valid text, are printed as they are.
         document, text = _read(value), unquoted(printed).decode(errors="surrogateescape")
-        # The program prints a document that is only a text without its quotation marks.
+        # The program prints a document that is only a string without its quotation marks.
         return _is_same(text if isinstance(document, str) else _read(text), document)
     except ValueError:
         return False
@@ -216,7 +215,7 @@ def _is_same(theirs: Any, ours: Any) -> bool:
 
 
 def _is_bytes(theirs: str, ours: str) -> bool:
-    """Whether ours is MySQL 5.7's text of bytes that mysqlbinlog, from MySQL 9 on, prints as text."""
+    """Whether ours is MySQL 5.7's Base64 form of bytes that mysqlbinlog, from MySQL 9 on, prints as text."""
     if not ours.startswith(_OPAQUE):
         return False
     content = base64.b64decode("".join(ours[len(_OPAQUE) :].split()), validate=True)
@@ -224,7 +223,7 @@ def _is_bytes(theirs: str, ours: str) -> bool:
 
 
 _OPAQUE = "base64:type253:"
-"""MySQL 5.7's prefix of a binary string: its number of VAR_STRING. Later servers store VARCHAR's, 15."""
+"""MySQL 5.7's prefix of a binary string, with VAR_STRING's type number. Later servers use VARCHAR's, 15."""
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"})
 _TEXTS = frozenset({"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"})
 _PLAINLY: dict[str, Same] = {

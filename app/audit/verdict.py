@@ -17,28 +17,28 @@ SHOWN = 5
 
 
 class FaultKind(Enum):
-    """The kinds of faults; the values are the words of the last line."""
+    """The kinds of faults; the values are the words of the report's last line."""
 
     LOST = "lost"
     """A change of the source that no topic has."""
     REPEATED = "repeated"
     """A ChangeId that occurs in a topic more than once."""
     FOREIGN = "foreign"
-    """A record without such a change in the source."""
+    """A record whose change is not in the source."""
     DIFFERENT = "different"
     """A record whose values, key or form are not the change's."""
     UNTRUE = "untrue"
-    """A row that a SELECT returned, whose image its key did not have where it is in the topic."""
+    """A row that a SELECT returned, with an image that its key did not have at that point of the topic."""
     OUT_OF_ORDER = "out_of_order"
-    """A record before or after another against the order of the source."""
+    """Two records whose order contradicts the order of the source."""
     SEQ_GAPS = "seq_gaps"
-    """A number of the destination that no record has, or that two have."""
+    """A number of the destination that no record has, or that two records have."""
     CURSOR = "cursor"
     """The journal's cursor does not match the topics."""
     EPOCHS_BACK = "epochs_back"
-    """A partition has a record of an older leader after one of a newer."""
+    """A partition has a record of an older leader after a record of a newer leader."""
     AFTER_FENCING = "after_fencing"
-    """A leader has committed after the claim of a newer one."""
+    """A leader has committed after the claim of a newer leader."""
     TRANSACTIONS = "transactions"
     """The counts of the transactions topic do not match the published records."""
 
@@ -82,7 +82,7 @@ class Verdict:
     existing: Counter[str] = field(default_factory=Counter)
     """Existing rows that were judged, by what they were compared with."""
     window: str = ""
-    """The beginning and end of the source's part that was read."""
+    """The beginning and end of the part of the source that was read."""
     filtered: Counter[str] = field(default_factory=Counter)
     """Changes of tables that the settings exclude, by table."""
     quarantined: Counter[str] = field(default_factory=Counter)
@@ -118,7 +118,7 @@ class Verdict:
 
     @property
     def _undetermined(self) -> list[str]:
-        """The warehouse's tables of which it is not known how far they are applied."""
+        """The warehouse's tables for which it is not known how far the sink has applied them."""
         return [table.name for table in self.tables or () if not table.is_complete]
 
     @property
@@ -163,7 +163,7 @@ class Verdict:
         return [*report, self.last_line()]
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result for programs."""
         return {
             "destination": self.destination,
             "window": self.window,
@@ -201,13 +201,13 @@ class Verdict:
 
 
 _KEYS = {"quarantined": "set_aside"}
-"""Names for programs that are older than the titles."""
+"""Names in the JSON output that are older than the titles."""
 
 
 # The result of an audit for one table of the warehouse.
 #
-# Invariant: as of the whole audit: each fault is counted, the first few are reported, and what
-# was not judged is named.
+# Invariant: the same as for the whole audit: each fault is counted, the first few are reported, and what was
+# not judged is named.
 
 
 COUNTS = ("rows", "missing", "extra", "different", "behind")
@@ -226,7 +226,7 @@ class TableVerdict:
     behind: int = 0
     """Records that the sink has not applied yet: no fault."""
     is_complete: bool = True
-    """Whether it is known of each record if the sink has applied it."""
+    """Whether it is known for each record whether the sink has applied it."""
     unjudged: Counter[str] = field(default_factory=Counter)
     shown: list[str] = field(default_factory=list)
 
@@ -246,13 +246,13 @@ class TableVerdict:
         return f"{self.name}: " + " ".join(f"{one}={getattr(self, one)}" for one in COUNTS)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result for programs."""
         counts = {one: getattr(self, one) for one in COUNTS}
         return {"table": self.name, **counts, "findings": self.shown, "not_judged": self.unjudged}
 
 
 def table_lines(tables: Sequence[TableVerdict]) -> list[str]:
-    """The result as text: each table, its faults, and all of them in one line."""
+    """The result as text: each table, its faults, and the sums in one line."""
     report = []
     for table in tables:
         report.append(table.line())

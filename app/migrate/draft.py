@@ -1,7 +1,8 @@
 """An import in progress: settings and mapping as far as they are known, and the findings about keys.
 
-Invariant: an entry is accounted for once a finding names it; what has none at the end is looked up among the
-known keys without a counterpart, and is unknown if it is not among them. So no key is silently ignored.
+Invariant: an entry is accounted for once a finding names it. An entry without a finding at the end is looked up
+among the known keys without a counterpart, and is reported as unknown if it is not among them. So no key is
+silently ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tables.rules.masking.rules import masks
 MAPPING_FILE = "mapping.yaml"
 KEY_FILE = "mapping.keys"
 _MOST_FAULTS = 100
-"""A bound for the removal of refused values; each removes at least one."""
+"""The most rounds in which refused values are removed; each round removes at least one value."""
 
 
 class Draft:
@@ -55,7 +56,7 @@ class Draft:
         self._add(Outcome.INSTEAD, entry, text)
 
     def lose(self, entry: Entry, text: str) -> None:
-        """Report what readers of the records would miss or see otherwise."""
+        """Report what readers of the records would miss or see differently."""
         self._add(Outcome.LOST, entry, text)
 
     def by_hand(self, entry: Entry, text: str) -> None:
@@ -118,7 +119,7 @@ class Draft:
                 return
 
     def _drop(self, where: YamlPath, text: str) -> list[Leaf]:
-        """Remove the value that a fault is about; without one, report the fault alone."""
+        """Remove the value that a fault is about; if there is no value, only report the fault."""
         path = self.settings.deepest(where)
         is_start = path[-1:] == ("start",)
         if self.settings.get(path) is None and not is_start:
@@ -135,7 +136,7 @@ class Draft:
         return removed
 
     def _take_back(self, path: str) -> None:
-        """Remove the findings that a value was taken over."""
+        """Remove the findings that report a value as taken over."""
         for one in [one for one in self._findings if one.outcome is Outcome.TAKEN]:
             if one.text == path or one.text.startswith(f"{path}."):
                 del self._findings[one]
@@ -147,7 +148,7 @@ class Draft:
 
 
 class KnownKeys:
-    """All keys that an import knows, with what Aqueduct does instead where one is not taken over.
+    """All keys that an import knows, each with what Aqueduct does instead if it is not taken over.
 
     A name that ends with a dot is a prefix.
     """

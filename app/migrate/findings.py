@@ -70,7 +70,7 @@ class Imported:
 
     settings: str
     mapping: str
-    """Empty if the configuration has nothing that a mapping states."""
+    """Empty if nothing in the configuration belongs in a mapping."""
     findings: tuple[Finding, ...]
 
     def of(self, outcome: Outcome) -> list[Finding]:

@@ -18,7 +18,7 @@ _SERVER_IDS = 900_000
 
 
 def destination_name(text: str, taken: Container[str] = ()) -> str:
-    """Return the name of a destination for a name of another program, one that is not taken."""
+    """Return a destination's name, made of a name in another program, that is not taken."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "source"
     name, number = plain, 1
     while name in taken:
@@ -28,7 +28,7 @@ def destination_name(text: str, taken: Container[str] = ()) -> str:
 
 
 def server_id(text: str, taken: Container[int] = ()) -> int:
-    """Return a replica's server id for a name: always the same one, unless it is taken."""
+    """Return a replica's server id for a name: always the same id, unless it is taken."""
     number = _LEAST_SERVER_ID + zlib.crc32(text.encode()) % _SERVER_IDS
     while number in taken:
         number += 1

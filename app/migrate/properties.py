@@ -2,8 +2,8 @@
 
 Format: https://docs.oracle.com/javase/8/docs/api/java/util/Properties.html#load-java.io.Reader-
 
-Invariant: a file that is UTF-8 is read as that, since an operator wrote it so; any other as ISO-8859-1, as
-Java does.
+Invariant: a file that is valid UTF-8 is read as UTF-8, since an operator wrote it so; any other file is read as
+ISO-8859-1, as in Java.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def decoded(content: bytes) -> str:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the values by key; of a key given twice, the last one counts, as in Java."""
+    """Return the values by key; if a key is given twice, the last value counts, as in Java."""
     found = {}
     for line in _logical_lines(text):
         match = _KEY.fullmatch(line)
@@ -70,8 +70,8 @@ def _character(found: re.Match[str]) -> str:
 
 # Placeholders of Spring and Canal in values: `${name}` and `${name:default}`.
 #
-# Invariant: a name is looked up among Java's system properties, then the environment, then the
-# file's own keys, as Canal does; one without a value and a default stays as it is.
+# Invariant: a name is looked up among Java's system properties, then the environment, then the file's own keys,
+# as in Canal; a placeholder with neither a value nor a default stays as it is.
 
 
 Lookup = Callable[[str], str | None]
@@ -89,7 +89,7 @@ def lookup_in(*places: Mapping[str, str]) -> Lookup:
 
 
 def resolved(text: str, lookup: Lookup, within: tuple[str, ...] = ()) -> str:
-    """Return a text with its placeholders replaced; one that would contain itself stays."""
+    """Return a text with its placeholders replaced; a placeholder that would contain itself stays."""
     begin = text.find(_BEGIN)
     end = _closing(text, begin + len(_BEGIN)) if begin >= 0 else -1
     if end < 0:

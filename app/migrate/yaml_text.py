@@ -1,6 +1,6 @@
-"""A YAML file as it is put together: values by path, each with a comment that names its origin.
+"""A YAML file under construction: values by path, each with a comment that names its origin.
 
-Invariant: a path has one value, the first that was put there; any YAML parser reads the text as the values.
+Invariant: a path keeps the first value that was put there; any YAML parser reads these values from the text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class YamlText:
         return bool(self._root)
 
     def put(self, path: YamlPath, value: Value, origin: str = "") -> bool:
-        """Add a value; return False if the path has another one, which stays."""
+        """Add a value; return False if the path has another value, which stays."""
         node = self._root
         for name in path[:-1]:
             node = node.setdefault(name, {})
@@ -49,7 +49,7 @@ class YamlText:
         return isinstance(leaf, Leaf) and leaf.value == value
 
     def get(self, path: YamlPath) -> Value:
-        """Return the value of a path; None if it has none."""
+        """Return the value of a path; None if there is no value."""
         found = self._found(path)
         return found.value if isinstance(found, Leaf) else None
 
@@ -58,7 +58,7 @@ class YamlText:
         return self._found(path) is not None
 
     def remove(self, path: YamlPath) -> list[Leaf]:
-        """Remove what is at a path and below it, and what is empty then; return the values."""
+        """Remove the values at a path and below it, and parents that are then empty; return the values."""
         *above, last = path
         node = self._found(tuple(above))
         if not isinstance(node, dict) or last not in node:
@@ -69,7 +69,7 @@ class YamlText:
         return removed
 
     def deepest(self, path: YamlPath) -> YamlPath:
-        """Return the part of a path that exists here; names of it that are not here are passed over."""
+        """Return the part of a path that exists here; names that do not exist here are skipped."""
         found: YamlPath = ()
         for name in path:
             if self._found((*found, name)) is not None:

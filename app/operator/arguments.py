@@ -1,8 +1,8 @@
 """Arguments that several commands take: a destination, a table, a binlog position, the output
 format.
 
-Invariant: a position has a form that an operator can copy from a log: a GTID, a set of them,
-file:pos, or a time. Nothing is guessed: a time without a zone is UTC.
+Invariant: a position has a form that an operator can copy from a log: a GTID, a GTID set, file:pos, or a time.
+Nothing is guessed: a time without a zone is UTC.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class GivenPosition:
 
     @classmethod
     def parse(cls, text: str) -> GivenPosition:
-        """Parse a position; raise ValueError if it is none."""
+        """Parse a position; raise ValueError if the text is not one."""
         text = text.strip()
         if _TIME.fullmatch(text):
             return cls(_milliseconds(text))
         if _ONE_GTID.fullmatch(text):
             return cls(text)
         if _GTIDS.match(text):
-            # A single GTID of MariaDB is a position as well: all of its domain up to it.
+            # A single GTID of MariaDB is also a position: all transactions of its domain up to this GTID.
             return cls(parse_gtids(text))
         return cls(Coordinates.parse(text))
 
@@ -136,7 +136,7 @@ def add_position(
 def add_gtid_or_file(
     parser: argparse.ArgumentParser, *, metavar: str, gtid: str, file: str, pos: str
 ) -> None:
-    """Add ``--gtid``, ``--file`` and ``--pos`` with their help texts; ``metavar``: that of ``--gtid``."""
+    """Add ``--gtid``, ``--file`` and ``--pos`` with their help texts; ``metavar`` is for ``--gtid``."""
     parser.add_argument("--gtid", metavar=metavar, help=gtid)
     parser.add_argument("--file", metavar="FILE", help=file)
     parser.add_argument("--pos", type=int, metavar="N", help=pos)

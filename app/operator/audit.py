@@ -1,9 +1,9 @@
-"""`audit`: proof that nothing was lost or repeated, without trusting our own reading: the source's binlog, the
-topics, and the warehouse are equal.
+"""`audit`: proof that nothing was lost or repeated between the source's binlog, the topics and the warehouse.
 
-Invariant: read-only, beside a running worker. The warehouse is read first, so that no table is newer than what
-is read of the topics. Exit 0: everything is right; 1: something is wrong; 3: nothing is wrong in what was
-judged, but not all could be, mostly as the witness could not read all rows.
+Invariant: the audit does not trust the worker's own decoding. It only reads, and may run beside a running
+worker. The warehouse is read first, so that no table is newer than the topics as they are read. Exit 0:
+everything is right; 1: something is wrong; 3: nothing is wrong in what was judged, but not everything could be
+judged, mostly because the witness could not read all rows.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ async def audit_destination(
     sink: Path | None = None,
     dump: Path | None = None,
 ) -> Verdict:
-    """Make the audit; raise UsageError if the arguments contradict each other, or for an unknown destination.
+    """Run the audit; raise UsageError if the arguments contradict each other, or for an unknown destination.
 
-    ``witness``: None is mysqlbinlog if it is found, else mysql-replication. ``mysqlbinlog``: its command; None:
-    the program on the PATH. ``binlogs``: files in place of the server's, the oldest first; ``server``: the
-    server_uuid of the one that wrote them. ``sink``: settings of the sink whose warehouse is audited too;
-    ``dump``: the same, as a dump that the sink wrote.
+    ``witness`` None means mysqlbinlog if it is found, else mysql-replication. ``mysqlbinlog`` is its command;
+    None: the program on the PATH. ``binlogs`` are files to read in place of the server's, the oldest first;
+    ``server`` is the server_uuid of the server that wrote them. ``sink`` is the settings file of the sink whose
+    warehouse is audited too; ``dump`` is a dump that this sink wrote, in place of ``sink``.
     """
     _check_witness(witness, mysqlbinlog, binlogs, server)
     check_destination(settings, destination)
@@ -97,7 +97,7 @@ def _check_witness(
     binlogs: Sequence[Path],
     server: str | None,
 ) -> None:
-    """Raise UsageError if these contradict each other."""
+    """Raise UsageError if these arguments contradict each other."""
     if witness is WitnessName.MYSQL_REPLICATION and (mysqlbinlog or binlogs):
         raise UsageError(
             "--witness mysql-replication reads the server itself; "
@@ -108,7 +108,7 @@ def _check_witness(
 
 
 async def run_beside_kafka(options: Mapping[str, Any], work: Callable[[KafkaTopics], T]) -> T:
-    """Run work that reads a cluster's topics and may block in a thread of its own; return its result."""
+    """Run, in a thread of its own, work that reads a cluster's topics and may block; return its result."""
     return await in_its_own_thread(partial(work, KafkaTopics(options, asyncio.get_running_loop())))
 
 
@@ -141,7 +141,7 @@ def _scope(
 
 
 def _in_force(settings: Settings, routes: Routes, topics: KafkaTopics) -> InForce | None:
-    """Return what makes routes by the versions in the journal; None if the mapping is the settings'."""
+    """Return the function from the journal's versions to routes; None if the settings have the mapping."""
     if settings.mapping.store != "zookeeper":
         return None
 
@@ -174,7 +174,7 @@ def _files_witness(paths: Sequence[Path], server_uuid: str, command: tuple[str, 
 
 
 def _server_witness(plan: Plan, topics: KafkaTopics, command: tuple[str, ...] | None) -> Witness:
-    """Return the witness of the source read last, or of another one that answers if that is gone."""
+    """Return the witness of the source that was read last, or else of another source that answers."""
     addresses = [source.address for source in plan.sources] or [plan.address]
     if len(addresses) == 1:
         return _witness_of(addresses[0], command)
@@ -212,7 +212,7 @@ def _bound(position: GivenPosition | None) -> Bound | None:
 
 
 def _start(start: Start) -> Bound | None:
-    """Return the destination's start by the settings; None if they do not give a position."""
+    """Return the destination's start position in the settings; None if the settings do not give a position."""
     if isinstance(start, AtCoordinates):
         return start.coordinates
     if isinstance(start, AfterGtids) and not isinstance(start.gtid_set, MariadbGtidList):
@@ -265,7 +265,7 @@ def configure_audit(parser: argparse.ArgumentParser) -> None:
 
 
 def run_audit(options: argparse.Namespace) -> int:
-    """Make the audit and print the result; return the exit code."""
+    """Run the audit and print the result; return the exit code."""
     verdict = run_operation(
         audit_destination(
             load(),

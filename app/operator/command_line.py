@@ -1,11 +1,11 @@
 """The command line: the groups of commands, the module of each command, and the parser of its words.
 
-argparse by itself gives all positional arguments their values at the first of them, so that of
-``DEST --where X TABLE`` the last one would be unknown.
+argparse by itself assigns all positional arguments at the first of them, so that ``TABLE`` would be unknown in
+``DEST --where X TABLE``.
 
-Invariant: a command is ``configure_<name>`` and ``run_<name>`` of its group's module, or of the one that the
-group names for it. It is imported when it is called, and no other; so each needs only what it uses. What
-argparse accepts is parsed as argparse does it.
+Invariant: a command is ``configure_<name>`` and ``run_<name>`` of its group's module, or of the module that the
+group names for it. Only the module of the called command is imported, so a command needs only the libraries
+that it uses. What argparse accepts is parsed as argparse parses it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Command(NamedTuple):
     """A command of a module."""
 
     configure: Callable[[argparse.ArgumentParser], object]
-    """Adds its arguments."""
+    """Adds the command's arguments."""
     run: Callable[[argparse.Namespace], int]
-    """Runs it; returns the exit code. An AqueductError is reported to the operator in one message."""
+    """Runs the command; returns the exit code. An AqueductError is reported to the operator in one message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Group:
     commands: Mapping[str, str]
     """Each command's name with its line of help."""
     modules: Mapping[str, str] = field(default_factory=dict)
-    """Commands that are not in the group's own module, each with the one that it is in."""
+    """Commands that are not in the group's own module, each with its module."""
 
 
 GROUPS: Mapping[str, Group] = {
@@ -149,7 +149,7 @@ UNGROUPED: Mapping[str, str] = {
 }
 """Commands in no group, each with its line of help."""
 _UNGROUPED_MODULES = {"import-canal": "migration", "import-debezium": "migration"}
-"""Those of them whose module has another name."""
+"""The modules of ungrouped commands whose module has another name."""
 
 
 def command(group: str, name: str) -> Command:
@@ -169,15 +169,15 @@ def _command(module: str, name: str) -> Command:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parses the words of a command; of a group of commands, it only chooses one."""
+    """Parses the words of a command; for a group of commands, only chooses the command."""
 
     _is_parsing = False
 
     def parse_known_args(  # type: ignore[override]  # argparse has overloads for its namespaces
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse the words, in whatever order; return those that it does not know too."""
-        # The method for any order calls this one, for the options and for the rest.
+        """Parse the words, in any order; also return the words that are not known."""
+        # ``parse_known_intermixed_args`` calls this method, for the options and for the rest.
         if self._is_parsing or self._has_commands():
             return super().parse_known_args(args, namespace)
         self._is_parsing = True

@@ -1,10 +1,10 @@
 """`cursor`: a destination's cursor shown, exported, set and imported, and one transaction skipped.
 
-Invariant: it is read from the journal alone. It is changed as a leader would, with an epoch of its own: the
-transactional id is taken over first, so that a running worker is fenced before anything is read or written; the
-cursor, its further records and the operator's name are in one Kafka transaction. The cursor records that a
-command set it, so that workers resume from there and none stays fenced. A change is made only after its cost is
-shown and confirmed.
+Invariant: the cursor is read from the journal alone. A command changes it as a leader does, with an epoch of
+its own: it first takes over the transactional id, so that a running worker is fenced before anything is read or
+written. The cursor, its further records and the operator's name are in one Kafka transaction. The cursor
+records that a command set it, so that workers resume from there and no worker stays fenced. A change is made
+only after its cost is shown and confirmed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the cursor."""
     found = run_operation(read_cursor(Journal.of(load(), options.destination)))
     if options.format == "json":
         sys.stdout.write(json.dumps(found) + "\n")
@@ -176,7 +176,7 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the exported cursor."""
     found = run_operation(export_cursor(Journal.of(load(), options.destination)))
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
     return 0
@@ -189,7 +189,7 @@ class Effect:
     text: str
     is_free: bool = False
     is_back: bool = False
-    """Whether all of it is published again, and nothing is skipped."""
+    """Whether no change is skipped; changes may be published again."""
 
 
 def move_effect(
@@ -198,8 +198,10 @@ def move_effect(
     address: SourceAddress,
     facts: ServerFacts | None = None,
 ) -> Effect:
-    """Return the effect of setting a cursor; ``facts`` are the server's, to compare it with what
-    was read."""
+    """Return the effect of setting a cursor.
+
+    ``facts`` are the server's; they show whether its binlog is still the binlog that was read.
+    """
     if before is None:
         return Effect("it is the destination's first cursor", is_free=True)
     if facts is not None and (why := _reset_reason(before, facts, address)):
@@ -215,7 +217,7 @@ def move_effect(
 
 
 def _reset_reason(before: Cursor, facts: ServerFacts, address: SourceAddress) -> str:
-    """Return why the binlog is not the one that was read; empty if it may be."""
+    """Return why the server's binlog is not the binlog that was read; empty if it may be the same."""
     if before.offset.server_uuid != facts.server_uuid or not facts.binlogs:
         return ""
     landmark = before.proof.landmark
@@ -300,7 +302,7 @@ class Change:
     """The records to write to the journal."""
 
     cursor: Cursor
-    """Its epoch and author are filled in."""
+    """The new cursor; its epoch and author are filled in later."""
     what: str
     after: str
     effect: str
@@ -308,23 +310,22 @@ class Change:
 
 
 Make = Callable[[DestinationState, str], Change]
-"""Makes the change from the state that is valid once no other process can write, and the
-installation's id."""
+"""Makes the change from the state, as it is once no other process can write, and the installation's id."""
 
 
 async def commit_change(
     journal: Journal, make: Make, *, by: str, why: str, sets: bool = False
 ) -> Intervention:
-    """Make a change; raise Fenced if workers repeatedly take the destination over meanwhile.
+    """Commit a change; raise Fenced if workers repeatedly take the destination over meanwhile.
 
-    A change that ``sets`` the cursor does so in a journal that is older than what was published,
-    too: numbers continue after those in the topics, and table versions are taken from there.
+    A change that ``sets`` the cursor also works if the journal is older than the topics: numbers continue after
+    the numbers in the topics, and table versions are taken from the topics.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
             return await _commit_once(journal, make, by=by, why=why, sets=sets)
         except Fenced:
-            # A worker resumed in between; its claim is committed, and nothing of ours is.
+            # A worker resumed in between: its claim is committed, and nothing of this change is.
             if not tries_left:
                 raise
     raise AssertionError
@@ -373,7 +374,7 @@ async def _commit_once(
 
 
 async def _add_published(state: DestinationState, plan: Plan) -> list[Note]:
-    """Add to a state what the topics have beyond it; return the table versions that the journal lacks."""
+    """Add newer numbers and versions from the topics to a state; return the versions that the journal lacks."""
     if state.cursor is None:
         return []
     published = Published(
@@ -419,7 +420,7 @@ MakeChange = Callable[[DestinationState, str, Effect, str], Change]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A planned move: its position, its source, and its effect by the journal as it was read."""
+    """A planned move: its position, its source, and its effect according to the journal when it was planned."""
 
     journal: Journal
     source: ReachableSource
@@ -490,7 +491,7 @@ def _history_reaches(state: DestinationState, offset: SourceOffset) -> bool:
 
 
 def _confirm_and_move(options: argparse.Namespace, move: Move) -> int:
-    """Make the move once its cost is confirmed; 0 once it is in the journal."""
+    """Make the move once its cost is confirmed; return 0 once it is in the journal."""
     if not move.effect.is_free:
         confirm(options, f"{options.destination} moves to {move.offset}: {move.effect.text}")
     intervention = run_operation(make_move(move, by=operator(), why=options.why))
@@ -507,11 +508,11 @@ async def plan_set(
     server: str | None = None,
     replacing_by: str | None = None,
 ) -> Move:
-    """Return the move to a position; ``server``: the server of the named file, by default the
-    cursor's. ``replacing_by``: the operator who wants all rows to be published again after it.
+    """Return the move to a position.
 
-    Raise SourceDiverged if another server answers than the file's, SnapshotUnsupported if its rows cannot be
-    read exactly.
+    ``server`` is the server of the named file, by default the cursor's. ``replacing_by`` is the operator who
+    wants all rows to be published again after the move. Raise SourceDiverged if another server than the file's
+    answers, SnapshotUnsupported if the server's rows cannot be read exactly.
     """
     present = await journal.initialized_state()
     names_file = _names_file(start)
@@ -609,7 +610,7 @@ def configure_set(parser: argparse.ArgumentParser) -> None:
 
 
 def run_set(options: argparse.Namespace) -> int:
-    """Set it; 0 once it is in the journal."""
+    """Set the cursor; return 0 once it is in the journal."""
     journal, start = Journal.of(load(), options.destination), _start_of(options)
     if options.with_snapshot and not options.latest:
         raise UsageError(
@@ -623,7 +624,7 @@ def run_set(options: argparse.Namespace) -> int:
 
 
 def _start_of(options: argparse.Namespace) -> Start:
-    """Return the position of the options; raise UsageError for none or more than one."""
+    """Return the position of the options; raise UsageError if they give none, or more than one."""
     file, pos, ts_ms = options.file, options.pos, options.time
     kinds = [options.gtid, file or ts_ms, options.earliest, options.latest]
     if sum(map(bool, kinds)) != 1 or (pos is not None and (file is None or ts_ms is not None)):
@@ -671,7 +672,7 @@ async def plan_import(journal: Journal, given: Cursor, report: ReportUnreachable
 
 
 def _checked(given: Cursor, source: ReachableSource) -> SourceOffset:
-    """Return the position as the server has it now; raise if it cannot resume there."""
+    """Return the position in the server's present terms; raise an error if reading cannot resume there."""
     offset = in_current_terms(given.offset, source.facts, source.address)
     check(offset, source.facts, source.address)
     return offset
@@ -689,7 +690,7 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
 
 
 def run_import(options: argparse.Namespace) -> int:
-    """Import it; 0 once it is in the journal."""
+    """Import the cursor; return 0 once it is in the journal."""
     journal, given = Journal.of(load(), options.destination), _read_export(options.export)
     return _confirm_and_move(
         options, run_operation(plan_import(journal, given, report_unreachable))
@@ -722,8 +723,8 @@ async def plan_skip(
 ) -> tuple[str, str]:
     """Return the named transaction, which the cursor has not passed yet, and the loss that its skip causes.
 
-    The transaction is its GTID; without GTIDs ``server_uuid:file:pos`` of its first event. Raise UsageError if
-    it is none, AlreadyPast if it is published.
+    The transaction is returned as its GTID, or without GTIDs as ``server_uuid:file:pos`` of its first event.
+    Raise UsageError if ``named`` is not one transaction of the source, AlreadyPast if it is published.
     """
     state = await journal.state(whole_history=False)
     cursor = state.cursor
@@ -848,7 +849,7 @@ def configure_skip(parser: argparse.ArgumentParser) -> None:
 
 
 def run_skip(options: argparse.Namespace) -> int:
-    """Request it; 0 once it is in the journal."""
+    """Request the skip; return 0 once it is in the journal."""
     journal = Journal.of(load(), options.destination)
     planning = plan_skip(journal, _named_transaction(options), report_unreachable)
     transaction, effect = run_operation(planning)
@@ -862,7 +863,7 @@ def run_skip(options: argparse.Namespace) -> int:
 
 
 def _named_transaction(options: argparse.Namespace) -> NamedTransaction:
-    """Return the transaction of the options; raise UsageError for none or two."""
+    """Return the transaction of the options; raise UsageError if they name none, or name it twice."""
     if bool(options.gtid) == bool(options.file):
         raise UsageError("name the transaction by --gtid, or by --file and --pos without GTIDs")
     if options.gtid:

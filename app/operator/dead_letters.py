@@ -16,10 +16,11 @@ from connectors.kafka.topics.topics import Topics
 
 
 async def list_dead_letters(journal: Journal, *, start: int = 0) -> list[dict[str, Any]]:
-    """Return the dead letters from an offset on, as ``dead_letter_fields`` reads them; none without a topic.
+    """Return the dead letters from an offset on, as ``dead_letter_fields`` reads them; empty without a topic.
 
-    ``kind`` is ``row``, or ``event`` if the event's rows cannot be separated; ``row`` its number within the
-    transaction; ``bytes`` hexadecimal digits of the event, or sealed with the key ``sealed``.
+    ``kind`` is ``row``, or ``event`` if the event's rows cannot be separated. ``row`` is the number of the row
+    within the transaction. ``bytes`` are the event's bytes in hexadecimal digits, sealed if ``sealed`` names a
+    key.
     """
     plan = journal.plan.topics.dead_letters(journal.plan.name)
     if not await Topics(journal.options).has(plan):
@@ -44,7 +45,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """List them; 1 if there are any, for scripts."""
+    """List the dead letters; return 1 if there are any, for scripts."""
     journal = Journal.of(load(), options.destination)
     found = run_operation(list_dead_letters(journal, start=options.from_offset))
     lines = [line for letter in found for line in _text(letter)]

@@ -1,11 +1,10 @@
-"""`destination`: all destinations and other units of work listed, the desired state of one requested, and
-topics that were made again accepted.
+"""`destination`: list destinations and other units of work, request a desired state, accept recreated topics.
 
 Invariant: a list reads the journal and ZooKeeper, asks the leaders, and changes nothing; a part that does not
-answer is named, and the rest is shown. A desired state is written whole and with its author, on top of the last
-request, and is kept while no worker runs; the command succeeds only after a worker's report that it was
-applied. A topic is accepted only after the cost is confirmed, by the id that it had when it was found: one that
-is made again afterwards is not.
+answer is named, and the rest is shown. A desired state is written whole, with its author, and based on the last
+request; it is kept while no worker runs. The command succeeds only after a worker reports that it applied the
+state. A topic is accepted only after the cost is confirmed, by the id that it had when it was found: a topic
+that is recreated afterwards is not accepted.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class WorkerAt:
 
 
 async def read_statuses(workers: Iterable[WorkerAt]) -> dict[WorkerAt, dict[str, Any] | str]:
-    """Return each worker's report of its destinations, or why there is none."""
+    """Return each worker's report of its destinations, or the reason why there is no report."""
     wanted = sorted(set(workers))
     answers = await asyncio.gather(
         *(in_its_own_thread(partial(_read_status, worker)) for worker in wanted)
@@ -115,13 +114,13 @@ def _of_other_units(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 NOT_LED = "NOT LED"
-"""The state of a unit of work that is to run, and that no worker leads."""
+"""The state of a unit of work that should run, but that no worker leads."""
 _WITHOUT_LEADER = (DesiredState.STOP, DesiredState.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """A run as its leader reports it; without a state it is not known, and the error gives the reason."""
+    """A run as its leader reports it; ``state`` is None if it is not known, and ``error`` gives the reason."""
 
     state: str | None = None
     error: str | None = None
@@ -133,7 +132,7 @@ async def list_destinations(
 ) -> tuple[list[dict[str, Any]], AqueductError | None]:
     """Return the destinations by name, including deleted ones, then merges and logical schemas, as JSON.
 
-    Beside them, why ZooKeeper did not answer; None if it did, or is not used.
+    The second value is the reason why ZooKeeper did not answer; None if it answered, or is not used.
     """
     names = [*sorted(settings.destinations), *other_units(settings)]
     views, fault = await _views(settings, names)
@@ -171,7 +170,7 @@ def _run_status(
     answers: Mapping[WorkerAt, dict[str, Any] | str],
     fault: AqueductError | None,
 ) -> RunStatus:
-    """Return the run as the leader reports it; ``fault``: why ZooKeeper does not name one."""
+    """Return the run as the leader reports it; ``fault`` is the reason why ZooKeeper names no leader."""
     desired = state.control.desired if state.control else DesiredState.RUN
     if fault is not None:
         return RunStatus(error=f"the leader is unknown: {fault.name}")
@@ -250,7 +249,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Print them. Return 1 if one is FAILED or NOT LED, or if a leader or ZooKeeper does not answer."""
+    """Print the list. Return 1 if a unit is FAILED or NOT LED, or if a leader or ZooKeeper does not answer."""
     found, fault = run_operation(list_destinations(load()))
     shown = [one for one in found if options.all or one["wish"] != DesiredState.DELETE.value]
     print_answer(
@@ -290,9 +289,10 @@ class Outcome:
 async def send_request(
     journal: UnitJournal, control: Control, *, wait: float | None
 ) -> Outcome | None:
-    """Write a request and wait until a worker has applied it; ``wait``: seconds; None: do not.
+    """Write a request and wait until a worker has applied it.
 
-    Raise NotApplied if none did in time, RequestReplaced if another request came first.
+    ``wait`` is in seconds; with None, return None without waiting. Raise NotApplied if no worker applied the
+    request in time, RequestReplaced if another request came first.
     """
     began = time.monotonic()
     offset = await journal.write(control_note(control))
@@ -317,7 +317,7 @@ async def send_request(
 
 
 def _applied(record: StoredRecord, control: Control, offset: int) -> Applied | None:
-    """Return what a worker has made of a request; raise RequestReplaced for a request that came later."""
+    """Return a worker's answer to a request; raise RequestReplaced if the record is a later request."""
     if record.key == control_note(control)[0]:
         other = control_in(record)
         raise RequestReplaced(
@@ -333,10 +333,11 @@ def _applied(record: StoredRecord, control: Control, offset: int) -> Applied | N
 async def request_state(
     journal: UnitJournal, desired: DesiredState | None, *, by: str, wait: float | None
 ) -> tuple[Control, Outcome | None]:
-    """Request a state; None keeps the present one, and begins a new run. ``wait``: seconds; None: do not.
+    """Request a state; None keeps the present state, and begins a new run.
 
-    Return the written request and its outcome; None if that was not waited for. Raise NotApplied if no worker
-    applied it in time, RequestReplaced if another request came first.
+    ``wait`` is in seconds; with None, do not wait. Return the written request and its outcome, or None in place
+    of the outcome without waiting. Raise NotApplied if no worker applied the request in time, RequestReplaced
+    if another request came first.
     """
     last = (await journal.latest_state()).control
     if desired is None:
@@ -395,10 +396,10 @@ def _configure_of_destinations(parser: argparse.ArgumentParser) -> None:
 
 
 def _request(options: argparse.Namespace, desired: DesiredState | None, text: str) -> int:
-    """Request a state; None keeps the present one, and begins a new run.
+    """Request a state; None keeps the present state, and begins a new run.
 
-    0 once a worker has reached it, 1 if the destination failed instead. Raise NotApplied if no
-    worker applied it.
+    Return 0 once a worker has reached the state, or without waiting; 1 if the destination failed instead. Raise
+    NotApplied if no worker applied the request.
     """
     name, journal = options.destination, UnitJournal.of(load(), options.destination)
     requesting = request_state(journal, desired, by=operator(), wait=seconds_of(options))
@@ -419,7 +420,7 @@ configure_add = configure_delete = _configure_of_destinations
 
 
 def run_pause(options: argparse.Namespace) -> int:
-    """Let the leader keep it, and read nothing."""
+    """Let the leader keep the unit of work, but read nothing."""
     return _request(
         options,
         DesiredState.PAUSE,
@@ -428,7 +429,7 @@ def run_pause(options: argparse.Namespace) -> int:
 
 
 def run_resume(options: argparse.Namespace) -> int:
-    """Let it continue after a pause or a stop."""
+    """Let a unit of work continue after a pause or a stop."""
     return _request(options, DesiredState.RUN, "resume requested")
 
 
@@ -438,14 +439,14 @@ def run_restart(options: argparse.Namespace) -> int:
 
 
 def run_stop(options: argparse.Namespace) -> int:
-    """Let no worker lead it until it is resumed."""
+    """Let no worker lead a unit of work until it is resumed."""
     return _request(
         options, DesiredState.STOP, "stop requested; no worker runs it until it is resumed"
     )
 
 
 def run_add(options: argparse.Namespace) -> int:
-    """Have one run that is new in the settings, or was deleted."""
+    """Run a destination that is new in the settings, or was deleted."""
     check_destination(load(), options.destination)
     return _request(
         options,
@@ -455,7 +456,7 @@ def run_add(options: argparse.Namespace) -> int:
 
 
 def run_delete(options: argparse.Namespace) -> int:
-    """Run it no longer; its cursor is kept."""
+    """Stop running a destination; its cursor is kept."""
     check_destination(load(), options.destination)
     return _request(
         options,
@@ -466,25 +467,25 @@ def run_delete(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Topics to accept, and what that loses."""
+    """Topics to accept, and the loss that this causes."""
 
     journal: JournalPartition
     topics: tuple[KnownTopic, ...]
     notes: tuple[Note, ...]
-    """Beside the topics' own."""
+    """Further journal records, in addition to those of the topics."""
     effect: str
 
     async def write(self, *, by: str, why: str) -> None:
-        """Record it in the journal."""
+        """Record the acceptance in the journal."""
         notes = [note_of(replace(one, by=by, why=why)) for one in self.topics]
         await write_notes(self.journal, [*notes, *self.notes])
 
 
 async def plan_acceptance(journal: JournalPartition, names: Collection[str]) -> Acceptance | None:
-    """Return what is to be accepted of these topics, or of all; None if all are those that were written to.
+    """Return the acceptance of these topics, or of all topics; None if no topic was recreated.
 
-    Raise UsageError for a topic that the destination or merge never wrote to, TopicGone for one that does not
-    exist.
+    Raise UsageError for a topic that the destination or merge never wrote to, TopicGone for a topic that does
+    not exist.
     """
     state = await committed_state(journal)
     known = state.parts[TOPIC_PART].by_name
@@ -523,7 +524,7 @@ def _has_quarantine(journal: JournalPartition, found: Collection[KnownTopic]) ->
 def _of_quarantine(
     journal: JournalPartition, state: DestinationState, found: Collection[KnownTopic]
 ) -> list[Note]:
-    """Events of quarantined tables are read from the beginning of a new topic of theirs."""
+    """Records by which quarantined events are read from the beginning of a recreated quarantine topic."""
     if not _has_quarantine(journal, found):
         return []
     return [quarantine_note(replace(one, offset=0)) for one in state.quarantine.entries.values()]
@@ -557,7 +558,7 @@ def configure_accept_topic(parser: argparse.ArgumentParser) -> None:
 
 
 def run_accept_topic(options: argparse.Namespace) -> int:
-    """Record it, and restart the destination; a merge continues by itself."""
+    """Record the acceptance, and restart the destination; a merge continues by itself."""
     if bool(options.topics) == options.all:
         raise UsageError("name the topics, or give --all")
     settings, name = load(), options.destination

@@ -1,9 +1,9 @@
 """`schema impact`: the effect of statements on subscribers, before they are run.
 
 Invariant: nothing is run and nothing is written; statements are judged one after the other, each on the tables
-that the last one left. A statement ends at a delimiter outside strings, names and comments; ``DELIMITER`` lines
-apply. Exit 0 if they may be run, 3 if they break subscribers (or, on request, if they must be careful), so that
-a pipeline of changes can stop there.
+as the previous statement left them. A statement ends at a delimiter outside strings, names and comments;
+``DELIMITER`` lines apply. Exit 0 if the statements may be run; 3 if they break subscribers (or, on request, if
+subscribers must be careful), so that a pipeline of changes can stop there.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _end(text: str, at: int, delimiter: str) -> int:
 
 
 def _is_empty(statement: str) -> bool:
-    """Return whether there are only comments; an executable comment is a statement."""
+    """Return whether a statement has only comments; an executable comment is a statement."""
     plain = re.sub(r"/\*(?!!|M!).*?\*/|(?:--(?=\s|$)|#)[^\n]*", "", statement, flags=re.DOTALL)
     return not plain.strip()
 
@@ -85,7 +85,7 @@ _FILE_SERVER = Server(version=(9, 7, 4))
 
 
 def file_catalog(text: str, database: str | None) -> tuple[Catalog, list[DdlUnresolved]]:
-    """Return the tables that a file's statements make, and why others were skipped.
+    """Return the tables that a file's statements make, and the errors of the statements that were skipped.
 
     The file is a dump, or the JSON output of `schema rebuild`; raise UsageError if it is JSON of another kind.
     """
@@ -183,7 +183,7 @@ async def judge(
 
 
 class _Judge:
-    """Takes statements one after the other, each on the tables that the last one left."""
+    """Takes statements one after the other, each on the tables as the previous statement left them."""
 
     def __init__(self, catalog: Catalog, rules: ImpactRules) -> None:
         self._catalog = catalog
@@ -294,7 +294,7 @@ def run_impact(
 
 
 def _settings(options: argparse.Namespace) -> Settings | None:
-    """Return the settings; with a file, there need be none."""
+    """Return the settings; None if they cannot be used, which is allowed if a file gives the definitions."""
     try:
         settings = load()
         check_destination(settings, options.destination)
@@ -333,7 +333,7 @@ def _given(texts: list[str]) -> Iterator[str]:
 
 
 def _severity(found: Iterable[StatementImpact]) -> Severity:
-    """Return the worst of all."""
+    """Return the worst severity of all statements."""
     return severest(one for each in found for one in each.impacts)
 
 

@@ -1,9 +1,10 @@
-"""`journal`: unreadable records rewritten as they were before, and another producer's open transaction aborted.
+"""`journal`: rewrite unreadable records as they were before, and abort another producer's open transaction.
 
-Invariant: where all records are readable nothing is done. Otherwise the leader is fenced first, so that nothing
-newer is replaced; a record is only written again as the journal itself still has it, and the operator's name is
-recorded in the same transaction. Only a decision on shards, or its outcome, is removed if there is no earlier
-record: it can be made again. Only the named transaction is ended, and only if it is open in that partition.
+Invariant: if all records are readable, nothing is done. Otherwise the leader is fenced first, so that nothing
+newer is replaced. A record is rewritten only as an earlier record of its key that the journal still has, and
+the operator's name is recorded in the same transaction. Without an earlier record, only a decision on shards or
+its outcome is removed, since a decision can be made again. Only the named transaction is ended, and only if it
+is open in that partition.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from tables.state.journal.state import DestinationState, JournalPartition, curso
 from tables.state.operator_requests import Intervention, intervention_note
 
 Pair = tuple[StoredRecord, StoredRecord | None]
-"""A record that cannot be read, and the one of its key that is written again; None if the key is removed."""
+"""An unreadable record, and the record of its key that is written again; None if the key is removed."""
 
 
 async def repair(journal: JournalPartition, *, worker: str, by: str, why: str) -> list[Pair]:
-    """Repair and return them all; nothing if every record can be read."""
+    """Repair all unreadable records and return them; empty if every record can be read."""
     if not (await _read_records(journal)).bad:
         return []
     installation = await installation_of(journal.topic, options=journal.options, worker=worker)
@@ -82,8 +83,11 @@ class _Records:
             self.good[record.key] = record
 
     def pairs(self) -> list[Pair]:
-        """Return each unreadable record with the last readable one, the cursor's last; raise if
-        there is none."""
+        """Return each unreadable record with the last readable record of its key; the cursor comes last.
+
+        Raise JournalUnreadable if a key has no readable record, except for decisions on shards and their
+        outcomes.
+        """
         cursor = cursor_key(self.state.destination)
         for key, record in self.bad.items():
             if key not in self.good and not (DECISION.is_of(key) or DECIDED.is_of(key)):
@@ -131,7 +135,7 @@ def configure_repair(parser: argparse.ArgumentParser) -> None:
 
 
 def run_repair(options: argparse.Namespace) -> int:
-    """Repair them; 0 also if there is nothing to repair."""
+    """Repair the records; return 0, also if there is nothing to repair."""
     settings, name = load(), options.destination
     repairing = repair(
         journal_of(settings, name), worker=settings.worker.id, by=operator(), why=options.why
@@ -221,7 +225,7 @@ def configure_abort(parser: argparse.ArgumentParser) -> None:
 
 
 def run_abort(options: argparse.Namespace) -> int:
-    """End or list them; 0 once it has ended, or if there is none."""
+    """Abort a transaction, or list the open ones; return 0 once it is aborted, or if none is open."""
     journal = journal_of(load(), options.destination)
     partition, name = _partition_of(journal, options), journal.destination
     if options.transactional_id is None:

@@ -1,7 +1,6 @@
-"""The journal of one destination, as commands read it, write requests to it, and wait for a worker's
-answer.
+"""The journal of one destination for commands, which read it, write requests, and wait for a worker's answer.
 
-Invariant: only committed records are read, and nothing is taken over; the worker continues
+Invariant: only committed records are read, and no transactional id is taken over, so the worker continues
 meanwhile.
 """
 
@@ -40,17 +39,19 @@ class UnitJournal:
 
     @classmethod
     def of(cls, settings: Settings, name: str) -> UnitJournal:
-        """Return it by a worker's settings. See ``journal_of``."""
+        """Return the journal by a worker's settings; see ``journal_of``."""
         return cls(settings=settings, partition=journal_of(settings, name))
 
     @property
     def name(self) -> str:
-        """The unit's."""
+        """The unit's name."""
         return self.partition.destination
 
     async def latest_state(self) -> DestinationState:
-        """Return the state now, without the history, even if it is incomplete; raise StateUnknown without a
-        journal."""
+        """Return the present state without the history, even if it is incomplete.
+
+        Raise StateUnknown if there is no journal.
+        """
         await self.find()
         return await committed_state(self.partition)
 
@@ -87,7 +88,7 @@ class Journal:
 
     @classmethod
     def of(cls, settings: Settings, destination: str) -> Journal:
-        """Return it by a worker's settings; raise UsageError if they have no such destination."""
+        """Return the journal by a worker's settings; raise UsageError if they have no such destination."""
         check_destination(settings, destination)
         options = kafka_client(settings).options()
         plan = destination_plan(settings, destination, options, topic_plans(settings))
@@ -95,12 +96,12 @@ class Journal:
 
     @property
     def unit(self) -> UnitJournal:
-        """The part that other units of work have too."""
+        """The part of the journal's access that other units of work have too."""
         return UnitJournal(settings=self.settings, partition=self.plan.journal)
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """The name of the journal topic."""
         return self.plan.journal.topic
 
     @property
@@ -111,7 +112,7 @@ class Journal:
     async def state(self, *, whole_history: bool = True) -> DestinationState:
         """Return the state now; raise StateUnknown if the destination has never run.
 
-        With the whole history, raise JournalDamaged if records of it are missing.
+        With ``whole_history``, raise JournalDamaged if records of the history are missing.
         """
         await self.unit.find()
         return await self._state(whole_history=whole_history)
@@ -146,7 +147,7 @@ class Journal:
     async def wait(
         self, read: Callable[[DestinationState], T | None], *, after: int, seconds: float
     ) -> T | None:
-        """Return what ``read`` makes of the state that the records after an offset make; None on time-out."""
+        """Return what ``read`` finds in the state that the records after an offset make; None on timeout."""
         state = DestinationState(self.plan.name)
 
         def take(record: StoredRecord) -> T | None:
@@ -160,10 +161,10 @@ class Journal:
 
 
 def journal_of(settings: Settings, name: str) -> JournalPartition:
-    """Return the partition of a destination's records; or of a merge's, which is ``merge.NAME``; or of the
-    decisions on logical schemas, ``logical.schemas``.
+    """Return the journal partition of a destination, a merge, or the decisions on logical schemas.
 
-    Raise UsageError if the settings have no such one.
+    A merge is named ``merge.NAME``, the decisions ``logical.schemas``. Raise UsageError if the settings have no
+    such unit.
     """
     topics = topic_plans(settings)
     if name == LOGICAL_SCHEMAS and is_mapped(settings):
@@ -186,7 +187,7 @@ def other_units(settings: Settings) -> list[str]:
 async def wait_for_record(
     journal: JournalPartition, after: int, take: Callable[[StoredRecord], T | None], seconds: float
 ) -> T:
-    """Return what ``take`` makes of the records after an offset, once it makes anything of one.
+    """Pass the records after an offset to ``take``; return its first result that is not None.
 
     Raise TimeoutError, or the error that ``take`` raises.
     """
@@ -198,7 +199,7 @@ async def wait_for_record(
         try:
             answer = take(record)
         except Exception as error:
-            # An error that ended the tail would be waited for in vain.
+            # If the error ended the tail, the caller would wait in vain.
             found.set_exception(error)
         else:
             if answer is not None:

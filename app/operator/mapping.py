@@ -1,9 +1,10 @@
-"""`mapping`: mappings of real tables to logical ones, checked, stored in ZooKeeper, compared and restored;
-and the one that a destination publishes by.
+"""`mapping`: check, store, compare and restore mappings, and find the mapping by which a destination publishes.
 
-Invariant: a version is stored only if a worker with these settings can publish by it, and only after the newest
-one that its author has seen. The journal determines which one is in force, and not the newest version in
-ZooKeeper, which may not be in force yet.
+A mapping assigns real tables to logical tables; its versions are stored in ZooKeeper.
+
+Invariant: a version is stored only if a worker with these settings can publish by it, and only if the newest
+version is the version that its author has seen. The journal determines which version is in force; the newest
+version in ZooKeeper may not be in force yet.
 """
 
 from __future__ import annotations
@@ -96,15 +97,15 @@ async def store_mapping(
 ) -> NewVersion:
     """Store a mapping as the version after the newest.
 
-    ``after``: the newest version that the author has seen; None: whichever it is. Raise MappingError with all
-    faults, MappingConflict if another version is the newest, UsageError if nothing would change.
+    ``after`` is the newest version that the author has seen; None: any. Raise MappingError with all faults,
+    MappingConflict if another version is the newest, UsageError if nothing would change.
     """
     settings.mapping.usable(mapping, settings.prefix)
     newest = await newest_of(store)
     if after is not None and newest not in (0, after):
         raise MappingConflict(f"version {newest} is the newest, not {after}")
     before = (await store.read(newest)).mapping() if newest else Mapping()
-    # To try one again that the tables did not fit.
+    # The newest version may be stored again, so that workers try a version again that the tables did not fit.
     is_again = restores is not None and restores == newest
     if newest and before.digest == mapping.digest and not is_again:
         raise UsageError(f"version {newest}, the newest, is equal; nothing was stored")
@@ -121,9 +122,9 @@ async def store_mapping(
 
 
 async def with_stored_mapping(settings: Settings) -> Settings:
-    """Return settings with the newest mapping that they can use, where they name the store; else as they are.
+    """Return settings with the newest stored mapping; unchanged if they do not name the store.
 
-    Raise MappingError if no version can be used.
+    Raise MappingError if there is no version, or if the newest version cannot be used.
     """
     if settings.mapping.store != "zookeeper":
         return settings
@@ -146,7 +147,8 @@ class PresentMapping:
 async def mapping_in_force(settings: Settings, state: DestinationState) -> PresentMapping:
     """Return the version that the journal names, or with mapping.store: file the settings' mapping.
 
-    Raise MappingError if no version is in force yet, or if the store lacks it or has another one.
+    Raise MappingError if no version is in force yet, or if the store lacks the version or has other content for
+    it.
     """
     if settings.mapping.store != "zookeeper":
         file = settings.mapping.file
@@ -164,10 +166,10 @@ async def mapping_in_force(settings: Settings, state: DestinationState) -> Prese
 
 
 async def with_mapping_in_force(settings: Settings, destination: str) -> Settings:
-    """Return settings with the mapping that a destination publishes by, where they name the store; else as
-    they are. Before its first run that is the newest version, which the run will take.
+    """Return settings with the mapping that a destination publishes by; unchanged if they name no store.
 
-    Raise MappingError if there is no such version, or if it cannot be used.
+    Before the destination's first run, this is the newest version, which the run will use. Raise MappingError
+    if there is no such version, or if it cannot be used.
     """
     if settings.mapping.store != "zookeeper":
         return settings
@@ -184,9 +186,9 @@ async def with_mapping_in_force(settings: Settings, destination: str) -> Setting
 async def routes_in_force(
     settings: Settings, routes: Routes, found: Iterable[MappingInForce]
 ) -> RoutesInForce:
-    """Return routes by each of the versions that a destination published by; ``found``: in their order.
+    """Return the routes of all versions by which a destination published; ``found`` has the versions in order.
 
-    A version that cannot be read any more is an error only for what was published by it.
+    A version that can no longer be read is an error only for what was published by it.
     """
     stretches = []
     async with mapping_store(settings) as store:
@@ -213,7 +215,7 @@ async def _mapping_of_version(
 
 
 def difference_lines(found: Iterable[Difference]) -> list[str]:
-    """Return a line for each difference; one if there is none."""
+    """Return a line for each difference; if there is none, one line that states this."""
     lines = [
         f"{one.kind} {one.name}: {one.change}" + (f" ({', '.join(one.parts)})" if one.parts else "")
         for one in found
@@ -277,7 +279,7 @@ def configure_check(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Check it; a mapping with faults is an error that lists them all."""
+    """Check a mapping; if it has faults, raise an error that lists them all."""
     mapping = read_mapping(options.mapping)
     databases, tables = len(mapping.databases), len(mapping.tables)
     asked = [(table, mapping.of(table)) for table in options.table]
@@ -322,13 +324,13 @@ def configure_get(parser: argparse.ArgumentParser) -> None:
 
 
 def run_get(options: argparse.Namespace) -> int:
-    """Print its YAML, or all of it as JSON; who, when and why are comments of the YAML."""
+    """Print a version: as YAML with author, time and reason in a comment, or as JSON."""
     found = run_operation(stored_version(load(), options.version))
     if options.format == "json":
         print_answer("json", version_value(found) | {"mapping": found.to_yaml()}, ())
         return 0
     head = f"version {found.number} by {found.by}, {time_text(found.ts_ms)}: {found.why}"
-    # One line, whatever the reason holds: the rest is YAML.
+    # One line, whatever the reason contains: the rest is YAML.
     sys.stdout.write(f"# {printed(head)}\n{found.to_yaml()}")
     return 0
 
@@ -364,7 +366,7 @@ def _add_reason(parser: argparse.ArgumentParser) -> None:
 
 
 def run_set(options: argparse.Namespace) -> int:
-    """Store it."""
+    """Store a mapping as the newest version."""
     new = run_operation(
         set_mapping(load(), options.mapping, by=operator(), why=options.why, after=options.after)
     )
@@ -411,7 +413,7 @@ _DEFAULT_LAST = 50
 
 
 def configure_history(parser: argparse.ArgumentParser) -> None:
-    """Take how many."""
+    """Take the number of versions."""
     parser.add_argument(
         "--last",
         type=int,
@@ -423,7 +425,7 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
 
 
 def run_history(options: argparse.Namespace) -> int:
-    """Print them, the newest first."""
+    """Print the versions, the newest first."""
     found = run_operation(stored_versions(load(), max(1, options.last)))
     lines = aligned_table(_HEAD, [_version_row(one) for one in found])
     print_answer(options.format, [version_value(one) for one in found], lines)
@@ -450,7 +452,7 @@ def configure_rollback(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rollback(options: argparse.Namespace) -> int:
-    """Store it again, under a new number."""
+    """Store an earlier version again, under a new number."""
     new = run_operation(restore_version(load(), options.version, by=operator(), why=options.why))
     print_answer(options.format, stored_value(new), stored_lines(new))
     return 0
@@ -466,7 +468,7 @@ async def restore_version(settings: Settings, number: int, *, by: str, why: str)
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
-    """Take how many stay."""
+    """Take the number of versions to keep."""
     parser.epilog = (
         "A destination publishes on by a version that is removed: it has a copy of it in the journal. An audit "
         "cannot judge what was published by it before."
@@ -478,7 +480,7 @@ def configure_prune(parser: argparse.ArgumentParser) -> None:
 
 
 def run_prune(options: argparse.Namespace) -> int:
-    """Remove all others."""
+    """Remove all older versions."""
     removed = run_operation(remove_versions(load(), max(1, options.keep)))
     names = ", ".join(map(str, removed)) or "none"
     print_answer(options.format, {"removed": removed}, [f"removed versions: {names}"])
@@ -486,7 +488,7 @@ def run_prune(options: argparse.Namespace) -> int:
 
 
 async def remove_versions(settings: Settings, keep: int) -> list[int]:
-    """Remove all versions but the newest ones; return their numbers."""
+    """Remove all versions but the newest ``keep``; return the removed numbers."""
     async with mapping_store(settings) as store:
         old = (await store.numbers())[:-keep]
         for number in old:

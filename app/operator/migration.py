@@ -47,8 +47,10 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def _write_and_report(
     found: Imported, folder: Path, form: str, *, accepted: Collection[str] = ()
 ) -> int:
-    """Write the files and print the report; return the exit code. Nothing is written while something that
-    cannot be kept is not accepted by its key."""
+    """Write the files and print the report; return the exit code.
+
+    Nothing is written until each key that cannot be kept is accepted.
+    """
     lost = list(dict.fromkeys(one.key for one in found.of(Outcome.LOST)))
     if unknown := [key for key in accepted if key not in lost]:
         raise UsageError(f"--accept {unknown[0]}: the report has no such key that cannot be kept")
@@ -79,7 +81,7 @@ def _written(path: Path, text: str) -> Path:
 
 
 def configure_import_canal(parser: argparse.ArgumentParser) -> None:
-    """Take Canal's folder, and what it reads beside its files."""
+    """Take Canal's folder, and what Canal reads in addition to its files."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="Canal's conf folder")
     parser.add_argument(
         "--prefix", default="aq", help="prefix of all topics (default: %(default)s)"

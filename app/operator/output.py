@@ -1,7 +1,7 @@
 """The output of commands: text for operators, JSON for programs, both with the same content.
 
-Invariant: standard output has the answer only. Times are UTC. An item of text is one line, whatever
-a name contains; JSON, and statements to be run, have names as they are.
+Invariant: standard output has the answer only. Times are UTC. An item of text is one line, whatever a name
+contains; JSON, and statements to be run, contain names as they are.
 """
 
 from __future__ import annotations

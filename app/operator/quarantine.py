@@ -1,5 +1,4 @@
-"""`schema quarantine` and `schema resolve`: quarantined tables and those given up, and the definition that
-releases one.
+"""`schema quarantine` and `schema resolve`: list quarantined and given-up tables; release one by a definition.
 
 Invariant: only the journal is changed here; the worker tries the definition on all quarantined events, and
 reports whether it fits. Events that do not fit stay quarantined, and can be resolved again. Rows are given up
@@ -51,7 +50,7 @@ from wire.topics import quarantine_topic
 
 
 async def list_quarantined(journal: Journal) -> list[tuple[Entry, int]]:
-    """Return the quarantined tables by name, each with the number of its waiting events, then those given up.
+    """Return the quarantined tables by name, each with its number of waiting events, then the tables given up.
 
     Raise StateUnknown if the destination has never run.
     """
@@ -67,7 +66,7 @@ async def list_quarantined(journal: Journal) -> list[tuple[Entry, int]]:
 async def _waiting_counts(
     journal: Journal, entries: Mapping[TableName, Entry]
 ) -> Mapping[TableName, int]:
-    """Return the number of waiting events of each."""
+    """Return the number of waiting events of each table."""
     keys = {key_of(name): name for name in entries}
     found: Counter[TableName] = Counter()
 
@@ -89,7 +88,7 @@ def configure_quarantine(parser: argparse.ArgumentParser) -> None:
 
 
 def run_quarantine(options: argparse.Namespace) -> int:
-    """List them; 1 if a table waits, for scripts."""
+    """List the tables; return 1 if one is quarantined, for scripts."""
     found = run_operation(list_quarantined(Journal.of(load(), options.destination)))
     if options.format == "json":
         entries = [_entry_value(entry, waiting) for entry, waiting in found]
@@ -145,13 +144,13 @@ class DefinitionSource(StrEnum):
     SERVER = "server"
     """The server's present definition."""
     BINLOG = "binlog"
-    """The binlog itself, which has it with each row."""
+    """The binlog itself, which has the definition with each row."""
     QUARANTINE = AGAIN
-    """The quarantine, as the cause was not in the table's rows, and is gone."""
+    """The definition that the table had when quarantined, if the cause was not in its rows and is gone."""
     CREATE = "definition"
     """A CREATE TABLE."""
     ALTER = "statement"
-    """An ALTER TABLE, after the history's last definition."""
+    """An ALTER TABLE, applied to the history's last definition before the quarantine."""
     NOTHING = GIVE_UP
     """No definition: the quarantined events are lost, and later events of the table are dropped."""
 
@@ -166,12 +165,14 @@ async def resolve(
     by: str,
     wait: float | None,
 ) -> tuple[Resolution, Answer[Entry] | None]:
-    """Request a definition for a table; ``wait``: seconds for a worker to try it, None: do not.
+    """Request a definition for a table.
 
-    Return the written resolution, and the table's entry after it; None if that was not waited for.
+    Return the written resolution, and the table's entry after it, or None in place of the entry without
+    waiting.
 
-    ``sql``: the statement, if one gives the definition. Raise NotQuarantined if there is nothing to resolve or
-    to give up, UsageError or DdlUnresolved if there is no such definition, NotApplied if no worker tried it.
+    ``sql`` is the statement, if one gives the definition. ``wait`` is the seconds for a worker to try the
+    definition; with None, do not wait. Raise NotQuarantined if there is nothing to resolve or to give up,
+    UsageError or DdlUnresolved if there is no such definition, NotApplied if no worker tried it.
     """
     state = await journal.state()
     entry = state.quarantine.entries.get(name)
@@ -263,7 +264,7 @@ def _server_definition(name: TableName, server: ReachableSource) -> Table:
 def _table_after(
     state: DestinationState, name: TableName, before: Table | None, sql: str, facts: ServerFacts
 ) -> Table:
-    """Return the table after a statement; DdlUnresolved names what is not understood."""
+    """Return the table after a statement; raise DdlUnresolved if the statement is not understood."""
     history, catalog = state.history(), Catalog(server_of(facts))
     for database, value in (history.now().databases() if history is not None else {}).items():
         catalog.put_database(database, value)
@@ -277,7 +278,7 @@ def _table_after(
 
 
 async def _lacks_row(journal: Journal, resolution: Resolution) -> bool:
-    """Return whether the binlog is to give the definition, and no row waits that has one."""
+    """Return whether the binlog should give the definition, but no waiting event of the table has rows."""
     if resolution.table is not None or resolution.gives_up or resolution.keeps_definition:
         return False
     entry = (await journal.latest_state()).quarantine.entries[resolution.name]
@@ -324,8 +325,11 @@ def configure_resolve(parser: argparse.ArgumentParser) -> None:
 
 
 def run_resolve(options: argparse.Namespace) -> int:
-    """Request it; 0 once it is applied, 1 if it was refused or not applied in time, 2 if rows would
-    be lost without confirmation."""
+    """Request the resolution; return 0 once it is applied, or without waiting.
+
+    Return 1 if it was refused, 2 if rows would be lost without confirmation. Raise NotApplied if no worker
+    tried it in time.
+    """
     name = ".".join(options.table)
     if options.give_up and not options.yes_lose_rows:
         sys.stderr.write(
@@ -357,7 +361,7 @@ def run_resolve(options: argparse.Namespace) -> int:
 
 
 def _given_definition(options: argparse.Namespace) -> tuple[DefinitionSource, str]:
-    """Return the source of the options, and its statement."""
+    """Return the source of the definition by the options, and its statement."""
     if options.give_up:
         return DefinitionSource.NOTHING, ""
     if options.server:

@@ -1,11 +1,11 @@
 """`schema replay`: the tables that the statements of a file make, computed without a server.
 
-It computes and waits for nothing, so it is no coroutine; in a process's first thread each statement has a time
-limit.
+The replay only computes and waits for nothing, so it is not a coroutine. In a process's main thread, each
+statement has a time limit.
 
-Invariant: one input has one result, and each line is independent. One that is malformed, or whose statement
-cannot be resolved, or takes too long, is reported and changes nothing; the others have the same result as
-without it. Only arguments and files can be wrong.
+Invariant: one input has one result. A line that is malformed, or whose statement cannot be resolved or takes
+too long, is reported and changes nothing; the other lines have the same result as without it. Only wrong
+arguments and unreadable files make the command fail.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MalformedLine(ValueError):
 
 
 class StatementTimeout(BaseException):
-    """A statement timed out. Not an Exception, so no caller takes it for an error of the statement."""
+    """A statement timed out. Not an Exception, so no caller mistakes it for an error of the statement."""
 
 
 def replay(lines: bytes, *, longest: float = LONGEST) -> dict[str, Any]:
@@ -108,14 +108,14 @@ def _apply_line(catalog: Catalog, raw: bytes, longest: float) -> tuple[str | Non
     except MemoryError:
         return "it needs too much memory", sql
     except Exception as fault:
-        # A fault of ours is reported with its line, and does not affect the others.
+        # A fault of this program is reported with its line, and does not affect the other lines.
         return f"it cannot be read: {type(fault).__name__}: {fault}"[:_LONGEST_ERROR], sql
     return None, sql
 
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise TookTooLong on time-out; only a process's first thread can have that."""
+    """Raise StatementTimeout on timeout; only a process's main thread can have a limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,11 +137,11 @@ _SUFFIX = ".jsonl"
 
 
 class WrongArguments(Exception):
-    """What was asked for cannot be done."""
+    """The arguments ask for what cannot be done."""
 
 
 def configure_replay(parser: argparse.ArgumentParser) -> None:
-    """Add one file, or a folder of them."""
+    """Add one file, or a folder of files."""
     parser.epilog = (
         'Each line of an input is {"database": "db" or null, "sql_mode": "…", "sql": "…"}. Without sql_mode, '
         "that of MySQL 9.7 applies. Statements that cannot be resolved are reported, and change nothing."

@@ -1,7 +1,8 @@
-"""A request to the workers of a destination: written, waited for, and why it may not be applied.
+"""A request to a destination's workers: writes it, waits for the answer, and finds why it may not be applied.
 
-Invariant: success is a worker's answer after it applied the request; the request in the journal alone is none.
-What ZooKeeper states of workers is only reported: if it does not answer, that is stated.
+Invariant: only a worker's answer, given after it applied the request, counts as success; a request in the
+journal does not. What ZooKeeper states about workers is only reported; if ZooKeeper does not answer, this is
+reported.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Answer(Generic[T]):
     seconds: float
     """The time from the request to the answer."""
     offset: int
-    """That of the request's first record in the journal."""
+    """The offset of the request's first record in the journal."""
 
 
 async def answer_to(
@@ -50,9 +51,9 @@ async def answer_to(
     what: str,
     wait: float | None,
 ) -> Answer[T] | None:
-    """Write the records of a request, and return what ``answer`` reads of the state that later records make.
+    """Write the records of a request; return what ``answer`` reads from the state that later records make.
 
-    ``what``: the request's name for an error. ``wait``: seconds; None: do not, and return None. Raise
+    ``what`` names the request in errors. ``wait`` is in seconds; with None, return None without waiting. Raise
     NotApplied if no worker answered in time.
     """
     began = time.monotonic()
@@ -84,7 +85,7 @@ async def not_applied(journal: UnitJournal, what: str, seconds: float) -> NotApp
 
 
 async def why_not_applied(settings: Settings, name: str) -> str:
-    """Return as text why no worker may have applied a request to a destination or another unit of work."""
+    """Return as text why no worker may have applied a request to a destination or other unit of work."""
     coordination = coordination_plan(settings)
     if coordination is None:
         return "no worker with these settings seems to be running"
@@ -127,7 +128,7 @@ def add_waiting(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds_of(options: argparse.Namespace) -> float | None:
-    """Return the seconds to wait; None: do not."""
+    """Return the seconds to wait; None: do not wait."""
     return None if options.no_wait else options.timeout
 
 

@@ -1,11 +1,11 @@
-"""`schema`: the schema history: every table's definition at any position of the binlog, its steps and the
-statements that made them, and its comparison with the server.
+"""`schema`: definitions at any position of the binlog, the steps that made them, a comparison with the server.
 
-Invariant: from the journal itself, committed records only, and nothing is written; a running worker is not
-affected. The central store is a copy, and is read only on request. Every step that touched a table is listed,
-also those whose effect is not known, and only filters exclude one; definitions given by operators are listed
-too. A comparison with the server is made at one position, that of the server's answer; if the worker does not
-reach it in time, the history's end is compared instead, and the result reports this.
+Invariant: the schema history is read from the journal's committed records, and nothing is written; a running
+worker is not affected. The central store is a copy, and is read only on request. Every step that touched a
+table is listed, including steps whose effect is not known and definitions given by operators; only filters
+exclude a step. The history is compared with the server at one position, the position of the server's answer. If
+the worker does not reach this position in time, the history's end is compared instead, and the result reports
+this.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class DestinationHistory:
     history: SchemaHistory
     cursor: Cursor
     quarantine: Mapping[TableName, Entry] = field(default_factory=dict)
-    """Tables that are or were quarantined; the central store records none."""
+    """Tables that are or were quarantined; empty for the central store, which does not record them."""
 
     @classmethod
     def of(cls, state: DestinationState) -> DestinationHistory:
-        """Return the history of a destination's records; raise HistoryTooShort if none was begun."""
+        """Return the history in a destination's state; raise HistoryTooShort if none was begun."""
         history = state.history()
         if history is None or state.cursor is None:
             raise HistoryTooShort(
@@ -141,7 +141,7 @@ ReadByName = Callable[[str], Coroutine[Any, Any, DestinationHistory]]
 
 
 def _read_history(options: argparse.Namespace, read_by_name: ReadByName) -> DestinationHistory:
-    """Return the history of a command's destination: ``read_by_name``, or the central store's."""
+    """Return the history of a command's destination, read by ``read_by_name`` or from the central store."""
     read = _from_store if options.from_store else read_by_name
     return run_operation(read(options.destination))
 
@@ -519,8 +519,8 @@ def run_rebuild(options: argparse.Namespace, read_by_name: ReadByName = from_jou
     if options.format == "json":
         print_answer("json", {"databases": texts}, [])
     else:
-        # To be run as they are, so nothing in a name may be escaped or treated as the end of a
-        # line.
+        # The statements are to be run as they are, so nothing in a name may be escaped or treated as a line
+        # end.
         sys.stdout.write("".join(f"{text.rstrip()}\n\n" for text in texts.values()))
     return 0 if is_whole and (texts or not database) else 1
 
@@ -547,7 +547,7 @@ class ServerComparison:
     history: DestinationHistory
     server: Baseline
     is_same_position: bool
-    """Whether the history reaches the position of the server's answer; else its end was compared."""
+    """Whether the history reaches the position of the server's answer; else the history's end was compared."""
     deviations: tuple[Deviation, ...]
 
 
@@ -558,8 +558,8 @@ async def compare_with_server(
     wait: float,
     pause: Pause = asyncio.sleep,
 ) -> ServerComparison:
-    """Compare them, waiting some seconds for the worker to reach the server's position."""
-    # The history first: without one, no server need be asked.
+    """Compare the history with the server; wait up to ``wait`` seconds for the worker to catch up."""
+    # The history is read first: without one, the server need not be asked.
     await read()
     server = await ask()
     found = await _history_at_server(read, server, wait, pause)
@@ -672,10 +672,10 @@ def filtered_records(
     table: TableName | None = None,
     only_unresolved: bool = False,
 ) -> tuple[SchemaRecord, ...]:
-    """Return the steps of the history, the oldest first; without any filter, all.
+    """Return the steps of the history, the oldest first; without a filter, all steps except baselines.
 
-    ``server``: that of given files and offsets; None: the one that is read now. ``types``: the first words of a
-    statement. ``only_unresolved``: only statements whose effect is not known.
+    ``server`` is the server of given files and offsets; None: the server that is read now. ``types`` are the
+    first words of statements. ``only_unresolved`` selects only statements whose effect is not known.
     """
     first, last = (_mark(found, position, server) for position in (since, until))
     beginnings = tuple(words.upper() for words in types)

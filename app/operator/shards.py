@@ -1,7 +1,7 @@
 """`shards`: the logical tables as they were last published, and decisions on the differences of their shards.
 
-Invariant: only the journal is changed here. The worker applies a decision or refuses it; the decision in the
-journal alone is no success.
+Invariant: only the journal is changed here. The worker applies a decision or refuses it; a decision in the
+journal alone does not count as success.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ log = logging.getLogger(__name__)
 
 
 async def published_tables(settings: Settings) -> dict[TableName, PublishedSchema]:
-    """Return the last record of each logical table; none before the first was published.
+    """Return the last record of each logical table; empty before the first is published.
 
-    A record that is no logical schema is skipped, as the publication does; the log states it. Raise UsageError
-    if the settings have no mapping.
+    A record that is not a logical schema is skipped, as the publication does, and logged. Raise UsageError if
+    the settings have no mapping.
     """
     if not is_mapped(settings):
         raise UsageError("the settings have no mapping, so there are no logical tables")
@@ -66,7 +66,7 @@ async def published_tables(settings: Settings) -> dict[TableName, PublishedSchem
 
 
 async def published_table(settings: Settings, name: TableName) -> PublishedSchema:
-    """Return the last record of one; raise UsageError if there is no such logical table."""
+    """Return the last record of a logical table; raise UsageError if there is no such table."""
     found = (await published_tables(settings)).get(name)
     if found is None:
         raise UsageError(
@@ -79,7 +79,7 @@ _HEAD = ("TABLE", "STATE", "SINCE", "SHARDS", "DIFFERENCES")
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    """Take a table, or none for all."""
+    """Take a table; without a table, all are shown."""
     parser.epilog = "A shard's change is seen with its first row after the change."
     _add_logical_table(parser, nargs="?")
     add_format(parser)
@@ -104,7 +104,7 @@ def _add_logical_table(parser: argparse.ArgumentParser, *, nargs: str | None = N
 
 
 def run_show(options: argparse.Namespace) -> int:
-    """Print them."""
+    """Print the logical tables."""
     settings = load()
     if options.table is not None:
         found = run_operation(published_table(settings, options.table))
@@ -183,12 +183,12 @@ async def resolve(
     why: str,
     wait: float,
 ) -> tuple[Decided, float]:
-    """Send a decision, and wait at most so many seconds for a worker to apply or refuse it.
+    """Send a decision, and wait up to ``wait`` seconds for a worker to apply or refuse it.
 
-    Return what the worker made of it, and the seconds taken.
+    Return the worker's outcome, and the seconds taken.
 
-    ``name``: a real table, with its destination or without; or a column. ``value``: the type to take. Raise
-    UsageError if it names what the logical table does not have, NotApplied if no worker answered in time,
+    ``name`` is a real table, with or without its destination, or a column. ``value`` is the type to take. Raise
+    UsageError if there is no such logical table or shard, NotApplied if no worker answered in time,
     RequestReplaced if another decision on the same subject came first.
     """
     published = await published_table(settings, table)
@@ -216,7 +216,7 @@ async def resolve(
 
 
 def _decided_name(published: PublishedSchema, verb: Verb, name: str) -> str:
-    """The shard or column as decisions name it; raise UsageError if it is not one of the table's."""
+    """The shard or column as decisions name it; raise UsageError if the table has no such shard."""
     if verb is Verb.TAKE_TYPE:
         return name.lower()
     if verb not in (Verb.EXCLUDE, Verb.INCLUDE):
@@ -234,7 +234,7 @@ def _decided_name(published: PublishedSchema, verb: Verb, name: str) -> str:
 
 
 def _decided(decision: Decision, record: StoredRecord) -> Decided | None:
-    """Return a worker's outcome of a decision; raise RequestReplaced for a decision that came later."""
+    """Return a worker's outcome of a decision; raise RequestReplaced if the record is a later decision."""
     if record.key == note_of_decision(decision)[0]:
         other = decision_in(record)
         raise RequestReplaced(f"{other}, requested by {other.by}", table=".".join(other.table))
@@ -268,7 +268,7 @@ def configure_resolve(parser: argparse.ArgumentParser) -> None:
 
 
 def run_resolve(options: argparse.Namespace) -> int:
-    """Send it; 0 once it is in force, 1 if a worker refused it. Raise NotApplied if no worker answered."""
+    """Send a decision; return 0 once it is in force, 1 if it is refused. Raise NotApplied without answer."""
     column, type_text = options.take_type or ("", "")
     verbs = {
         Verb.EXCLUDE: options.exclude,

@@ -1,10 +1,9 @@
-"""`snapshot`: the rows that exist already: their reading requested, and its progress; and the plan by which the
-sink reads them itself.
+"""`snapshot`: requests to read existing rows, their progress, and the plan by which the sink itself reads rows.
 
-Invariant: only the journal is changed, and only if every table can be acted on; a running worker applies a
-request while it publishes changes. Where the figures of progress come from is stated, and what the server
-estimates is shown as an estimate. A table is in a plan only if the rows of a SELECT, with their columns renamed
-or left out, are those that the topic would have.
+Invariant: only the journal is changed, and only if every table allows the action; a running worker applies a
+request while it publishes changes. The source of the progress figures is stated, and the server's estimates are
+shown as estimates. A table is in a plan only if the rows of a SELECT, apart from renamed or omitted columns,
+are the rows that the topic would have.
 """
 
 from __future__ import annotations
@@ -65,16 +64,17 @@ async def request_snapshots(
     by: str,
     wait: float | None,
 ) -> tuple[tuple[SnapshotRequest, ...], AppliedSnapshots | None]:
-    """Request something of the snapshots of tables; of all for which it can be requested, if none is given.
+    """Request an action on the snapshots of tables; without tables, on all tables that allow the action.
 
-    Return the written requests, and the states after them; None if that was not waited for.
+    Return the written requests, and the states after them, or None in place of the states without waiting.
 
-    ``wait``: seconds for a worker to apply it; None: do not. Of a start, ``where`` is a condition in SQL on the
-    rows to read, and ``replaces`` whether the rows that subscribers have are replaced. ``removes``: keys of
-    records, deleted if no row of ``where``, which finds any of theirs, has them.
+    ``wait`` is the seconds for a worker to apply the action; with None, do not wait. For a start, ``where`` is
+    an SQL condition on the rows to read, and ``replaces`` is whether the rows that subscribers have are
+    replaced. ``removes`` are keys of records, which are deleted unless a row that ``where`` selects has the
+    key; ``where`` must cover all of these keys.
 
-    Raise UsageError if it cannot be asked of one of the tables, SnapshotUnsupported if their rows cannot be
-    read exactly, NotApplied if no worker applied it in time.
+    Raise UsageError if a table does not allow the action, SnapshotUnsupported if rows cannot be read exactly,
+    NotApplied if no worker applied the action in time.
     """
     state = await journal.state()
     if action is SnapshotAction.START:
@@ -124,7 +124,7 @@ def _known(state: DestinationState) -> Collection[TableName]:
 
 
 def _unseen(source: ReachableSource, state: DestinationState) -> Collection[TableName]:
-    """The tables that the history lacks, as the account may not see them, or not all columns; they wait."""
+    """The tables that the history lacks because the account cannot see them or all their columns; they wait."""
     if state.history() is None:
         return ()
     known, waiting = _known(state), state.snapshots.all
@@ -137,7 +137,7 @@ def _tables_to_start(
     given: Sequence[TableName],
     unseen: Collection[TableName],
 ) -> list[TableName]:
-    """The captured tables among those given, or all; raise UsageError for one that cannot be started."""
+    """The given tables, or all captured tables; raise UsageError for a table that cannot be started."""
     known, routes = {*_known(state), *unseen}, journal.plan.rules.routes
     captured = {name for name in known if routes.captures(*name)}
     if not given and not captured:
@@ -155,7 +155,7 @@ def _tables_to_start(
 
 
 def _check_keys(state: DestinationState, names: Collection[TableName]) -> None:
-    """Raise UsageError for a table without a primary key, whose rows are read all or not at all."""
+    """Raise UsageError for a table without a primary key: a condition cannot select some of its rows."""
     history = state.history()
     for name in names:
         table = history.now().find(*name) if history is not None else None
@@ -164,7 +164,7 @@ def _check_keys(state: DestinationState, names: Collection[TableName]) -> None:
 
 
 def _check_replaceable(journal: Journal, names: Collection[TableName]) -> None:
-    """Raise UsageError for a table whose subscribers cannot be sent that its rows are gone."""
+    """Raise UsageError for a table for which nothing is published that removes all rows at the subscribers."""
     for name in names:
         route = journal.plan.rules.routes.of(name)
         if route is None or not route.publishes_truncates:
@@ -234,7 +234,7 @@ def _request(
     where: str | None = None,
     replaces: bool = False,
 ) -> int:
-    """Request it; 0 once a worker has applied it, 1 if it failed for a table. Raise NotApplied if none did."""
+    """Request an action; return 0 once it is applied, 1 if it failed for a table. Raise NotApplied."""
     settings = run_operation(with_mapping_in_force(load(), options.destination))
     requests, applied = run_operation(
         request_snapshots(
@@ -288,7 +288,7 @@ def configure_start(parser: argparse.ArgumentParser) -> None:
 
 
 def run_start(options: argparse.Namespace) -> int:
-    """Have the existing rows of tables published, while changes are too."""
+    """Publish the existing rows of tables, while changes are published too."""
     if bool(options.tables) == options.all:
         raise UsageError("name the tables to read, or give --all")
     if options.replace and options.where is not None:
@@ -300,24 +300,27 @@ configure_pause = configure_resume = configure_stop = _configure
 
 
 def run_pause(options: argparse.Namespace) -> int:
-    """Let reading end after the rows that were read; it can be resumed."""
+    """Pause reading after the rows that were read; it can be resumed."""
     return _request(options, SnapshotAction.PAUSE)
 
 
 def run_resume(options: argparse.Namespace) -> int:
-    """Let reading resume after the last row that was published."""
+    """Resume reading after the last row that was published."""
     return _request(options, SnapshotAction.RESUME)
 
 
 def run_stop(options: argparse.Namespace) -> int:
-    """Let reading end; the other existing rows are not published."""
+    """End reading; the other existing rows are not published."""
     return _request(options, SnapshotAction.STOP)
 
 
 async def replacing_requests(
     journal: Journal, state: DestinationState, source: ReachableSource, *, by: str
 ) -> list[Note]:
-    """The journal's records; raise SnapshotUnsupported if rows cannot be read exactly at the source."""
+    """Return the journal records that request all captured tables' rows, in place of the subscribers' rows.
+
+    Raise SnapshotUnsupported if rows cannot be read exactly at the source.
+    """
     plan, routes = journal.plan, journal.plan.rules.routes
     has_history = plan.history is not None
     refusal = unsupported(source.facts, source.address, has_history=has_history)
@@ -356,22 +359,23 @@ class SnapshotProgress:
     tables: Mapping[str, Mapping[str, Any]]
     """By table, as ``TableSnapshot.to_json`` has it."""
     waits: tuple[str, ...] = ()
-    """What the leader waits for that is of no single table."""
+    """What the leader waits for that does not concern a single table."""
     unanswered: str | None
-    """Why the leader was not asked, so that this is the journal's state; None: it is the leader's."""
+    """Why the leader gave no answer, so that this is the journal's state; None: it is the leader's state."""
     leader: WorkerAt | None = None
-    """The one that has answered."""
+    """The leader that answered."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether nothing is being read, or waits to be."""
+        """Whether no table is being read or waits to be read."""
         return all(one["state"] not in ("waiting", "reading") for one in self.tables.values())
 
 
 async def read_progress(journal: Journal, leader: WorkerAt | None = None) -> SnapshotProgress:
     """Return the progress now; raise StateUnknown if the destination has never run.
 
-    ``leader``: the one that answered before, which is asked first; the journal is read if it does not.
+    ``leader`` is the leader that answered before; it is asked first, and the journal is read if it does not
+    answer.
     """
     if leader is not None:
         answer = await _ask(journal, leader)
@@ -389,7 +393,7 @@ async def read_progress(journal: Journal, leader: WorkerAt | None = None) -> Sna
 
 
 async def _ask(journal: Journal, leader: WorkerAt) -> SnapshotProgress | str:
-    """Return what the leader shows, or why it shows nothing."""
+    """Return the progress that the leader reports, or the reason why it reports none."""
     answer = (await read_statuses([leader]))[leader]
     if isinstance(answer, str):
         return answer
@@ -407,7 +411,7 @@ _UP = "\x1b[{}A\x1b[J"
 
 
 def configure_status(parser: argparse.ArgumentParser) -> None:
-    """Add whether to watch it."""
+    """Add whether to watch the progress."""
     arguments.add_destination(parser)
     parser.add_argument(
         "--watch",
@@ -418,7 +422,7 @@ def configure_status(parser: argparse.ArgumentParser) -> None:
 
 
 def run_status(options: argparse.Namespace) -> int:
-    """Print it; 0 unless a table failed, then 1."""
+    """Print the progress; return 1 if a table failed, else 0."""
     journal, shown = Journal.of(load(), options.destination), 0
     leader: WorkerAt | None = None
     while True:
@@ -494,14 +498,14 @@ def _duration(seconds: float | None) -> str:
 
 FORM = 1
 FORM_WITH_REFUSED = 2
-"""That of a plan with refused tables, which an earlier sink would pass by."""
+"""The form of a plan with refused tables, which an earlier sink would ignore."""
 _BY_WORKER = "Let the worker read the existing rows: see docs/snapshots.md."
 _FIRST_ROW = (
     "Publish one row, and so the columns, of each of them first: python -m app snapshot start {destination} "
     '{table} --where "{key} = …"'
 )
 _NAMED = 10
-"""Tables that an error names."""
+"""The most tables that an error names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -514,12 +518,12 @@ class LoadPlan:
     made_ms: int
     tables: Sequence[dict[str, Any]]
     empty: Sequence[TableName] = ()
-    """Real tables that have no row, and of which nothing was published: all of their rows will be."""
+    """Real tables without rows, of which nothing was published: all rows that they get later are published."""
     refused: Mapping[TableName, str] = field(default_factory=dict)
-    """Logical tables of which a SELECT does not return what their topic has: why, and what to do."""
+    """Logical tables for which a SELECT does not return what their topic has, with reason and remedy."""
 
     def to_json(self) -> dict[str, Any]:
-        """What the sink reads: see docs/sink/bulk-load.md."""
+        """Return the plan as the sink reads it: see docs/sink/bulk-load.md."""
         refused = [{"logical": list(name), "why": why} for name, why in self.refused.items()]
         return {
             "what": "aqueduct load plan",
@@ -541,11 +545,11 @@ async def plan_load(
     *,
     keeps_refused: bool = False,
 ) -> LoadPlan:
-    """Return the plan for tables, real or logical ones; of a logical one, for all its real tables.
+    """Return the plan for real or logical tables, always with all real tables of a logical table.
 
-    A plan that ``keeps_refused`` has tables whose rows cannot be read by a SELECT alone, with the reason; else
-    SnapshotUnsupported is raised for the first one. Raise UsageError for a table that is not captured, and
-    NotComparable if no schema history is kept.
+    A plan that ``keeps_refused`` also has the tables whose rows cannot be read by a SELECT alone, with the
+    reason; otherwise SnapshotUnsupported is raised for the first such table. Raise UsageError for a table that
+    is not captured, and NotComparable if no schema history is kept.
     """
     state = await journal.state()
     assert state.cursor is not None
@@ -560,10 +564,10 @@ async def plan_load(
         )
     definitions = await definitions_now(journal, source.facts)
     names = wanted_tables(definitions, given)
-    # All real tables of a logical one, as the sink replaces it as a whole.
+    # All real tables of a logical table, since the sink replaces a logical table as a whole.
     logical = {_logical(definitions, one) for one in names}
     names = [one for one in wanted_tables(definitions, ()) if _logical(definitions, one) in logical]
-    # Read before the tables are: a row that comes later is published.
+    # Determined before the sink reads the tables: a row that comes later is published.
     unpublished = [one for one in names if one not in definitions.state.versions]
     refused = dict[TableName, str]() if keeps_refused else None
     read_empty = partial(_empty, definitions, source.address, unpublished, refused)
@@ -591,7 +595,7 @@ def _empty(
     names: Iterable[TableName],
     refused: dict[TableName, str] | None,
 ) -> set[TableName]:
-    """Those of these tables that have no row; adds the logical names of unreadable ones to ``refused``."""
+    """The tables in ``names`` that have no row; adds the logical names of unreadable tables to ``refused``."""
     if refused is None:
         return empty_tables(address, names)
     found = set[TableName]()
@@ -609,9 +613,9 @@ def _readable(
     destination: str,
     refused: dict[TableName, str] | None,
 ) -> dict[TableName, CapturedTable]:
-    """How tables are published of which a SELECT returns that; adds the logical names of others to ``refused``.
+    """The tables whose published rows a SELECT returns; adds the logical names of the others to ``refused``.
 
-    Without it, raises SnapshotUnsupported.
+    If ``refused`` is None, raise SnapshotUnsupported instead.
     """
     found = dict[TableName, CapturedTable]()
     for name in names:
@@ -644,7 +648,7 @@ def _logical(definitions: Definitions, name: TableName) -> TableName:
 
 
 def _captured(definitions: Definitions, name: TableName, destination: str) -> CapturedTable:
-    """How a table is published; raise SnapshotUnsupported if a SELECT does not return that."""
+    """A table as it is published; raise SnapshotUnsupported if a SELECT does not return those rows."""
     table = definitions.tables[name]
     try:
         captured = definitions.expected.captured(name, table)
@@ -680,7 +684,7 @@ def _planned(definitions: Definitions, captured: CapturedTable, name: TableName)
 def _unpublished(
     definitions: Definitions, captured: Mapping[TableName, CapturedTable], *, each: bool
 ) -> list[list[TableName]]:
-    """The tables whose present columns are not on the schemas topic: each by itself, or all in one."""
+    """The tables whose present columns are not on the schemas topic: in one list, or with ``each`` singly."""
     versions = definitions.state.versions
     lacking = [
         name
@@ -732,7 +736,7 @@ def _obstacle(captured: CapturedTable, table: Table) -> str | None:
 
 
 def _sources(captured: CapturedTable, table: Table) -> dict[str, str]:
-    """The real column of each published one."""
+    """The real column of each published column."""
     there = {column.name.lower(): column.name for column in table.columns}
     found = {name: name for name in there.values()}
     mapped = captured.route.mapped
@@ -759,7 +763,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def run_plan(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the plan."""
     if not options.tables:
         raise UsageError("name the tables to read")
     settings = run_operation(with_mapping_in_force(load(), options.destination))

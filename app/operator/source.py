@@ -1,7 +1,7 @@
-"""`source`: a switch to another of a destination's sources, requested.
+"""`source`: request a switch to another of a destination's sources.
 
-Invariant: only the journal is changed here; the worker judges that source as in a failover, and
-stays with the present one if it is not fit.
+Invariant: only the journal is changed here; the worker judges the requested source as in a failover, and keeps
+the present source if the requested one is not fit.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from tables.state.operator_requests import Current, SourceRequest, source_note
 async def request_switch(
     journal: Journal, address: str, *, by: str, wait: float | None
 ) -> tuple[SourceRequest, Answer[Current] | None]:
-    """Request a source by its address; raise UsageError for one that the settings do not have.
+    """Request a source by its address; raise UsageError if the settings do not have it.
 
-    Return the written request, and the source that is read after it; None if that was not waited for. Raise
-    NotApplied if no worker tried it in time. ``wait``: seconds; None: do not.
+    Return the written request, and the source that is read after it, or None in place of the source without
+    waiting. ``wait`` is in seconds; with None, do not wait. Raise NotApplied if no worker tried the source in
+    time.
     """
     _check_known(journal, address)
     before = (await journal.state(whole_history=False)).source_choice.request
@@ -39,7 +40,7 @@ async def request_switch(
         id=uuid.uuid4().hex[:12],
         address=address,
         by=by,
-        # Later than the last one, whatever this machine's clock shows.
+        # Later than the last request, whatever this machine's clock shows.
         ts_ms=max(time.time_ns() // 1_000_000, before.ts_ms + 1 if before else 0),
     )
 
@@ -74,7 +75,7 @@ def configure_switch(parser: argparse.ArgumentParser) -> None:
 
 
 def run_switch(options: argparse.Namespace) -> int:
-    """Request it; 0 once it is read, 1 if it was refused; NotApplied if no worker tried it."""
+    """Request a source; return 0 once it is read, 1 if it was refused. Raise NotApplied without an answer."""
     journal = Journal.of(load(), options.destination)
     request, tried = run_operation(
         request_switch(journal, options.source, by=operator(), wait=seconds_of(options))

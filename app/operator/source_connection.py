@@ -1,8 +1,8 @@
-"""The source that an operation asks: the one that the worker reads, or else the first that answers.
+"""The source that an operation asks: the source that the worker reads, or else the first that answers.
 
-Invariant: each source that does not answer is reported to the caller at once, also if the operation
-fails later; if a cursor is set at another source than the one read, the worker continues at that
-source.
+Invariant: once a source answers, each source that did not answer is reported to the caller, even if the
+operation fails later. If a cursor is set at another source than the one that is read, the worker continues at
+that source.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import Current, SourceChoice, source_note
 
 ReportUnreachable = Callable[[SourceAddress, AqueductError, SourceAddress], None]
-"""Receives each source that does not answer, its error, and the one that is asked in its place."""
+"""Receives each source that does not answer, its error, and the source that is asked in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ReachableSource:
     facts: ServerFacts
 
     def switch_records(self, choice: SourceChoice, destination: str, *, by: str) -> list[Note]:
-        """Return the journal records that make the worker read this one; nothing if it does already."""
+        """Return the journal records that make the worker read this source; empty if it already does."""
         current = choice.current
         if current is not None and current.address == str(self.address):
             return []
@@ -55,10 +55,10 @@ async def reachable_source(
     *,
     server_uuid: str | None = None,
 ) -> ReachableSource:
-    """Try one source after the other, first the one that is read.
+    """Return the first source that answers, beginning with the source that is read.
 
-    With ``server_uuid``, that server is taken if it is among those that answer. Raise the only
-    source's error, or NoSourceFits with that of each.
+    With ``server_uuid``, prefer the server with this UUID if it answers. If no source answers, raise the only
+    source's error, or NoSourceFits with the error of each.
     """
     faults: list[tuple[SourceAddress, AqueductError]] = []
     first: ReachableSource | None = None
@@ -92,7 +92,7 @@ def _no_source_error(faults: list[tuple[SourceAddress, AqueductError]]) -> Aqued
 
 
 def _in_order(journal: Journal, state: DestinationState) -> Iterator[Source]:
-    """The sources of the settings, the one that is read first."""
+    """The sources of the settings, beginning with the source that is read."""
     plan, current = journal.plan, state.source_choice.current
     listed = plan.sources or (Source(address=plan.address, start=plan.start),)
     is_read = current.address if current is not None else str(listed[0].address)

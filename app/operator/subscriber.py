@@ -1,8 +1,9 @@
-"""`subscriber`: the groups that read tables' topics, where each is, and how to move it.
+"""`subscriber`: the groups that read tables' topics, the position of each group, and how to move it.
 
-Invariant: Aqueduct's own topics are omitted, whose names begin with ``<prefix>.__``, but for those of tags,
-and the topics of an installation whose prefix begins with this one's. A move is planned and shown first; it is
-refused while the group has clients, because they would continue where they are and overwrite it.
+Invariant: Aqueduct's own topics, whose names begin with ``<prefix>.__``, are omitted, except the topics of
+tags. Topics of another installation whose prefix begins with this one's are omitted too. A move is planned and
+shown first; it is refused while the group has clients, because they would continue from their own positions and
+overwrite the move.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def _of_tables(settings: Settings, offsets: Offsets, foreign: Collection[str]) -
 
 
 async def _foreign_topics(settings: Settings) -> set[str]:
-    """The topics below the prefix of another installation that no table version of this one names."""
+    """The topics below another installation's prefix that no table version of this installation names."""
     options = kafka_client(settings).options()
     existing = await Topics(options).counts()
     below = [
@@ -143,7 +144,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """List them."""
+    """List the groups."""
     found = run_operation(list_groups(load()))
     rows = [
         [each["group"], each["state"], str(len(each["clients"])), ", ".join(each["topics"])]
@@ -156,7 +157,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _as_aqueducts() -> Iterator[None]:
-    """Raise what the client raises within the block as an AqueductError."""
+    """Raise the client's errors within the block as AqueductErrors."""
     try:
         yield
     except BrokersLost as error:
@@ -168,17 +169,17 @@ def _as_aqueducts() -> Iterator[None]:
 
 
 def _said(error: SubscriberError) -> str:
-    """Return what the client found and where."""
+    """Return the detail and the location of a client's error as text."""
     return ", ".join([error.detail, *(f"{name} {value}" for name, value in error.where.items())])
 
 
 async def read_position(settings: Settings, group: str, topic: str | None) -> list[dict[str, Any]]:
-    """Return where a group is, by topic and partition, as JSON.
+    """Return a group's position, by topic and partition, as JSON.
 
-    ``offset`` is None if the group has none, and begins at its start position; ``end`` is that of committed
-    records; ``lag`` counts offsets up to there, and so markers of transactions too. ``next`` is the change that
-    the group reads next, None at the end and without an offset; or ``unreadable`` says why the next record is
-    not one of the wire contract.
+    ``offset`` is None if the group has no offset, and so begins at its start position. ``end`` is the end of
+    the committed records. ``lag`` counts the offsets up to ``end``, including transaction markers. ``next`` is
+    the change that the group reads next; None at the end, and without an offset. ``unreadable`` is the reason
+    why the next record does not follow the wire contract, if it does not.
     """
     offsets = await offsets_of(settings, group)
     partitions = await partitions_of(settings, group, topic, None)
@@ -231,7 +232,7 @@ def configure_position(parser: argparse.ArgumentParser) -> None:
 
 
 def run_position(options: argparse.Namespace) -> int:
-    """Print it; the change is the next one that the group reads."""
+    """Print the position, and the next change that the group reads."""
     settings = load()
     topic = _topic_of(options, settings)
     found = run_operation(read_position(settings, options.group, topic))
@@ -264,7 +265,7 @@ class PartitionMove:
     partition: int
     before: int | None
     after: int | None
-    """None: it begins at its start position again."""
+    """None: the group begins at its start position again."""
 
 
 async def plan_set(
@@ -314,7 +315,7 @@ async def plan_reset(
 
 
 async def _noted(settings: Settings, group: str) -> Offsets:
-    """Return where a group continues although Kafka may have forgotten its offsets."""
+    """Return the offsets in a group's notes, from which it continues even if Kafka has forgotten them."""
     with _as_aqueducts():
         notes = await notes_of(settings, group).read()
     return {
@@ -347,7 +348,7 @@ async def make_move(settings: Settings, group: str, moves: Iterable[PartitionMov
 
 
 def notes_of(settings: Settings, group: str) -> Notes:
-    """Return what is noted of a group beside Kafka's offsets."""
+    """Return the notes on a group, which are stored in addition to Kafka's offsets."""
     options = kafka_client(settings).options()
     return Notes(
         logs=partial(kafka_log, options),
@@ -363,7 +364,7 @@ def _move(partition: tuple[str, int], before: int | None, after: int | None) -> 
 
 
 _MOST_SHOWN = 8
-"""Partitions that a question lists."""
+"""The most partitions that a question lists."""
 
 
 def _add_group(parser: argparse.ArgumentParser) -> None:
@@ -404,9 +405,9 @@ def _add_confirmation(parser: argparse.ArgumentParser) -> None:
 def _make_and_report(
     options: argparse.Namespace, settings: Settings, moves: Sequence[PartitionMove]
 ) -> int:
-    """Make the move once it is confirmed, unless only its report is wanted.
+    """Make the move once it is confirmed, unless only its report is requested.
 
-    Raise NotConfirmed. A move that leaves each offset as it is needs no confirmation.
+    Raise NotConfirmed if it is not. A move that changes no offset needs no confirmation.
     """
     group = options.group
     moved = [each for each in moves if each.after != each.before]
@@ -487,7 +488,7 @@ def configure_set(parser: argparse.ArgumentParser) -> None:
 
 
 def run_set(options: argparse.Namespace) -> int:
-    """Set it; 0 once Kafka has stored it."""
+    """Set the position; return 0 once Kafka has stored it."""
     target, settings = _target(options), load()
     topic = _topic_of(options, settings)
     plan = plan_set(settings, options.group, target, topic=topic, only=options.partition)
@@ -519,7 +520,7 @@ def configure_reset(parser: argparse.ArgumentParser) -> None:
 
 
 def run_reset(options: argparse.Namespace) -> int:
-    """Reset it; 0 once Kafka has deleted the offsets."""
+    """Reset the group; return 0 once Kafka has deleted the offsets."""
     settings = load()
     plan = plan_reset(settings, options.group, topic=_topic_of(options, settings))
     return _make_and_report(options, settings, run_operation(plan))

@@ -1,5 +1,4 @@
-"""The person at the command line: the user's name, the confirmation of what cannot be undone, and
-reports while a coroutine runs.
+"""The operator at the command line: name, confirmation of irreversible changes, reports during a coroutine.
 
 Invariant: nothing is changed before the operator has agreed, by an option or by typing the name of what is
 changed.
@@ -17,7 +16,7 @@ from wire.text import printed
 
 
 def ask_for_name(name: str, effect: str, *, remedy: str = "", **context: str) -> None:
-    """Return if the operator types the name after the effect is shown; raise NotConfirmed."""
+    """Show the effect and return if the operator types the name; otherwise raise NotConfirmed."""
     if not sys.stdin.isatty():
         raise NotConfirmed(effect, remedy=remedy, **context)
     sys.stderr.write(f"{printed(effect)}.\nType {name!r} to continue: ")
@@ -35,7 +34,7 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
 
 
 def confirm(options: argparse.Namespace, effect: str) -> None:
-    """Return if the operator confirms; raise NotConfirmed."""
+    """Return if the operator confirms; otherwise raise NotConfirmed."""
     if not options.yes_lose_changes:
         ask_for_name(options.destination, effect, destination=options.destination)
 
@@ -48,6 +47,6 @@ def operator() -> str:
 def report_unreachable(
     address: SourceAddress, error: AqueductError, instead: SourceAddress
 ) -> None:
-    """Report a source that does not answer, and the one asked instead."""
+    """Report a source that does not answer, and the source that is asked instead."""
     why = printed(error.detail)
     sys.stderr.write(f"{address} does not answer, asking {instead} instead: {why}\n")

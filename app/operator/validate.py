@@ -1,11 +1,11 @@
-"""`validate`: the source's present rows compared with the folded topics, while the worker runs, and repaired.
+"""`validate`: compare the source's present rows with the folded topics, while the worker runs, and repair rows.
 
-Invariant: nothing is written, to the source or to Kafka, unless a repair is asked for. Rows are locked only
-where nothing else shows what a SELECT sees, and no lock is waited for. A request of a repair names rows by
-their keys, and a bounded number of them, and comes once the rows of the one before are published. The worker
-reads them all: rows that the source has are published, whatever was found before, and only a key of which it
-has none is deleted. Exit 0: all rows are equal; 1: some differ; 3: none differs among those that were judged,
-but not all could be.
+Invariant: nothing is written to the source or to Kafka unless a repair is requested. Rows are locked only if
+nothing else shows what a SELECT sees, and no lock is waited for. A repair request names a bounded number of
+rows by their keys, and is made only once the rows of the previous request are published. The worker reads all
+of these rows: it publishes the rows that the source has, whatever was found before, and deletes only the keys
+of which the source has no row. Exit 0: all rows are equal; 1: some differ; 3: no row that was judged differs,
+but not all rows could be judged.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Validation:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all was judged."""
+        """Whether everything was judged."""
         return all(one.is_complete for one in self.tables)
 
     def lines(self) -> list[str]:
-        """The result as text: each table, and all in one line."""
+        """The result as text: each table, and the totals in one line."""
         found = [line for one in self.tables for line in one.lines()]
         not_compared = sum(one.not_compared is not None for one in self.tables)
         rows = sum(one.rows for one in self.tables)
@@ -81,7 +81,7 @@ class Validation:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result for programs."""
         return {
             "destination": self.destination,
             "equal": not self.differences and self.is_complete,
@@ -103,12 +103,13 @@ async def validate(
     progress: Callable[[TableResult], object] = lambda _: None,
     busy: Callable[[str | None], None] = lambda _: None,
 ) -> Validation:
-    """Compare all tables that are wanted, once.
+    """Compare the requested tables once.
 
-    ``tables``: real or logical names; none: all captured tables. ``samples``: the number of chunks at random of
-    each table; None: all rows are compared. ``limits``: the source's load above which reading waits.
-    ``most_listed``: the number of differences of a table that are listed. ``progress`` receives each result as
-    it grows. ``busy`` receives, in any thread, why reading waits for the source, and None once it does not.
+    ``tables`` are real or logical names; empty: all captured tables. ``samples`` is the number of random chunks
+    of each table; None: all rows are compared. ``limits`` is the source's load above which reading waits.
+    ``most_listed`` is the number of differences of a table that are listed. ``progress`` receives each result
+    as it grows. ``busy`` receives, in any thread, why reading waits for the source, and None once reading
+    continues.
 
     Raise UsageError for a table that is not captured, NotComparable if no table can be compared,
     PublishingStalled if the worker does not run, and the errors of the source and of Kafka.
@@ -162,7 +163,7 @@ async def validate(
 
 
 def _check(facts: ServerFacts, server_uuid: str, destination: str) -> None:
-    """Raise the error of a server whose rows cannot be compared."""
+    """Raise NotComparable or SourceMoved if the rows of a server cannot be compared."""
     if not shows_what_is_visible(server_of(facts), has_gtids=facts.has_gtids):
         oldest = ".".join(map(str, FIRST_COUNTED))
         raise NotComparable(
@@ -186,20 +187,20 @@ def _by_topic(
 
 
 MOST_KEYS = 200
-"""Keys of one condition."""
+"""The most keys in one condition."""
 
 
 RequestRows = Callable[[TableName, str, tuple[str, ...]], Awaitable[None]]
-"""Has a running worker read the rows of a real table for which a condition of SQL is true again, and publish
-them; with keys of records, which are deleted if none of these rows has them."""
+"""Makes a running worker read and publish again the rows of a real table that an SQL condition selects, and
+delete the given keys of records that none of these rows has."""
 
 
 def conditions(
     key: Sequence[str], keys: Iterable[tuple[str, ...]], *, most: int = MOST_KEYS
 ) -> Iterator[str]:
-    """Yield conditions that rows with these keys meet together.
+    """Yield SQL conditions that together select the rows with these keys.
 
-    ``key``: the names of the key's columns; ``keys``: literals of each key.
+    ``key`` has the names of the key's columns, ``keys`` the literals of each key.
     """
     names = [quoted(one) for one in key]
     remaining = iter(keys)
@@ -229,7 +230,7 @@ async def request_repair(
 async def request_removal(
     request: RequestRows, table: TableName, key: Sequence[str], rows: Sequence[ExtraRow]
 ) -> int:
-    """Request that these rows are deleted unless the source has them; return the count of requests."""
+    """Request the deletion of these rows unless the source has them; return the count of requests."""
     count = 0
     for first in range(0, len(rows), MOST_KEYS):
         some = rows[first : first + MOST_KEYS]
@@ -246,11 +247,11 @@ _READ_SECONDS = 600.0
 async def repair(
     journal: Journal, found: Validation, report: ReportUnreachable, *, by: str
 ) -> list[str]:
-    """Have all rows that differ, as many as the result has the keys of, published again, or deleted.
+    """Publish again, or delete, all rows that differ and whose keys the result has.
 
-    Return as text what was done of each table, or why not all of it was.
+    Return as text what was done for each table, or why the table was not repaired completely.
 
-    Raise NotApplied if no worker takes a request, and the errors of the source and of Kafka.
+    Raise NotApplied if no worker applies a request, and the errors of the source and of Kafka.
     """
     request = partial(_request_rows, journal, report, by)
     return [

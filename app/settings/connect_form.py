@@ -1,6 +1,6 @@
-"""How records in the format ``connect`` are written: a Debezium connector's modes, and its JSON converter's.
+"""The form of records in the format ``connect``: the modes of a Debezium connector and of its JSON converter.
 
-Invariant: plain values; the defaults are those of Debezium, and of a converter without schemas.
+Invariant: plain values only. The defaults are Debezium's, with a converter that writes no schemas.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from connectors.mysql.types.registry import Modes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectForm:
-    """How a connector's records are written."""
+    """The form of a connector's records."""
 
     modes: Modes = field(default_factory=Modes)
     name: str = ""
-    """``source.name``, the connector's topic.prefix; empty: the destination."""
+    """``source.name`` of the records, the connector's topic.prefix; if empty, the destination's name."""
     key_schemas: bool = False
     value_schemas: bool = False
     tombstones: bool = True
     unwrap: bool = False
-    """Whether a value is the row alone, null after a delete, and no tombstone follows."""
+    """Whether a value is the row alone; a delete's value is null, and no tombstone follows it."""

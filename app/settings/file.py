@@ -1,5 +1,4 @@
-"""The settings file: its contents with their places, the environment beside it, and the faults of both
-in its terms.
+"""The settings file with resolved paths, the check of environment variables, and the faults found in both.
 
 Invariant: only paths of files that are read (secrets, certificates, the mapping) are resolved here. Folders
 that are written to are relative to the working folder, since the settings' folder may be read-only.
@@ -37,7 +36,7 @@ class SettingsFile(YamlConfigSettingsSource):
         content: dict[str, Any] = _resolved(super().__call__(), self._folder)
         mapping = content.get("mapping")
         if isinstance(mapping, dict) and isinstance(file := mapping.get("file"), str):
-            # Not by its ending: the file of a start position is the server's.
+            # By its path, not by ``_READ``: the ``file`` of a start position is one of the server's.
             mapping["file"] = str(self._folder / file)
         return content
 
@@ -74,9 +73,9 @@ class _OneOfEach(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Raise SettingsError if a file holds no settings, with the line where it is not YAML."""
+    """Raise SettingsError if a file holds no settings; invalid YAML is reported with its line."""
     try:
-        # The loader is a safe one.
+        # The loader is derived from SafeLoader.
         content = yaml.load(path.read_text("utf-8"), _OneOfEach) if path.is_file() else None  # noqa: S506
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from None
@@ -131,7 +130,7 @@ def _without_values(words: str) -> str:
 
 # The check of environment variables with our prefix.
 #
-# Invariant: a misspelt variable would be a setting that is silently not set, so it is refused.
+# Invariant: an unknown variable is refused, since a misspelt name would silently set nothing.
 
 
 PREFIX = "AQUEDUCT_"
@@ -140,7 +139,7 @@ _OTHER_PREFIXES = ("AQUEDUCT_SINK_", "AQUEDUCT_SPARK_", "AQUEDUCT_TEST_")
 
 
 def refuse_unknown(settings: Iterable[str], *others: str) -> None:
-    """Raise SettingsError for a variable that neither these settings nor the other programs have."""
+    """Raise SettingsError for unknown variables with our prefix; ``others`` are known besides the settings."""
     known = {f"{PREFIX}{name.upper()}" for name in settings} | {*others}
     unknown = [
         name
@@ -165,7 +164,7 @@ _LABEL = re.compile(
 
 
 def faults(errors: Iterable[Mapping[str, Any]], model: type[BaseModel]) -> list[str]:
-    """Return a line for each path of the model with faults; faults of one value's several forms are joined."""
+    """Return one line for each faulty path of the model; faults of a value's alternative forms are joined."""
     found: dict[str, list[str]] = {}
     for error in errors:
         messages = found.setdefault(_setting_path(error), [])
@@ -178,7 +177,7 @@ def faults(errors: Iterable[Mapping[str, Any]], model: type[BaseModel]) -> list[
 
 
 def _unknown(path: tuple[str | int, ...], model: type[BaseModel]) -> str:
-    """That there is no such setting, with the nearest of those that are there."""
+    """The message for an unknown setting, with the nearest name, the paths elsewhere, or all known names."""
     models = {model}
     for part in path[:-1]:
         inner = {
@@ -187,7 +186,7 @@ def _unknown(path: tuple[str | int, ...], model: type[BaseModel]) -> str:
             if part in one.model_fields
             for found in _models(one.model_fields[str(part)].annotation)
         }
-        # A number in a list, a name in a mapping and the form of a union lead to no other models.
+        # An index of a list, a key of a mapping and the form of a union are no fields: the models stay.
         models = inner or models
     known = sorted({name for one in models for name in one.model_fields})
     near = get_close_matches(str(path[-1]).casefold(), known, n=1)
@@ -201,7 +200,7 @@ def _unknown(path: tuple[str | int, ...], model: type[BaseModel]) -> str:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models in a type, as in a mapping's values."""
+    """The models within a type, such as those of a mapping's values."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for one in get_args(annotation):
@@ -209,7 +208,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _paths(name: str, model: type[BaseModel], above: str = "") -> Iterator[str]:
-    """Where a setting of a name is, as the page of settings writes it."""
+    """The paths of all settings with a name, as docs/settings.md writes them."""
     for field, info in model.model_fields.items():
         inner = set(_models(info.annotation))
         is_named = get_origin(info.annotation) is dict

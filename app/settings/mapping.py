@@ -24,7 +24,7 @@ from wire.topics import MAX_TOPIC_LENGTH
 
 
 class SchemaRegistrySettings(BaseModel):
-    """The connection to a registry that speaks Confluent's protocol; without ``url`` there is none."""
+    """The connection to a registry that speaks Confluent's protocol; without ``url``, no registry is used."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,7 +59,7 @@ class SchemaRegistrySettings(BaseModel):
 
 
 class ConnectSettings(BaseModel):
-    """A connector's modes of values, by their values in Debezium, and the schemas of its converter."""
+    """A connector's modes for values, named as in Debezium, and the schemas of its converter."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,7 +78,7 @@ class ConnectSettings(BaseModel):
     adjust_years: bool = True
     """``enable.time.adjuster``."""
     source_name: str = ""
-    """``topic.prefix``, which is ``source.name``; empty: the destination."""
+    """``topic.prefix``, which is ``source.name`` in records; if empty, the destination's name."""
     key_schemas: bool = False
     """``key.converter.schemas.enable``."""
     value_schemas: bool = False
@@ -112,16 +112,16 @@ _SUFFIX = ".json"
 
 
 class MappingSettings(BaseModel):
-    """The mapping's file or folder; without one, each table is published under its own name."""
+    """The location of the mapping; without a mapping, each table is published under its own name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     store: Literal["file", "zookeeper"] = "file"
-    """Where the mapping is: in ``file``, or as versions in ZooKeeper, followed without a restart."""
+    """The mapping's store: ``file``, or versions in ZooKeeper, which take effect without a restart."""
     file: Path | None = None
     """A YAML file, or a folder with the four JSON documents, each named by its data id."""
     key_file: Path | None = None
-    """Keys of HMACs, one ``id: base64`` a line; the first also seals the raw rows of masked tables."""
+    """HMAC keys, one ``id: base64`` on each line; the first key also seals the raw rows of masked tables."""
     schema_registry: SchemaRegistrySettings = SchemaRegistrySettings()
     """The registry of the schemas of records in Avro."""
     _mapping: Mapping | None = PrivateAttr(default=None)
@@ -149,7 +149,7 @@ class MappingSettings(BaseModel):
 
     @property
     def keys(self) -> MaskingKeys:
-        """Return the keys of ``key_file``; none if there is no file."""
+        """Return the keys of ``key_file``; empty without a file."""
         return self._keys
 
     @property
@@ -174,7 +174,7 @@ class MappingSettings(BaseModel):
 
 
 def long_topics(mapping: Mapping, prefix: str) -> list[str]:
-    """Return the faults of topics that Kafka cannot have."""
+    """Return the faults of topics whose names are too long for Kafka."""
     return [
         f"topic {topic!r} with the prefix has more than {MAX_TOPIC_LENGTH} characters"
         for topic in mapping.topics
@@ -197,7 +197,7 @@ def read_mapping(path: Path) -> Mapping:
 
 
 def read_keys(path: Path) -> MaskingKeys:
-    """Return the keys of a file; raise MappingError with all faults, and nothing of the file's content."""
+    """Return the keys of a file; raise MappingError with all faults, but without any of the file's content."""
     try:
         return MaskingKeys.from_text(path.read_text())
     except OSError as error:
@@ -207,9 +207,9 @@ def read_keys(path: Path) -> MaskingKeys:
 
 
 def with_keys(mapping: Mapping, keys: MaskingKeys) -> Mapping:
-    """Return the mapping; raise MappingError if its rules need keys that there are not.
+    """Return the mapping; raise MappingError if its rules need keys that are missing.
 
-    Every mask needs one: what cannot be masked yet, such as a quarantined row, is sealed.
+    Every mask needs a key: data that cannot be masked yet, such as a quarantined row, is sealed.
     """
     faults = []
     for table in mapping.tables:
@@ -228,7 +228,7 @@ def with_keys(mapping: Mapping, keys: MaskingKeys) -> Mapping:
 
 
 def with_registry(mapping: Mapping, url: str) -> Mapping:
-    """Return the mapping; raise MappingError if records are to be in Avro and there is no schema registry."""
+    """Return the mapping; raise MappingError if it requires Avro and there is no schema registry."""
     stated = {f"databases.{one.name}": one.format for one in mapping.databases}
     stated |= {f"tables.{one.label}": one.rules.format for one in mapping.tables}
     faults = [

@@ -47,12 +47,12 @@ Accept = Literal[
     "binlog_filters",
     # A gtid_mode between ON and OFF, which allows transactions without GTIDs.
     "anonymous_transactions",
-    # A start with the earliest change of a server whose binlog lacks older ones.
+    # A start at the earliest change of a server whose binlog lacks older changes.
     "incomplete_start",
     # A mapping that gives published rows other keys in the same topic.
     "changed_keys",
 ]
-"""Conditions that may lose changes, refused unless the settings accept them by this name."""
+"""Conditions under which changes may be lost; each is refused unless the settings accept it by this name."""
 
 
 class _Part(BaseModel):
@@ -70,8 +70,8 @@ class SourceSettings(_Part):
     tls: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = "preferred"
     tls_ca: Path | None = None
     start: Start | None = None
-    """The start position without a cursor if this source is read first; unset means the
-    destination's own."""
+    """The start position at this source, if it is read first and there is no cursor; if unset, the
+    destination's ``start``."""
 
     @model_validator(mode="after")
     def _ca_is_used(self) -> Self:
@@ -119,7 +119,7 @@ class HeartbeatSettings(_Part):
 
 
 class FailoverSettings(_Part):
-    """When to switch to another source, and how strictly it is judged."""
+    """The conditions of a switch to another source, and how strictly that source is checked."""
 
     enabled: bool = True
     """Whether failover is automatic; an operator may always request it."""
@@ -127,12 +127,12 @@ class FailoverSettings(_Part):
     back: bool = False
     """Whether to return to an earlier source of the list once it is fit."""
     back_after_seconds: float = Field(default=60.0, ge=0, le=86_400)
-    """Seconds for which it must have been fit, so that an unstable one is left alone."""
+    """Seconds for which the earlier source must have been fit, so that an unstable source is left alone."""
     errant: Literal["refuse", "accept"] = "refuse"
     """What to do with a standby that has transactions which the present source lacks."""
     fingerprints: Literal["auto", "on", "off"] = "auto"
     fallback_seconds: float = Field(default=60.0, ge=1, le=86_400)
-    """Without GTIDs, seconds before the last transactions at which the search in another source begins."""
+    """Without GTIDs, the search in another source begins this many seconds before the last transactions."""
     lost_in_replication: Literal["stop", "report"] = "stop"
 
 
@@ -144,26 +144,26 @@ class SnapshotSettings(BaseModel):
     mode: Literal["never", "no_data", "initial", "initial_only", "when_needed", "recovery"] = (
         "never"
     )
-    """``initial``: they are published at the first start, while the stream continues; ``initial_only``: and
-    then the destination stops; ``when_needed``: also after the source has purged changes that were not read
-    yet. ``no_data``: as ``never``, from the end of the binlog on. ``recovery``: none are published, and the
-    schema history begins again at the cursor."""
+    """``initial``: the rows are published at the first start, while the stream continues. ``initial_only``: as
+    ``initial``, then the destination stops. ``when_needed``: as ``initial``, and again if the source has purged
+    changes that were not read yet. ``no_data``: as ``never``, but a start is at the end of the binlog.
+    ``recovery``: no rows are published, and the schema history begins again at the cursor."""
     new_tables: bool = False
-    """Whether those of tables that are captured later are published too."""
+    """Whether the existing rows of tables that are captured later are published too."""
     signal_table: str | None = None
     """A captured table, ``database.table``, in which rows are requests for snapshots."""
     rows_per_second: int = Field(default=0, ge=0)
-    """Of all tables together; 0: no limit, as for those that follow."""
+    """The rate for all tables together. 0 means no limit, here and in the next three settings."""
     max_threads_running: int = Field(default=25, ge=0)
-    """Threads that run at the source while rows are read."""
+    """The most threads that may run at the source while rows are read."""
     max_probe_ms: int = Field(default=250, ge=0)
-    """Milliseconds in which the source answers a trivial query."""
+    """The most milliseconds that the source may take to answer a trivial query."""
     max_replica_lag_seconds: int = Field(default=0, ge=0)
-    """Seconds that a source which is a replica may be late."""
+    """The most seconds by which the source may lag, if it is a replica."""
     spool_dir: Path | None = None
     """The folder for the rows of tables without a key, until they enter the stream; None: ``data_dir``."""
     max_spool_bytes: int = Field(default=DEFAULT_BYTES, ge=1)
-    """Bytes of one table's rows there."""
+    """The most bytes of one table's rows in that folder."""
 
     @model_validator(mode="after")
     def _has_a_first(self) -> Self:
@@ -175,7 +175,7 @@ class SnapshotSettings(BaseModel):
 
     @property
     def is_initial(self) -> bool:
-        """Return whether the first start publishes them."""
+        """Return whether the first start publishes existing rows."""
         return self.mode in ("initial", "initial_only", "when_needed")
 
     @property
@@ -206,11 +206,11 @@ class MergeSettings(BaseModel):
 
     destinations: tuple[str, ...] = Field(min_length=2)
     wait_seconds: float = Field(default=1.0, ge=0, le=3600)
-    """How long a row waits for earlier ones of other destinations."""
+    """How long a row waits for earlier rows of other destinations."""
     stalled: Literal["pass", "wait"] = "pass"
     """Whether a destination that lags far is passed, or waited for without limit."""
     stalled_after_seconds: float = Field(default=15.0, ge=3, le=86_400)
-    """The lag from which on a destination counts as stalled."""
+    """The lag in seconds from which a destination counts as stalled."""
     accept: tuple[Literal["records_gone"], ...] = ()
     """Named risks of losing changes that are accepted."""
 
@@ -222,7 +222,7 @@ class MergeSettings(BaseModel):
 
 
 class RenameSettings(BaseModel):
-    """A renaming of topics, as Kafka Connect's RegexRouter has it."""
+    """A renaming of topics, as by Kafka Connect's RegexRouter."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -236,14 +236,14 @@ class RowTopicSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tables: str = r".*\..*"
-    """Expressions over ``database.table``, with commas."""
+    """Expressions over ``database.table``, separated by commas."""
     topic: str = Field(min_length=1)
     """The name, with ``{prefix}``, ``{database}`` and ``{table}``."""
     renames: tuple[RenameSettings, ...] = ()
     shared: bool = False
     """Whether several tables may have one topic."""
     partitions: int = Field(default=0, ge=0, le=10_000)
-    """The partitions over which rows are spread, the first ones of the topic; 0: all of them."""
+    """How many of the topic's first partitions the rows are spread over; 0: all partitions."""
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
@@ -267,15 +267,15 @@ class RowTopicSettings(BaseModel):
 
 # The handling of records that cannot be delivered as they are.
 #
-# Invariant: by default only whole records are published; each other way is chosen for a
+# Invariant: by default only whole records are published; any other handling must be set for a
 # destination.
 
 
 _BUCKET = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9._-]{1,62}(/[A-Za-z0-9._-]+)*/?")
-"""Names that are the same in a URI, in an object's key and in a path."""
+"""Names that are written the same in a URI, in an object's key and in a path."""
 _LABEL = r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)"
 _HOST = re.compile(rf"(?=.{{1,255}}$)({_LABEL}\.)*{_LABEL}\.?")
-"""What botocore accepts; it fails only at the first value, with an unnamed error."""
+"""Hosts that botocore accepts; for any other host it fails only at the first value, with an unnamed error."""
 
 
 class S3Settings(BaseModel):
@@ -287,7 +287,7 @@ class S3Settings(BaseModel):
     """The server's URL; empty: AWS's own for the region."""
     region: str = ""
     profile: str = ""
-    """The profile in the files of credentials."""
+    """The profile in the credentials files."""
 
     @field_validator("endpoint")
     @classmethod
@@ -314,14 +314,14 @@ class RecordSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     oversize: Literal["stop", "claim_check", "key_only"] = "stop"
-    """For a row whose record is larger than its topic accepts."""
+    """The handling of a row whose record is larger than its topic accepts."""
     claim_check_path: str | None = None
-    """The folder for the values of such records, or ``s3://bucket/prefix``."""
+    """The folder for the values of oversize records, or ``s3://bucket/prefix``."""
     claim_check_s3: S3Settings = S3Settings()
     truncates: Truncates = "record"
-    """What is published of a TRUNCATE, unless the mapping has a rule."""
+    """What is published for a TRUNCATE, unless a rule of the mapping determines it."""
     poison: Literal["stop", "dead_letter"] = "stop"
-    """For a row that cannot be decoded."""
+    """The handling of a row that cannot be decoded."""
     poison_limit: int = Field(default=10, ge=1, le=10_000)
     """The maximum number of undecodable rows sent to the dead letters in an hour."""
 
@@ -358,7 +358,7 @@ class ZooKeeperSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     hosts: str = ""
-    """``host:port`` of each server, with commas; empty: none, and one worker runs everything."""
+    """``host:port`` of each server, separated by commas; if empty, one worker runs all without ZooKeeper."""
     root: str = Field(default="/aqueduct", pattern=r"^(/[\w.-]+)+$")
     session_timeout_seconds: float = Field(default=6.0, ge=1, le=60)
     username: str = ""
@@ -459,7 +459,7 @@ class KafkaSettings(_Part):
 
 
 class TopicSettings(_Part):
-    """The configuration with which topics are created, and which existing ones must have."""
+    """The configuration with which topics are created, and which existing topics must have."""
 
     partitions: int = Field(default=4, ge=1, le=10_000)
     replication_factor: int = Field(default=3, ge=1)
@@ -468,9 +468,9 @@ class TopicSettings(_Part):
     max_message_bytes: int = Field(default=10 * 1024 * 1024, ge=1024)
     journal_partitions: int = Field(default=4, ge=1, le=1000)
     existing: Literal["check", "keep"] = "check"
-    """Whether row topics that were there before must have these settings, or keep partitions and retention."""
+    """Whether existing row topics must have these settings, or keep their own partitions and retention."""
     offline_seconds: float = Field(default=120.0, ge=0)
-    """How long a destination waits for topics that take no records before only their tables wait."""
+    """How long a destination waits for topics that take no records; after that, only their tables wait."""
 
 
 class PublishSettings(_Part):
@@ -483,7 +483,7 @@ class PublishSettings(_Part):
 
 
 class FilterSettings(_Part):
-    r"""The tables to capture, in Canal's form: ``database\.table`` expressions with commas."""
+    r"""The tables to capture, in Canal's form: ``database\.table`` expressions separated by commas."""
 
     include: str = r".*\..*"
     black: str = ""
@@ -499,7 +499,7 @@ class FilterSettings(_Part):
 
 
 class CentralStoreSettings(_Part):
-    """A MySQL that gets a copy of all schema histories, in the tables that Canal has for them."""
+    """A MySQL server that gets a copy of all schema histories, in the tables that Canal uses for them."""
 
     host: str = ""
     port: int = Field(default=3306, ge=1, le=65535)
@@ -521,10 +521,10 @@ class SchemaHistorySettings(_Part):
     """Storage and checkpoints of the history of all tables."""
 
     store: Literal["journal", "mysql", "off"] = "journal"
-    """In the journal alone, in a MySQL too, or not at all."""
+    """Whether the history is kept in the journal alone, also in a MySQL server, or not at all."""
     snapshot_interval_hours: float = Field(default=24, gt=0)
     snapshot_statements: int = Field(default=5000, ge=1)
-    """Statements after which a snapshot is made, whatever the time."""
+    """The number of statements after which a checkpoint is made, whatever the time since the last."""
     snapshot_expire_hours: float = Field(default=360, gt=0)
     mysql: CentralStoreSettings = CentralStoreSettings()
 
@@ -539,12 +539,12 @@ class DdlSettings(_Part):
     """The DDL statements to publish."""
 
     include: str = ""
-    """Types with commas, such as ``ALTER TABLE, DROP TABLE``; empty: all."""
+    """Types separated by commas, such as ``ALTER TABLE, DROP TABLE``; if empty, all."""
     exclude: str = ""
     never_online: str = ""
     """Expressions over ``database.table`` for tables that no online schema change tool has created."""
     also_online: str = ""
-    """Expressions over the names such a tool gives, with a group ``table`` for the real table's name."""
+    """Expressions over table names that such a tool gives, with a group ``table`` for the real table's name."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
@@ -563,7 +563,7 @@ class DestinationSettings(RecordSettings):
     accept: tuple[Accept, ...] = ()
     """Named risks of losing changes that are accepted."""
     server_id: int = Field(ge=1, le=2**32 - 1)
-    """Aqueduct's server id at the source; no other replica of it may have the same."""
+    """Aqueduct's server id at the source; no other replica of that source may have the same id."""
     default_database: str | None = None
     connection_charset: str = "utf8mb4"
     time_zone: str = Field(
@@ -577,9 +577,9 @@ class DestinationSettings(RecordSettings):
     """The start position without a cursor; unset means the end of the binlog."""
     snapshot: SnapshotSettings = SnapshotSettings()
     row_topics: tuple[RowTopicSettings, ...] = ()
-    """The names of row topics, of each table by the first rule that has it; empty: Aqueduct's own names."""
+    """The names of row topics: the first rule that covers a table applies. If empty, Aqueduct's own names."""
     format: Format = "debezium"
-    """The record format of tables to which no rule of the mapping gives one."""
+    """The record format of tables for which no rule of the mapping states a format."""
     connect: ConnectSettings = ConnectSettings()
     """The form of records in the format ``connect``."""
 
@@ -618,7 +618,7 @@ class DestinationSettings(RecordSettings):
 
     @property
     def listed(self) -> tuple[SourceSettings, ...]:
-        """Return its sources in their order, at least one."""
+        """Return the destination's sources in order, at least one."""
         return self.sources if self.source is None else (self.source,)
 
     @field_validator("connection_charset")
@@ -647,7 +647,7 @@ class Settings(BaseSettings):
     publish: PublishSettings = PublishSettings()
     data_dir: Path = Path(".aqueduct")
     provide_transaction_metadata: bool | Literal["parts"] = "parts"
-    """For all transactions, for those published in parts, or for none."""
+    """Whether all transactions have transaction markers, only those published in parts, or none."""
     include_query: bool = False
     """Whether the statement that changed rows is published with each of them."""
     schema_history: SchemaHistorySettings = SchemaHistorySettings()

@@ -1,7 +1,7 @@
 """Settings of the start position of a source without a cursor.
 
-Invariant: as in ``app/settings/model.py``; a time has a zone or is milliseconds since 1970, and is
-never guessed.
+Invariant: as in ``app/settings/model.py``; a time is never guessed: it has a zone, or is in milliseconds
+since 1970.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from connectors.mysql.lookup.start import Start as StartAt
 from connectors.mysql.position import Coordinates, parse_gtids
 
 _LEAST = 100_000_000_000
-"""Milliseconds since 1970 in 1973; a smaller number was meant as seconds."""
+"""A time in 1973, in milliseconds since 1970; a smaller number was meant as seconds."""
 _MOST = 100 * _LEAST
 
 
@@ -59,12 +59,12 @@ def milliseconds(value: Any) -> int:
 
 
 class WithinSettings(BaseModel):
-    """What another program has published of the transaction after a set of GTIDs, as Debezium counts it."""
+    """How much another program has published of the transaction after a GTID set, as Debezium counts it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     events: int = Field(ge=1)
-    """Complete events of it, from BEGIN on."""
+    """Complete events of the transaction, from BEGIN on."""
     rows: int = Field(default=0, ge=0)
     """Rows of the next event."""
 
@@ -77,7 +77,7 @@ class StartPosition(BaseModel):
     file: str | None = Field(default=None, min_length=1)
     pos: int | None = Field(default=None, ge=FIRST_EVENT)
     event: int | None = Field(default=None, ge=FIRST_EVENT)
-    """Where the last event begins that another program has published; it may be within a transaction."""
+    """The offset of the last event that another program has published; it may be within a transaction."""
     timestamp: Annotated[int | None, BeforeValidator(milliseconds)] = None
     """Milliseconds since 1970, once parsed."""
     gtid_set: str | None = None
@@ -102,7 +102,7 @@ class StartPosition(BaseModel):
         return self
 
     def position(self) -> StartAt:
-        """Return the position it means; a file alone means its beginning."""
+        """Return the position to start from; a file alone means the file's beginning."""
         if self.gtid_set is not None:
             gtids, within = parse_gtids(self.gtid_set), self.within
             return AfterGtids(gtids, Within(within.events, within.rows) if within else None)
@@ -127,7 +127,7 @@ Start = Annotated[
 
 
 def start_position(start: Start | None) -> StartAt:
-    """Return the position to start from; without a start, the end."""
+    """Return the position to start from; without a start, the end of the binlog."""
     if isinstance(start, StartPosition):
         return start.position()
     return Earliest() if start == "earliest" else Latest()

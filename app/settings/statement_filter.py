@@ -20,9 +20,9 @@ _SYNONYMS = {"SCHEMA": "DATABASE"}
 
 
 class StatementTypes:
-    """Two comma-separated lists of types, such as ``ALTER TABLE, CREATE INDEX``; raises ValueError for others.
+    """Two comma-separated lists of types, such as ``ALTER TABLE, CREATE INDEX``; unknown ones raise ValueError.
 
-    A verb alone stands for all types that begin with it. An empty ``include`` takes all.
+    A verb alone stands for all types that begin with it. An empty ``include`` includes all types.
     """
 
     def __init__(self, include: str = "", exclude: str = "") -> None:
@@ -30,7 +30,7 @@ class StatementTypes:
         self._exclude = _types(exclude)
 
     def publishes(self, statement_type: str) -> bool:
-        """Whether statements of a type are published, such as ``ALTER TABLE``."""
+        """Whether statements of a type such as ``ALTER TABLE`` are published."""
         names = {statement_type, statement_type.partition(" ")[0]}
         return (not self._include or bool(names & self._include)) and not names & self._exclude
 
@@ -53,8 +53,8 @@ def _type(text: str) -> str:
 def shadow_rules(*, never: str = "", also: str = "") -> ShadowRules:
     """Return the shadow rules of the settings; raise ValueError for an invalid expression.
 
-    ``never`` are expressions over ``database.table`` for what is no shadow; ``also`` such over a shadow's name,
-    whose group ``table`` is the name of its table. Both with commas.
+    ``never`` has expressions over ``database.table`` for tables that are no shadows. ``also`` has expressions
+    over a shadow's name, with a group ``table`` for the real table's name. Both are separated by commas.
     """
     own = [rule(part, Role.GHOST) for part in _parts(also)]
     for each in own:

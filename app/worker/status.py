@@ -46,17 +46,17 @@ _STATES = tuple(state.value for state in State)
 
 @dataclass(slots=True)
 class StateLog:
-    """What the log and the metrics have of the states of one unit of work."""
+    """The states of one unit of work, as reported in the log and in the metrics."""
 
     unit: str
-    """Its name in the journal: of a destination, a merge, or the logical schemas."""
+    """The unit's name in the journal: a destination, a merge, or the logical schemas."""
     _reported: tuple[State, str] | None = None
     """State and error last logged."""
     _trouble_since: float | None = None
     """By the monotonic clock: the time since which an error prevents publishing."""
 
     def shown(self, state: State, error: str | None) -> bool:
-        """Take note of a state; return whether a unit in it is led here."""
+        """Record a state; return whether a unit in that state is led here."""
         if state is State.RUNNING:
             if self._trouble_since is not None:
                 seconds = time.monotonic() - self._trouble_since
@@ -93,7 +93,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """How long the source keeps the unread part of its binlog; without a limit, forever."""
+    """How long the source keeps the unread part of its binlog; infinite without a limit."""
 
     seconds_stopped: float
     """If nothing more were read."""
@@ -139,11 +139,11 @@ class DestinationStatus:
     """Rows that this worker has sent to the dead letters, by table."""
     last_dead_letter: DeadLetter | None = None
     statements_passed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Changes written as statements that this worker skipped, by table; the first tables only."""
+    """Changes written as statements that this worker skipped, by table; only for the first tables."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
-    """Conditions that are odd and stop nothing, by the part that reports them."""
+    """Warnings about conditions that stop nothing, by the part that reports them."""
     mapping: dict[str, object] | None = None
-    """The version of the mapping in force, and one that waits or is refused; None without ``mapping.store``."""
+    """The mapping's version in force, and a waiting or refused version; None if it is read from a file."""
     schema_store: StoreStatus | None = None
     """None where there is no central store."""
     _log: StateLog = field(init=False)

@@ -28,7 +28,7 @@ from tables.history.checkpoint import HOUR_MS, CheckpointPolicy
 from tables.rules.routes.routes import Routes
 
 _STORE_ANSWERS = 60.0
-"""Seconds without an answer before the central store counts as lost; it may have much to search."""
+"""Seconds without an answer before the central store counts as lost; its searches may take long."""
 
 
 def kafka_client(settings: Settings) -> KafkaClient:
@@ -228,8 +228,7 @@ def central_store(settings: Settings) -> MetaStore | None:
 
 
 def coordination_plan(settings: Settings) -> tuple[ZooKeeperClient, str, float] | None:
-    """Return the connection to ZooKeeper, its root path, and the delay in seconds before a better
-    spread is applied; None without ZooKeeper."""
+    """Return the ZooKeeper client, the root path and the balance delay in seconds; None without ZooKeeper."""
     zookeeper = settings.zookeeper
     if not zookeeper.hosts:
         return None

@@ -1,9 +1,8 @@
-"""The connection to Kafka: the arguments of every aiokafka client, and the check of whether the
-cluster answers.
+"""The connection to Kafka: the arguments of every aiokafka client, and a check that the cluster answers.
 
-Invariant: a password is never printed. One in a file is read at each connection of each client,
-Faust's too: aiokafka keeps its arguments for as long as a client lives, so its connections are made
-to ask.
+Invariant: a password is never printed. A password in a file is read again at each connection of each
+client, Faust's clients too: aiokafka keeps a client's arguments for its whole life, so its connections
+are patched to read the password.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class KafkaClient:
 
 @asynccontextmanager
 async def admin_client(options: Mapping[str, Any]) -> AsyncIterator[AIOKafkaAdminClient]:
-    """A started administrator; an error of Kafka within the block is raised as ours."""
+    """Yield a started admin client; raise Kafka's errors within the block as ours."""
     client = AIOKafkaAdminClient(**options)
     try:
         await client.start()
@@ -101,26 +100,26 @@ async def cluster_id(options: Mapping[str, Any]) -> str | None:
     return described.get("cluster_id") or None
 
 
-# Check of whether the cluster answers, over short connections of our own: idle clients do not
-# notice.
+# A check that the cluster answers, over short connections of our own: idle clients do not notice
+# an outage.
 #
-# Invariant: one broker that answers is enough, of those in the settings and of all that a broker
-# ever named.
+# Invariant: one broker that answers is enough. The brokers in the settings and those in the last
+# answer are asked.
 
 
 _ANSWER_SECONDS = 4.0
-"""For one broker to accept, authenticate and answer."""
+"""Seconds for one broker to accept, authenticate and answer."""
 
 
 class Liveness:
-    """Asks brokers for the list of brokers; ``options`` are those of aiokafka's clients."""
+    """Asks brokers for the list of brokers; ``options`` are the arguments of aiokafka's clients."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
         self._brokers: set[tuple[str, int]] = set()
 
     async def check(self) -> None:
-        """Return if a broker answers; raise KafkaDenied if one refuses us, else KafkaLost."""
+        """Return if a broker answers; else raise KafkaDenied if a broker refuses us, or KafkaLost."""
         bootstrap = self._options["bootstrap_servers"]
         brokers = {(host, port) for host, port, _ in collect_hosts(bootstrap)} | self._brokers
         asking = [asyncio.create_task(self._ask(host, port)) for host, port in brokers]

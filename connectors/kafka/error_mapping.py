@@ -1,7 +1,7 @@
 """The mapping of a broker's error codes, and of aiokafka's errors, to ours.
 
-Invariant: an error not known to be final may be transient, and is KafkaLost; if no connection was
-made, a broker is asked for the reason, since aiokafka only logs it.
+Invariant: an error not known to be final may be transient, and becomes KafkaLost. If no connection
+was made, a broker is asked for the reason, which aiokafka only logs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ DENIED = (
     UnsupportedSaslMechanismError,
     IllegalSaslStateError,
 )
-"""A broker's errors for an unknown account, or one without the privileges for a request."""
+"""A broker's errors for an account that is unknown or lacks the privileges for a request."""
 _ANSWER_SECONDS = 3.0
 """Seconds for one broker to report why it refuses connections."""
 
@@ -66,7 +66,7 @@ def translated(error: BaseException) -> AqueductError:
     if isinstance(error, ProducerFenced):
         return Fenced()
     if isinstance(error, MessageSizeTooLargeError):
-        # Raised by aiokafka itself, before anything was sent.
+        # A broker's answer, or raised by aiokafka itself before anything was sent.
         return RecordTooLarge(_described(error))
     if isinstance(error, BrokerResponseError):
         return answered(error.errno, str(error.args[0]) if error.args else "")
@@ -80,14 +80,14 @@ def translated(error: BaseException) -> AqueductError:
 
 
 async def explained(error: BaseException, options: Mapping[str, Any]) -> AqueductError:
-    """The same; if no broker could be reached with these options, one is asked once more for its reason."""
+    """Return the same as ``translated``; if no broker could be reached, ask brokers again for the reason."""
     if isinstance(error, KafkaConnectionError):
         return await _reason(options) or translated(error)
     return translated(error)
 
 
 async def _reason(options: Mapping[str, Any]) -> AqueductError | None:
-    """Return why a broker refuses us; None if none gives a reason."""
+    """Return why a broker refuses us; None if no broker gives a reason."""
     how = {name: value for name, value in options.items() if name != "bootstrap_servers"}
     for host, port, _family in collect_hosts(options["bootstrap_servers"]):
         try:
@@ -104,7 +104,7 @@ async def _reason(options: Mapping[str, Any]) -> AqueductError | None:
 
 
 def _described(error: BaseException) -> str:
-    """Return its name and message, each once."""
+    """Return an error's name and message, each once."""
     name, text = type(error).__name__, re.sub(r"^\[Error -?\d+\] ", "", str(error))
     return text if text.startswith(name) else f"{name}: {text}"
 
@@ -112,12 +112,12 @@ def _described(error: BaseException) -> str:
 # Every error code of a broker: its name, and the error class it maps to.
 #
 # aiokafka 0.14 knows the codes up to 72 and 79; any other becomes UnknownError there and loses
-# its number. So importing this module registers the missing ones. Source:
-# `org.apache.kafka.common.protocol.Errors` of Kafka 4.1, whose own printed table
-# tests/integration/kafka/test_answers.py compares with this one.
+# its number. So importing this module registers the missing codes. Source:
+# `org.apache.kafka.common.protocol.Errors` of Kafka 4.1. Its own printed table is compared with
+# this table by tests/integration/kafka/test_answers.py.
 #
-# Invariant: a code is in one row. An error that can resolve by itself is retried; only what an
-# operator must change is final.
+# Invariant: each code is in one row. An error that can resolve by itself is retried; only an error
+# that an operator must resolve is final.
 
 
 class CodeMeaning(Enum):
@@ -128,7 +128,7 @@ class CodeMeaning(Enum):
     BROKERS = TooFewBrokers
     """Resolves once enough brokers are alive."""
     DENIED = KafkaDenied
-    """Account or ACL; retried, as it is corrected at the broker."""
+    """Account or ACL; retried, as an operator corrects it at the broker."""
     SETTINGS = KafkaRefused
     """A setting of ours, of the topic or of the broker must change."""
     FENCED = Fenced
@@ -226,8 +226,7 @@ ANSWERS: Final = _read()
 
 
 def answered(code: int, detail: str = "", **context: Any) -> AqueductError:
-    """Return the error of a broker's code; for one that is newer than this table, KafkaLost with
-    its number."""
+    """Return the error of a broker's code; for a code newer than this table, KafkaLost with its number."""
     name, kind = ANSWERS.get(code, ("unknown to this version", CodeMeaning.UNEXPECTED))
     text = f"{name} ({code})" + (f": {detail}" if detail and detail != name else "")
     advice = _ADVICE.get(code, "")

@@ -1,6 +1,6 @@
-"""Consumer groups of other programs: their members and offsets, and a change of these.
+"""Consumer groups of other programs: their members and offsets, and changes of their offsets.
 
-Invariant: offsets are changed only while the group has no member; Kafka itself refuses it otherwise.
+Invariant: offsets are changed only while the group has no member; Kafka itself refuses any other change.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def group_names(options: Mapping[str, Any]) -> list[str]:
 
 
 async def group_state(options: Mapping[str, Any], group: str) -> GroupState:
-    """Return a group's state and members; a group that does not exist has none."""
+    """Return a group's state and members; a group that does not exist has no members."""
     async with admin_client(options) as admin:
         (answer,) = await admin.describe_consumer_groups([group])
     ((error, name, state, _type, _protocol, members, *_),) = answer.groups
@@ -121,7 +121,10 @@ async def members(options: Mapping[str, Any], group: str) -> frozenset[str]:
 
 
 def _clients(answer: Any) -> list[str]:
-    """Per group: error, name, state, protocol type, protocol, members; per member: id, client id, …"""
+    """Return the client ids of an answer's members.
+
+    A group is (error, name, state, protocol type, protocol, members, …), a member (id, client id, …).
+    """
     found = []
     for error, _group, _state, _type, _protocol, every, *_ in answer.groups:
         if error:

@@ -1,9 +1,8 @@
-"""The writers of Kafka: a destination's one transactional producer, with every unknown outcome made an
-error, and one record added outside any transaction.
+"""Writing to Kafka: a destination's transactional producer, and records added outside any transaction.
 
-Invariant: a commit either has certainly succeeded or raises, and after anything else the producer is
-discarded. aiokafka sends an unanswered EndTxn again; by then it may end the *next* transaction
-(KAFKA-17754), so the first one that gets no answer is an error here.
+Invariant: a commit either has certainly succeeded or raises: every unknown outcome is an error, after which
+the producer is discarded. aiokafka repeats an EndTxn request that got no answer, and the repeated request
+may end the *next* transaction (KAFKA-17754); so here an EndTxn without an answer is an error at once.
 """
 
 from __future__ import annotations
@@ -46,21 +45,21 @@ TRANSACTION_TIMEOUT = 15.0
 ANSWER_TIMEOUT = 10.0
 """Seconds within which a transaction must be complete; well under the broker's own time-out."""
 MARKERS_TIMEOUT = 60.0
-"""Seconds that a transaction waits for the one before it, which is not part of its own deadline."""
+"""Seconds that a transaction waits for the previous transaction; the wait is not part of its own deadline."""
 UNFINISHED_SECONDS = 10.0
-"""Seconds after which an id whose last transaction is decided and not complete is replaced by the spare one."""
+"""Seconds that an id's last transaction may be decided but not complete before the spare id is used."""
 SPARE = ".spare"
-"""The end of the spare id's name."""
+"""The suffix of the spare id's name."""
 MAX_BATCH_BYTES = 512 * 1024
 LARGEST_REQUEST = 100 * 1024 * 1024
 """The most that a broker reads (socket.request.max.bytes). The limit of a record is the topic's."""
 
 _COORDINATOR = CoordinationType.TRANSACTION
 _SPARE = 2
-"""In-sync copies that a record needs in a topic with more of them."""
+"""The number of in-sync copies that a record needs in a topic with more than two copies."""
 
 LARGEST_BATCH = LARGEST_REQUEST - 64 * 1024
-"""Leaves room for the rest of a request: a broker closes the connection on a larger one, without an
+"""Leaves room for the rest of a request: if a request is larger, a broker closes the connection without an
 error."""
 
 
@@ -83,14 +82,14 @@ class _EndTxnOnce(EndTxnHandler):  # type: ignore[misc]
 
 
 class _Unfinished(Exception):
-    """The last transaction of an id is decided, and not all of its partitions take its end."""
+    """The last transaction of an id is decided, but some of its partitions do not take its end."""
 
 
 class _IdTaker(InitPIDHandler):  # type: ignore[misc]
-    """Takes over an id; ends with _Unfinished if that must wait for a partition that takes no records.
+    """Takes over an id; raises _Unfinished if the takeover must wait for a partition that takes no records.
 
-    Until then no broker lets a producer use the id: neither its owner nor another worker can begin another
-    transaction.
+    Until that partition takes records again, no broker lets a producer use the id: neither its owner nor
+    another worker can begin a transaction.
     """
 
     since: float | None = None
@@ -118,10 +117,10 @@ class _IdTaker(InitPIDHandler):  # type: ignore[misc]
 
 
 class _PartitionsAdder(AddPartitionsToTxnHandler):  # type: ignore[misc]
-    """Adds partitions to a transaction, and reports when the one before it is not finished yet.
+    """Adds partitions to a transaction, and postpones its deadline while the previous one is not finished.
 
-    A broker answers the end of a transaction before its markers are in all partitions. Hundreds of partitions
-    that are new take it seconds, and it refuses the next transaction's partitions until then.
+    A broker answers the end of a transaction before its markers are in all partitions. With hundreds of new
+    partitions this takes seconds, and until then the broker refuses the next transaction's partitions.
     """
 
     def handle_response(self, response: Any) -> float | None:
@@ -133,7 +132,7 @@ class _PartitionsAdder(AddPartitionsToTxnHandler):  # type: ignore[misc]
 
 
 class TransactionalProducer:
-    """One transactional id, held until any outcome is unknown."""
+    """The producer of one transactional id, used until an outcome is unknown."""
 
     def __init__(
         self,
@@ -146,8 +145,8 @@ class TransactionalProducer:
     ) -> None:
         """``timeout_factor``: the factor by which a transaction may take longer, for slow brokers.
 
-        ``has_spare``: whether a second id is used while a partition that takes no records keeps the last
-        transaction of the first from being complete. All who take over one of the two take over both.
+        ``has_spare``: whether a spare id is used while a partition that takes no records keeps the first id's
+        last transaction incomplete. Every producer that takes over one of the two ids takes over both.
         """
         self.transactional_id = transactional_id
         self.deadline = timeout_factor * ANSWER_TIMEOUT
@@ -189,8 +188,9 @@ class TransactionalProducer:
             await _stopped(spare)
 
     async def _taken(self, name: str, *, is_spare: bool = False) -> AIOKafkaProducer | None:
-        """The producer of an id; None if its last transaction is not complete, or if the account may not use
-        the spare id, which no worker of this account has used then.
+        """The producer of an id; None if its last transaction is not complete, or if the spare id is denied.
+
+        If the account may not use the spare id, no worker of this account has used it.
         """
         try:
             return await self._started(name)
@@ -253,18 +253,18 @@ class TransactionalProducer:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[AIOKafkaProducer]:
-        """A transaction that commits at the block's end; any failure raises, and the caller
-        discards the producer, whose successor's init ends the transaction.
+        """Commit a transaction at the block's end; raise on any failure.
 
-        If an operator is to act first, there is no successor for long: then it is aborted at once,
-        so that it blocks no reader of the journal or the rows.
+        After a failure the caller discards the producer, and the init of the next producer ends the
+        transaction. If an operator must act first, that may take long; then the transaction is aborted at
+        once, and blocks no reader of the journal or the rows.
         """
         assert self._kafka is not None, "init_transactions() comes first"
         loop = asyncio.get_running_loop()
         last = loop.time() + MARKERS_TIMEOUT
 
         def postpone() -> None:
-            # It is refused once the deadline has passed; the answer may be handled after that.
+            # The answer may be handled after the deadline has passed; then reschedule() raises.
             with contextlib.suppress(RuntimeError):
                 limit.reschedule(min(loop.time(), last) + self.deadline)
 
@@ -283,8 +283,7 @@ class TransactionalProducer:
             raise found from error
 
     async def _abort(self) -> None:
-        """Abort the open transaction, as the last act of this producer; if that fails, its time-out
-        ends it."""
+        """Abort the open transaction, as this producer's last request; if that fails, its time-out ends it."""
         assert self._kafka is not None
         with contextlib.suppress(TimeoutError, KafkaError, KafkaLost, AssertionError):
             async with asyncio.timeout(ANSWER_TIMEOUT):
@@ -324,10 +323,9 @@ class TransactionalProducer:
 async def send_finished(
     kafka: AIOKafkaProducer, batch: FinishedBatch
 ) -> asyncio.Future[RecordMetadata]:
-    """Put a batch into the open transaction; return the future of its result, which must be
-    awaited.
+    """Put a batch into the open transaction; return the future of its result, to be awaited.
 
-    It waits while an earlier batch of the same partition has not left. Raise RecordTooLarge.
+    Wait until earlier batches of the same partition are sent. Raise RecordTooLarge or BatchTooLarge.
     """
     if len(batch.raw) > LARGEST_BATCH:
         raise too_large(batch, LARGEST_BATCH)
@@ -338,10 +336,9 @@ async def send_finished(
 
 
 def too_few(cluster: Any) -> TooFewBrokers | None:
-    """Return the error if partitions of three or more copies have one in sync, which refuse all
-    records.
+    """Return an error if partitions of three or more copies have fewer than two in sync, and so refuse records.
 
-    A coordinator reports only that it is not available if its own topic is in that state.
+    A coordinator whose own topic is in that state reports only that it is not available.
     """
     found = [
         f"{topic} [{number}]"
@@ -356,7 +353,7 @@ def too_few(cluster: Any) -> TooFewBrokers | None:
 
 
 class _AnswerRecorder(SendProduceReqHandler):  # type: ignore[misc]
-    """Sends batches, and records the answer for which they are sent again."""
+    """Sends batches, and records the refusal because of which a batch is sent again."""
 
     def handle_response(self, response: Any) -> None:
         self._sender.last_refusal = None
@@ -370,7 +367,7 @@ class _AnswerRecorder(SendProduceReqHandler):  # type: ignore[misc]
 
 
 def _adding(sender: Any) -> Callable[[set[TopicPartition]], Awaitable[None]]:
-    """Return what adds partitions to a transaction as aiokafka's sender does, with the handler above."""
+    """Return a function that adds partitions to a transaction like aiokafka's sender, by _PartitionsAdder."""
 
     async def add(partitions: set[TopicPartition]) -> None:
         node = await sender._find_coordinator(_COORDINATOR, sender._txn_manager.transactional_id)
@@ -394,9 +391,9 @@ def _record_answers(sender: Any) -> None:
 def _keep_topics(client: Any) -> None:
     """Make each refresh of metadata request every topic that was sent to.
 
-    aiokafka requests all topics until one is missing, and from then on only those that were missing
-    once. The others' leaders were unknown after that, and their batches waited until the
-    transaction timed out.
+    aiokafka requests all topics until a topic is missing, and from then on only topics that were once
+    missing. After that the leaders of all other topics were unknown, and their batches waited until
+    the transaction timed out.
     """
     wait = client._wait_on_metadata
 
@@ -409,7 +406,7 @@ def _keep_topics(client: Any) -> None:
 
 
 def _wrap_sequences(manager: Any) -> None:
-    """Restart at 0 after 2**31 records in a partition, as brokers expect; aiokafka continues at -2**31."""
+    """Restart sequence numbers at 0 after 2**31 records, as brokers expect; aiokafka continues at -2**31."""
 
     def increment(partition: TopicPartition, records: int) -> None:
         sequences = manager._sequence_numbers
@@ -419,7 +416,7 @@ def _wrap_sequences(manager: Any) -> None:
 
 
 async def _end_transaction(sender: Any, commit_result: Any) -> None:
-    """End a transaction as aiokafka's sender does, with the handler that asks once."""
+    """End a transaction as aiokafka's sender does, with the handler that sends a single request."""
     await sender._message_accumulator.flush_for_commit()
     manager = sender._txn_manager
     if manager.is_empty_transaction():
@@ -446,14 +443,13 @@ async def put_all(
     partition: int,
     records: Iterable[tuple[bytes, bytes | None]],
 ) -> list[asyncio.Future[RecordMetadata]]:
-    """Put records of one partition into an open transaction; return the futures of their results, which must be
-    awaited."""
+    """Put records of one partition into an open transaction; return futures of their results, to be awaited."""
     sent: list[asyncio.Future[RecordMetadata]] = []
     for key, value in records:
         one = asyncio.ensure_future(
             await kafka.send(topic, key=key, value=value, partition=partition)
         )
-        # If a later record is refused at once, the outcome of this one is no longer read.
+        # If a later record is refused at once, this record's outcome is no longer awaited.
         one.add_done_callback(lambda done: done.cancelled() or done.exception())
         sent.append(one)
     return sent
@@ -473,14 +469,13 @@ async def send_all(
 # Adding one record to a topic outside any transaction: for records that only inform, and may
 # occur twice.
 #
-# Invariant: it returns once all in-sync replicas have the record; everything else raises.
+# Invariant: append() returns once all in-sync replicas have the record, and raises otherwise.
 
 
 async def append(
     options: Mapping[str, Any], topic: str, partition: int, *, key: bytes, value: bytes
 ) -> int:
-    """Add it; return the record's offset. Raise KafkaLost, KafkaDenied or the error of the
-    broker's refusal."""
+    """Add a record; return its offset. Raise KafkaLost, KafkaDenied or the error of the broker's refusal."""
     producer = AIOKafkaProducer(
         **options, acks="all", request_timeout_ms=int(ANSWER_TIMEOUT * 1000)
     )

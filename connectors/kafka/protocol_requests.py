@@ -1,5 +1,4 @@
-"""Requests of Kafka's protocol that aiokafka lacks, each in one version that brokers since 3.0
-know.
+"""Requests of Kafka's protocol that aiokafka lacks, each in one version that brokers since 3.0 know.
 
 Source: the message definitions in Kafka's documentation of its protocol.
 """
@@ -33,7 +32,7 @@ _NUMBERS = CompactArray(Int32)
 NO_TAGS: dict[int, bytes] = {}
 _UNKNOWN_RIGHTS = -(1 << 31)
 _WRITE = 4
-"""The code of this operation in Kafka's ACLs (org.apache.kafka.common.acl.AclOperation)."""
+"""The code of the operation WRITE in Kafka's ACLs (org.apache.kafka.common.acl.AclOperation)."""
 
 
 class _Uuid(AbstractType[bytes]):  # type: ignore[misc]  # aiokafka has no types
@@ -54,8 +53,7 @@ class Ask:
         self.API_KEY = struct.API_KEY
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> RequestStruct:
-        """The request in its only version; raise IncompatibleBrokerVersion if the broker does not
-        support it."""
+        """Return the request in its only version; raise IncompatibleBrokerVersion if a broker lacks it."""
         struct = self._struct
         least, most = versions.get(struct.API_KEY, (0, -1))
         if not least <= struct.API_VERSION <= most:
@@ -121,19 +119,20 @@ class MetadataRequest(RequestStruct):  # type: ignore[misc]
 
 
 def metadata(topics: Iterable[str], *, rights: bool = False) -> Ask:
-    """The request for topics, with the account's ``rights`` to them if asked."""
+    """Return the request for topics; with ``rights``, also for the account's privileges on them."""
     return Ask(MetadataRequest, [(bytes(16), one, NO_TAGS) for one in topics], False, rights)
 
 
 def may_write(answer: Any) -> Iterator[tuple[str, int, bool]]:
-    """Each requested topic: its name, its error code, and whether the account may write to it."""
+    """Yield each requested topic: its name, its error code, and whether the account may write to it."""
     for error, name, _, _, _, rights, *_ in answer.topics:
         yield name, error, rights == _UNKNOWN_RIGHTS or bool(rights & 1 << _WRITE)
 
 
 def in_sync(answer: Any) -> Iterator[tuple[str, int, int, int, int]]:
-    """Each partition of the requested topics: its topic, number and leader (-1: none), and how many copies it
-    has and has in sync.
+    """Yield each partition of the requested topics: its topic, number, leader, copies and in-sync copies.
+
+    Copies are counted; leader -1 means that the partition has no leader.
     """
     for _, name, _, _, partitions, *_ in answer.topics:
         for _, number, leader, _, copies, synced, *_ in partitions:
@@ -141,7 +140,7 @@ def in_sync(answer: Any) -> Iterator[tuple[str, int, int, int, int]]:
 
 
 def topic_ids(answer: Any) -> Iterator[tuple[str, int, str]]:
-    """Each requested topic: its name, its error code, and its id if that is 0."""
+    """Yield each requested topic: its name, its error code, and its id, which is valid if the code is 0."""
     for error, name, number, *_ in answer.topics:
         yield name, error, str(uuid.UUID(bytes=number))
 
@@ -228,17 +227,20 @@ class ListTransactionsRequest(RequestStruct):  # type: ignore[misc]
 
 
 def producers(topic: str, partition: int) -> Ask:
-    """The request for one partition, to its leader."""
+    """Return the request for the producers of a partition, for its leader."""
     return Ask(DescribeProducersRequest, [(topic, [partition], NO_TAGS)])
 
 
 def transactions(producer_ids: list[int]) -> Ask:
-    """The request for some producers, to each broker."""
+    """Return the request for the transactions of some producers, for each broker."""
     return Ask(ListTransactionsRequest, [], producer_ids)
 
 
 def ending_transactions() -> Ask:
-    """The request for those whose outcome is decided and not yet in all partitions, to each broker."""
+    """Return the request for transactions that are decided but not complete, for their coordinator.
+
+    The end of such a transaction is not yet in all of its partitions.
+    """
     return Ask(ListTransactionsRequest, ["PrepareCommit", "PrepareAbort"], [])
 
 
@@ -271,5 +273,5 @@ class OffsetDeleteRequest(RequestStruct):  # type: ignore[misc]
 
 
 def deleted_offsets(group: str, topics: dict[str, list[int]]) -> Ask:
-    """The request for partitions by topic."""
+    """Return the request that deletes a group's offsets of partitions, which are given by topic."""
     return Ask(OffsetDeleteRequest, group, list(topics.items()))

@@ -1,5 +1,6 @@
 """Finished record batches: built and compressed in any process, sent by a destination's one producer.
-With them, the partition of a key, and the writers of records that formats see.
+
+This module also has the partition of a key, and the writers of records that formats see.
 
 Invariant: a batch is finished except for its sender's stamp. Producer id, epoch and base sequence
 are stamped into its header when it is first sent, and stay the same whenever it is sent again; its
@@ -29,7 +30,7 @@ Headers = list[tuple[str, bytes]]
 Record = tuple[bytes | None, bytes | None, Headers]
 """Key, value and headers."""
 Shrink = Callable[[str, Record], Record]
-"""Returns the replacement of a topic's record that is too large for it."""
+"""Receives a topic and a record that is too large for it; returns the record's replacement."""
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
 """Before compression; a fraction of that on the wire."""
@@ -58,11 +59,11 @@ class FinishedBatch(NamedTuple):
 class BatchWriter:
     """Gathers records of one topic and makes transactional batches of them.
 
-    A batch is closed before it has more than ``max_bytes`` uncompressed. A record that is larger by
-    itself is alone in its batch; if that has more than ``largest`` bytes when it is finished, as a
-    broker counts, ``shrink`` returns a replacement; without ``shrink`` the broker refuses it. All
-    records have one timestamp. For a compacted topic all are ``keyed``: a record without a key gets
-    its ChangeId as one.
+    A batch is closed before it exceeds ``max_bytes`` uncompressed; a record larger than that is alone
+    in its batch. If such a finished batch exceeds ``largest`` bytes, as a broker counts them, ``shrink``
+    returns a replacement of the record; without ``shrink`` the broker refuses the batch. All records have
+    the same timestamp. With ``keyed``, for compacted topics, a record without a key gets its ChangeId as
+    its key.
     """
 
     __slots__ = (
@@ -99,31 +100,30 @@ class BatchWriter:
         self._max_bytes = max_bytes
         self._records: list[Record] = []
         self._placed: dict[int, bytes] = {}
-        """What chooses the partition of a record, by its index, if that is not its key."""
+        """By the index of a record: the bytes that choose its partition in place of its key."""
 
     def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Add a record. Its partition is its key's, or the first if it has none."""
+        """Add a record. Its key chooses its partition; without a key it goes to the first."""
         self._records.append((key, value, headers))
 
     def append_placed(
         self, place: bytes, key: bytes | None, value: bytes | None, headers: Headers
     ) -> None:
-        """Add a record whose partition is chosen by ``place`` as if that were its key."""
+        """Add a record whose partition is chosen by ``place``, as if ``place`` were its key."""
         self._placed[len(self._records)] = place
         self._records.append((key, value, headers))
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Add many records, which saves their calls of `append`."""
+        """Add many records, without a call of `append` for each."""
         self._records.extend(records)
 
     def finished(self) -> list[FinishedBatch]:
-        """Return the batches of all added records, in order within each partition; the writer is
-        empty again.
+        """Return the batches of all added records, in order within each partition, and empty the writer.
 
         The first batches of all partitions come first, then the second ones, and so on: a request
         to a broker takes one batch of each partition, so this order needs the fewest requests.
         """
-        # Nothing is encoded before this: hashing many keys together costs a tenth.
+        # Nothing is encoded until now: hashing many keys together takes a tenth of the time.
         records, self._records = self._records, []
         placed, self._placed = self._placed, {}
         by_partition = [
@@ -168,7 +168,7 @@ class BatchWriter:
         yield FinishedBatch(self._topic, partition, raw, count)
 
     def _fitting(self, raw: bytearray, record: Record) -> bytearray:
-        """A finished batch; if its only record is too large, one with a smaller record."""
+        """The finished batch; if ``record``, its only record, is too large, a batch with its replacement."""
         if self._shrink is None or len(raw) <= self._largest:
             return raw
         builder = self._builder()
@@ -177,14 +177,14 @@ class BatchWriter:
         return lighter
 
     def _builder(self) -> Any:
-        # aiokafka's is written in C; building the same bytes in Python took three times as long.
+        # aiokafka's builder is written in C; building the same bytes in Python took three times as long.
         return DefaultRecordBatchBuilder(
             _MAGIC, self._codec, _TRANSACTIONAL, *_UNSTAMPED, self._max_bytes
         )
 
 
 def _keyed(record: Record) -> Record:
-    """A record that compaction keeps: without a key, its ChangeId is a unique one."""
+    """A record that compaction keeps: if it has no key, its ChangeId becomes its key, which is unique."""
     key, value, headers = record
     if key is not None:
         return record
@@ -192,8 +192,7 @@ def _keyed(record: Record) -> Record:
 
 
 class Sendable:
-    """A finished batch in the form of aiokafka's batch builders, as `AIOKafkaProducer.send_batch`
-    expects."""
+    """A finished batch with the methods of aiokafka's batch builders, for `AIOKafkaProducer.send_batch`."""
 
     __slots__ = ("_raw", "_records")
 
@@ -223,7 +222,7 @@ class Sendable:
     def _set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> None:
-        """Stamp it. The producer does so once, before the first send; a resend is the same."""
+        """Stamp the batch. The producer does so once, before the first send; it sends the same bytes again."""
         _PRODUCER.pack_into(self._raw, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
         with memoryview(self._raw) as raw, raw[_CHECKED_FROM:] as checked:
             _CRC.pack_into(self._raw, _CRC_AT, calc_crc32c(checked))
@@ -347,8 +346,8 @@ _ENCODERS: Final = {
 
 def compress_fast() -> None:
     """Give aiokafka's batch builder these levels, for this whole process; a second call changes nothing."""
-    # The builder in use is the compiled one, if aiokafka was installed with it; its module has
-    # other names.
+    # If aiokafka was installed with its compiled builder, that builder is in use; its module has
+    # another name.
     builder = sys.modules[default_records.DefaultRecordBatchBuilder.__module__]
     for name, encode in _ENCODERS.items():
         assert hasattr(builder, name), f"aiokafka's builder no longer calls {name}"
@@ -358,15 +357,15 @@ def compress_fast() -> None:
 compress_fast()
 
 
-# Writers of records as formats see them: a plain one, and one that chooses partitions by more
-# than the key.
+# Writers of records as formats see them: a plain writer, and a writer that chooses partitions by
+# more than the key.
 #
-# Invariant: a format passes keys on as the row decoder made them; what chooses a partition is in
-# no record.
+# Invariant: a format passes keys on as the row decoder made them; the bytes that choose a partition
+# are in no record.
 
 
 PLACE: Final = "\0"
-"""The separator of a key and what chooses the partition in its place: no JSON contains it."""
+"""Separates a key from the bytes that choose the partition in its place; no JSON contains the separator."""
 _PLACE: Final = PLACE.encode()
 
 
@@ -378,13 +377,13 @@ class RecordWriter(Protocol):
 
 
 class PlacedWriter:
-    """A writer for keys that state what chooses their partition."""
+    """A writer for keys that may be followed by PLACE and the bytes that choose their partition."""
 
     def __init__(self, writer: BatchWriter) -> None:
         self._writer = writer
 
     def append(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Add a record, without that statement in its key and headers."""
+        """Add a record; its key and headers end before PLACE."""
         own, separator, place = (key or b"").partition(_PLACE)
         if not separator:
             self._writer.append(key, value, headers)

@@ -1,7 +1,6 @@
-"""What a broker refused: the record that is too large, found in its batch, and the topics that take none.
+"""Refusals: the record of a batch that is too large, and the topics whose settings do not allow a batch.
 
-Invariant: it is searched only once a batch was refused; the facts reported of a row are those in
-its record.
+Invariant: a batch is searched only once it was refused; the facts reported of a row are those in its record.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from wire.records import HEADER_CHANGE_ID
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _AROUND = 200
-"""The largest size of a batch beside its only record's key, value and headers."""
+"""The most bytes that a batch of one record has besides the record's key, value and headers."""
 _SHOWN = 200
 """Bytes of a key that are shown."""
 
@@ -41,7 +40,7 @@ def refused_batch(
 def refused_topics(
     sent: Iterable[tuple[FinishedBatch, asyncio.Future[Any]]],
 ) -> dict[str, AqueductError]:
-    """Return the topics whose settings do not allow these batches, as their broker answered, with its error."""
+    """Return the topics whose settings do not allow these batches, each with the error that the broker gave."""
     found: dict[str, AqueductError] = {}
     for batch, future in sent:
         answer = future.exception() if future.done() and not future.cancelled() else None
@@ -53,7 +52,7 @@ def refused_topics(
 
 
 def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | BatchTooLarge:
-    """Return the error that names its largest record; or the batch, if it may pass on a retry."""
+    """Return an error that names the batch's largest record, or the batch alone if a retry may succeed."""
     held = max(_records(batch), key=lambda record: len(record.value or b""))
     key, value = held.key or b"", held.value or b""
     headers = sum(len(name) + len(text or b"") for name, text in held.headers)
@@ -81,8 +80,10 @@ def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | Batch
 
 
 def _may_pass(batch: FinishedBatch, alone: int, limit: int | None) -> bool:
-    """Whether its records, the largest of ``alone`` bytes, may pass in smaller batches; or a single
-    one, whose refusing limit was raised since."""
+    """Whether a retry may succeed: several records in smaller batches, or one under a limit raised since.
+
+    ``alone``: the bytes of a batch with the largest record alone.
+    """
     if limit is None or batch.records > 1:
         return batch.records > 1 and (limit is None or alone < limit)
     # Incompressible data is a little larger when sent.
@@ -90,7 +91,7 @@ def _may_pass(batch: FinishedBatch, alone: int, limit: int | None) -> bool:
 
 
 def _known(limit: int | None, *, is_enough: bool = False) -> str:
-    """A topic's limit in an error's text; it is enough if it was raised since."""
+    """A topic's limit in an error's text; ``is_enough``: the limit was raised since the refusal."""
     if limit is None:
         return "max.message.bytes of the topic cannot be asked for (DescribeConfigs)"
     now = " now, which is enough" if is_enough else ""
@@ -103,7 +104,7 @@ def _records(batch: FinishedBatch) -> list[Any]:
 
 
 def _position_of(value: bytes) -> dict[str, Any]:
-    """A row's table and position; nothing if it is no row."""
+    """A row's table and position; empty if the value is no row."""
     try:
         content = orjson.loads(value)
         if "source" not in content:  # another format; see docs/formats.md

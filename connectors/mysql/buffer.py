@@ -34,7 +34,7 @@ def packed(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_bytes(data: _Bytes, at: int, size: int) -> tuple[_Bytes, int]:
-    """``size`` bytes from ``at``, all of them, and their end."""
+    """Return exactly ``size`` bytes from ``at``, and their end."""
     end = at + size
     if end > len(data):
         raise IndexError(f"{size} bytes needed at {at}, of {len(data)}")
@@ -48,7 +48,7 @@ def packed_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def bits(data: bytes, count: int, *, most_significant_first: bool = False) -> list[bool]:
-    """The first ``count`` bits of ``data``, each byte from its low bit by default."""
+    """Return the first ``count`` bits of ``data``; by default, the lowest bit of each byte comes first."""
     if len(data) * 8 < count:
         raise IndexError(f"{count} bits needed, of {len(data) * 8}")
     if most_significant_first:
@@ -61,13 +61,12 @@ LARGEST = 1 << 30
 
 
 def inflated(data: bytes, size: int, *, raw: bool = False) -> bytes:
-    """``size`` bytes of a zlib stream, or of a raw one without head and checksum; raise
-    CorruptEvent otherwise."""
+    """Decompress zlib to ``size`` bytes, or raise CorruptEvent; ``raw``: without zlib's header and checksum."""
     if size > LARGEST:
         raise CorruptEvent(f"compressed bytes are not the {size} that were announced: too many")
     stream = zlib.decompressobj(-zlib.MAX_WBITS if raw else zlib.MAX_WBITS)
     try:
-        # One byte more is requested, to detect a stream that holds too much.
+        # One additional byte is requested, to detect a stream that contains too much.
         found = stream.decompress(data, size + 1)
     except zlib.error as error:
         raise CorruptEvent(f"compressed bytes cannot be read: {error}") from error

@@ -1,9 +1,9 @@
-"""The tables that an INSERT, REPLACE, UPDATE, DELETE or LOAD writes, from its own text.
+"""The tables that an INSERT, REPLACE, UPDATE, DELETE or LOAD writes, parsed from its text.
 
-Invariant: the result contains every table that the statement writes by name, or there is none: a
-form not understood to its end is a fault. If an assignment could belong to one of several tables,
-all of them count. Further writes by triggers, views, foreign keys and functions are not in a
-statement's text.
+Invariant: the result contains every table that the statement writes by name; a statement that is
+not understood completely is a fault. If an assignment could belong to one of several tables, the
+result contains all of them. Further writes by triggers, views, foreign keys and functions are not
+in a statement's text.
 Source: MySQL's manual, "Data Manipulation Statements"; MariaDB's, "Changing and Deleting Data".
 """
 
@@ -44,7 +44,7 @@ class _Statement:
         self._derived: set[str] = set()
         """Names defined by WITH, in lower case."""
         self._lists: set[int] = set()
-        """Token indexes of column lists, which are no argument lists."""
+        """Token indexes of column lists, which are not argument lists."""
 
     def tables(self) -> set[TableRef]:
         """The tables that the statement writes."""
@@ -129,7 +129,7 @@ class _Statement:
     # --- names ----------------------------------------------------------------------------------
 
     def _deleted(self) -> TableRef:
-        """A table of the list before the references, with or without ``.*``."""
+        """Read a table in a DELETE's list before its table references, with or without ``.*``."""
         reader = self._reader
         first = reader.name()
         if not reader.take("."):
@@ -194,7 +194,7 @@ class _Statement:
                 return
 
     def _skip_expression(self) -> None:
-        """Skip the assigned expression, which begins with the sign."""
+        """Skip the ``=`` or ``:=`` of an assignment, and the expression after it."""
         reader = self._reader
         if not reader.take(":", "=") and not reader.take(":=") and not reader.take("="):
             raise reader.fault("expected =")
@@ -233,7 +233,7 @@ _WORDS_TEXT = (
     "UPDATE USE USING VALUES VARCHAR WHEN WHERE WITH XOR"
 )
 WORDS = frozenset(_WORDS_TEXT.split())
-"""SQL words that parentheses may follow, and that no server reads as a function's name."""
+"""SQL words that may precede parentheses, and that no server reads as a function's name."""
 _FUNCTIONS_TEXT = (
     "ABS ACOS ADDDATE ADDTIME AES_DECRYPT AES_ENCRYPT ASCII ASIN ATAN ATAN2 AVG BENCHMARK BIN BIT_AND "
     "BIT_COUNT BIT_LENGTH BIT_OR BIT_XOR CAST CEIL CEILING CHARACTER_LENGTH CHARSET CHAR_LENGTH COALESCE "
@@ -257,8 +257,8 @@ _FUNCTIONS_TEXT = (
 FUNCTIONS = frozenset(_FUNCTIONS_TEXT.split())
 """Functions built into each of the supported servers."""
 LOADED = frozenset({"FNV1A_64", "FNV_64", "MURMUR_HASH", "MD5", "SHA", "SHA1"})
-"""Loadable functions with which pt-table-checksum computes checksums of rows: Percona Server's,
-and those that MySQL has as a component since 9.6."""
+"""Loadable functions with which pt-table-checksum computes checksums of rows: functions of Percona
+Server, and functions that are a component of MySQL since 9.6."""
 _CLOSE_TEXT = (
     "ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT MAX "
     "MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP SUBDATE SUBSTR SUBSTRING SUM "
@@ -270,12 +270,11 @@ _KNOWN = WORDS | FUNCTIONS | LOADED
 
 
 def refuse_unknown_calls(reader: Reader, lists: set[int]) -> None:
-    """Raise GrammarFault if a stored function may be called; ``lists`` are the token indexes of
-    column lists.
+    """Raise GrammarFault if the statement may call a stored function.
 
-    Invariant: a name before parentheses is an SQL word, a function built into every supported server, or a
-    fault. A stored function of such a name is only called with its database before it. A test compares the
-    list with real servers.
+    ``lists``: the token indexes of column lists. Invariant: a name before parentheses is an SQL word, a
+    function in FUNCTIONS or LOADED, an alias after AS, or a fault. A stored function that has the name of a
+    built-in function is called only with its database's name. A test compares the list with real servers.
     """
     keys, lexed = reader.keys, reader.lexed
     ignores_space = "IGNORE_SPACE" in reader.session.sql_mode
@@ -295,7 +294,7 @@ def refuse_unknown_calls(reader: Reader, lists: set[int]) -> None:
 
 
 def _is_word(key: str) -> bool:
-    """Whether a key is a word; a number before parentheses is the rest of an odd name."""
+    """Whether a key is a word. A number counts: before parentheses, it is the end of an unusual name."""
     return key[0].isalnum() or key[0] in "_$" or key[0] > "\x7f"
 
 
@@ -316,10 +315,10 @@ _NO_ALIAS = _JOINS | _HINTS | frozenset(_NO_ALIAS_TEXT.split())
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One entry of the references.
+    """One entry of a statement's table references.
 
-    Invariant: a form that is not listed here is a fault, never skipped; tables read in a subquery are no
-    references. Source: MySQL's manual, "JOIN Clause".
+    Invariant: a form that ``_reference`` does not parse is a fault and is never skipped; tables that a
+    subquery reads are not references. Source: MySQL's manual, "JOIN Clause".
     """
 
     alias: str | None
@@ -337,7 +336,7 @@ class Reference:
 
 
 def references(reader: Reader, ends: frozenset[str]) -> list[Reference]:
-    """The references up to one of the words in ``ends``, which is left for the caller."""
+    """Read the table references up to a word in ``ends``; the caller reads that word."""
     found: list[Reference] = []
     depth, expects = 0, True
     while True:
@@ -425,7 +424,7 @@ _NAMES = (
     r"mysql\.(?:rds_\w+|aurora_\w+|ro_replica_status)",  # Amazon
     r"mysql\.(?:heartbeat|cloudsql_\w+)",  # Google
     r"mysql\.__az_\w+",  # Azure
-    r"mysql\.(?:ha_health_check|slave_\w+|inc_\w+)",  # Alibaba, Tencent, and others' copies of it
+    r"mysql\.(?:ha_health_check|slave_\w+|inc_\w+)",  # Alibaba, Tencent, and services that copied them
     r"percona\.(?:checksums|heartbeat|dsns|sync_history|pt_osc_\w+|query_review(?:_history)?)",
     r"(?:orchestrator|orchestrator_meta|meta)\.(?:cluster|heartbeat|pseudo_gtid\w*|node_health\w*)",
     r"infra\.chk_masterha",  # MHA
@@ -437,8 +436,8 @@ _ANY = re.compile("|".join(_NAMES), re.IGNORECASE)
 def is_tools_own(name: TableName) -> bool:
     """Whether a table is known to belong to a service or tool.
 
-    Invariant: a name is here only if its tool creates the table itself, with no trigger on it. Sources:
-    what these services write into their binlogs; the manuals of pt-table-checksum, pt-heartbeat,
+    Invariant: a name is listed only if the service or tool creates the table itself, without a trigger.
+    Sources: the binlogs of these services; the manuals of pt-table-checksum, pt-heartbeat,
     pt-slave-restart, Orchestrator, MHA, ProxySQL and MaxScale.
     """
     return _ANY.fullmatch(".".join(name)) is not None

@@ -79,7 +79,7 @@ class GtidSet:
         if last < first:
             raise ValueError(f"not an interval: {first}-{last}")
         spans = self._intervals.setdefault(source, [])
-        # Intervals ``begin`` up to but not including ``end`` touch the new one.
+        # The intervals from ``begin`` to before ``end`` overlap or adjoin the new interval.
         begin = bisect_left(spans, first - 1, key=_LAST)
         end = bisect_right(spans, last + 1, key=_FIRST)
         if begin < end:
@@ -157,8 +157,9 @@ class GtidSet:
     def encode(self) -> bytes:
         """The binary form that replicas send and that PREVIOUS_GTIDS events contain.
 
-        With tags, the first and the eighth byte are the format number, 1, and each source has its
-        tag: the length, doubled as the serialization library's short integers are, and the letters.
+        If a GTID has a tag, the first and the eighth byte are the format number, 1, and each source is
+        followed by its tag: the length and the letters. The length is doubled, as the serialization
+        library encodes short integers.
         """
         tagged = any(":" in source for source in self._intervals)
         count = len(self._intervals)

@@ -2,11 +2,11 @@
 
 A set of GTIDs states what a server claims to have; it does not identify a binlog. After a reset, or
 after data files were restored, a server assigns the same GTIDs and offsets to other transactions. A
-landmark keeps the position, the commit time and the checksums of one transaction, so that a later
-reader can distinguish the two.
+landmark records the position, the commit time and the checksums of one transaction, by which a later
+reader recognizes that the binlog is still the same.
 
-Invariant: a checksum covers what the server wrote and nothing of how it was sent: with or without
-the binlog's own CRC32, a transaction has the same landmark.
+Invariant: a checksum covers only what the server wrote, not how the server sent it: a transaction has
+the same landmark with and without the binlog's own CRC32.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TIME_AT = 42
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One event, in a form that allows recognizing it again."""
+    """The properties of one event by which the event is recognized again."""
 
     timestamp: int
     """Seconds since 1970, from the event's header; a replica keeps the time of its source."""
@@ -47,8 +47,8 @@ class Mark:
     check: int
     """CRC32 of the header's constant fields and the body."""
     original_us: int = 0
-    """Commit time, at its first server, of the transaction that the event announces:
-    microseconds since 1970; 0 if the event does not contain it."""
+    """Commit time of the announced transaction at the server that first committed it, in
+    microseconds since 1970; 0 if the event does not contain this time."""
 
     @classmethod
     def of(cls, event: Event) -> Mark:
@@ -63,16 +63,14 @@ class Mark:
 
     @classmethod
     def within(cls, data: bytes, at: int, *, checksum: bool) -> Mark:
-        """The mark of the event at offset ``at`` of a chunk's data; ``checksum``: whether it
-        ends in a CRC32."""
+        """Return the mark of the event at an offset in a chunk; ``checksum``: whether it ends in a CRC32."""
         timestamp, kind, server_id, size, end_pos, flags = HEADER.unpack_from(data, at)
         end = at + size - (CHECKSUM_SIZE if checksum else 0)
         body = data[at + HEADER_SIZE : end]
         return cls.of(Event(timestamp, kind, server_id, end_pos, flags, size, body))
 
     def is_copy_of(self, other: Mark) -> bool:
-        """Whether the first events of two servers announce the same transaction, apart from
-        fields that each server writes itself."""
+        """Whether two servers' events announce the same transaction; fields that a server sets may differ."""
         if self.original_us and other.original_us:
             return self.original_us == other.original_us
         return (self.timestamp, self.server_id) == (other.timestamp, other.server_id)
@@ -136,7 +134,7 @@ end in the file."""
 
 
 def landmark_in(chunk: Chunk, ended: Ended | None, transaction: Transaction) -> Landmark | None:
-    """The transaction's landmark; None if none of its events was read."""
+    """Return the transaction's landmark; None if no event of the transaction was read."""
     if ended is None:
         return None
     began, last, end = ended
@@ -145,7 +143,7 @@ def landmark_in(chunk: Chunk, ended: Ended | None, transaction: Transaction) -> 
         first = Mark.within(chunk.data, began, checksum=chunk.checksum)
     elif chunk.context:
         first = Mark.within(chunk.context[0], 0, checksum=False)
-    # An event out of a payload, or one that replaces a skipped transaction, is not in the file.
+    # An event from a payload, or an event that replaces a skipped transaction, is not in the file itself.
     is_own = chunk.container is None
     if first is None and not is_own:
         return None

@@ -1,9 +1,9 @@
 """MariaDB's GTIDs, ``domain-server-sequence``, and positions made of them.
 
-Invariant: a position holds the last GTID read of each domain, and means it and all before it
-in that domain's order in the binlog. It parses from and prints to MariaDB's own text. Two GTIDs of
-a domain are compared only if one server wrote both: unless gtid_strict_mode is on, another server
-may write lower numbers later.
+Invariant: a position contains the last GTID read in each domain, and covers that GTID and all GTIDs
+before it in the domain's binlog order. A position parses from and prints to MariaDB's own text.
+Except in ``holds`` and ``holds_all``, two GTIDs of a domain are compared only if the same server
+wrote both: unless gtid_strict_mode is on, another server may write lower numbers later.
 Source: MariaDB's documentation, "Global Transaction ID"; sql/rpl_gtid.cc.
 """
 
@@ -20,7 +20,7 @@ Gtid = tuple[int, int, int]
 
 
 def split_gtid(text: str) -> Gtid:
-    """``0-1-100`` as numbers; raise ValueError for other text."""
+    """Parse a GTID such as ``0-1-100``; raise ValueError for other text."""
     match = _GTID.fullmatch(text)
     numbers = tuple(map(int, match.groups())) if match else ()
     if not match or any(n >= most for n, most in zip(numbers, _MOST, strict=True)):
@@ -74,8 +74,10 @@ class MariadbGtidList:
         return MariadbGtidList(dict(self._last))
 
     def lacking(self, other: MariadbGtidList) -> list[str]:
-        """The GTIDs of ``other`` that are certainly after this position: of a domain it lacks,
-        or of the same server with a higher sequence."""
+        """Return the GTIDs of ``other`` that are certainly after this position.
+
+        The position lacks the domain of such a GTID, or has a lower sequence of the same server there.
+        """
         return [
             f"{domain}-{server}-{sequence}"
             for domain, (server, sequence) in sorted(other._last.items())
@@ -84,9 +86,10 @@ class MariadbGtidList:
         ]
 
     def holds(self, gtid: str) -> bool:
-        """Whether a GTID is at or before this position, by sequence number: a server assigns one
-        higher than any it has in the domain. Only servers written to independently of each other
-        break this."""
+        """Whether a GTID is at or before this position, by sequence number.
+
+        A server's next number exceeds all in the domain; only servers written to independently break this.
+        """
         domain, _, sequence = split_gtid(gtid)
         return domain in self._last and sequence <= self._last[domain][1]
 
@@ -127,7 +130,7 @@ class MariadbGtidState:
 
     def __init__(self, last: dict[tuple[int, int], int]) -> None:
         self.last = last
-        """By (domain, server)."""
+        """The last sequence by (domain, server)."""
 
     @classmethod
     def parse(cls, *texts: str) -> MariadbGtidState:

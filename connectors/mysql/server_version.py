@@ -12,7 +12,7 @@ Version = tuple[int, int, int]
 
 
 class Server(Protocol):
-    """A server of which this is known."""
+    """A server whose kind and version are known."""
 
     @property
     def version(self) -> Version:
@@ -26,6 +26,6 @@ class Server(Protocol):
 
 
 def since(server: Server, *, mysql: Version | None, mariadb: Version | None) -> bool:
-    """Whether a server has at least the version of its kind; None: that kind of server never qualifies."""
+    """Whether a server has at least the version given for its kind; with None, that kind never qualifies."""
     wanted = mariadb if server.mariadb else mysql
     return wanted is not None and server.version >= wanted

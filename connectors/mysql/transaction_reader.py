@@ -1,4 +1,4 @@
-"""From events to transactions: the start and end of each, and its contents.
+"""The reader of a chunk's events, which reports each transaction's start, contents and end.
 
 Invariant: every reported change belongs to a transaction, a transaction ends exactly once, and an
 event that is neither understood nor known to be harmless stops the stream there.
@@ -77,18 +77,18 @@ _CRC_OF_ALL = 0x2144DF1C
 _MOST_TABLE_MAPS = 10_000
 
 _GTID_BODY = struct.Struct("<x16sQ17xQ")
-"""The source's UUID, the number, and, in the low 55 bits, the commit time there."""
+"""The UUID and number of the GTID, and, in the low 55 bits, the commit time at the event's server."""
 _GTID_BODY_OLD = struct.Struct("<x16sQ")
-"""Before 8.0.1 there was no commit time."""
+"""Servers before 8.0.1 write no commit time."""
 _TIME = (1 << 55) - 1
 _QUERY_BODY = struct.Struct("<I4xBHH")
-"""The thread, the database's length, the error code, the status variables' length."""
+"""The thread, the length of the database's name, the error code, the length of the status variables."""
 _BEGIN_SIZE = 19
 """Size of a BEGIN statement's QUERY event body, without its database and status variables."""
 
 
 class TransactionReader:
-    """Reads chunks independently; it keeps nothing between them except table maps."""
+    """Reads each chunk independently; between chunks, only caches and counts of events are kept."""
 
     def __init__(self, server_uuid: str, charsets: Charsets, *, mariadb: bool = False) -> None:
         self._server_uuid = server_uuid
@@ -102,13 +102,13 @@ class TransactionReader:
         self._has_rows = self._has_rows_before = False
         self._is_muted = self._is_marked = False
         self.open: Transaction | None = None
-        """The transaction that the last chunk ends within."""
+        """The transaction within which the last chunk ends; None if the chunk ends between transactions."""
         self.ended: Ended | None = None
         self.seen = [0] * 256
-        """Events by type, since the counts were last collected."""
+        """The number of events by type, since the counts were last collected."""
 
     def read(self, chunk: Chunk, changes: Changes) -> None:
-        """Report a chunk's contents to ``changes``; raise our errors for an unreadable or unsupported event."""
+        """Report a chunk's contents to ``changes``; raise AqueductError if an event cannot be read."""
         self.open = self._announced = None
         self._tables.clear()
         self._is_marked = chunk.undone is not None
@@ -140,7 +140,7 @@ class TransactionReader:
         )
         tail = CHECKSUM_SIZE if chunk.checksum else 0
         smallest, length, at = HEADER_SIZE + tail, len(data), 0
-        # Headers have only 32 bits of the offset, and MariaDB's none at all within a transaction.
+        # Headers have only 32 bits of the offset. Within a transaction, MariaDB's have no offset.
         is_odd = self._mariadb or bounds is not None or first >> 32
         tables, seen, undone = self._tables, self.seen, chunk.undone
         header, view = HEADER.unpack_from, memoryview(data)
@@ -232,7 +232,7 @@ class TransactionReader:
     def _add_context(self, error: AqueductError, file: str, pos: int, kind: int) -> None:
         error.context.setdefault("coordinates", Coordinates(file, pos))
         error.context.setdefault("event", type_name(kind))
-        # The names by which an operator can skip it.
+        # The GTID or position by which an operator can skip the transaction.
         opened, announced = self.open, self._announced
         if opened is None and announced is not None:
             opened = Transaction(file, *announced, 0)
@@ -244,7 +244,7 @@ class TransactionReader:
     def _announce(
         self, data: bytes, body: int, end: int, *, pos: int, anonymous: bool = False
     ) -> None:
-        """A GTID event, which announces the next transaction."""
+        """Read a GTID event, which announces the next transaction."""
         if self.open is not None:
             self._refuse_within()
         committed = 0
@@ -266,7 +266,7 @@ class TransactionReader:
             raise CorruptEvent("a transaction begins within another", gtid=self.open.gtid)
 
     def _opened(self, file: str, pos: int, timestamp: int, server_id: int) -> Transaction:
-        """The announced transaction, or the one that begins here on a server without GTIDs."""
+        """Open the announced transaction, or without GTIDs, the transaction that begins at this event."""
         announced = self._announced
         if announced is None:
             announced = (pos, None, 0, f"{self._server_uuid}:{file}:{pos}", 0)
@@ -298,7 +298,7 @@ class TransactionReader:
         pos: tuple[int, int],
         started_s: int,
     ) -> None:
-        """A statement other than a plain BEGIN."""
+        """Read a statement other than a plain BEGIN."""
         opened = self.open
         assert opened is not None
         query = parse_query(body, self._charsets, started_s=started_s)
@@ -319,7 +319,7 @@ class TransactionReader:
         changes.end(opened, pos[1])
 
     def _rare(self, kind: int, body: bytes, changes: Changes, *, header: EventHeader) -> None:
-        """Events that do not occur in MySQL's ordinary small transactions."""
+        """Read an event of a type that does not occur in MySQL's ordinary small transactions."""
         if kind == EventType.ANONYMOUS_GTID:
             self._announce(body, 0, len(body), pos=header.pos, anonymous=True)
             self._announced = without_gtid(self._announced, header, self._server_uuid)
@@ -369,11 +369,11 @@ class TransactionReader:
         )
 
     def _announce_mariadb(self, body: bytes, header: EventHeader) -> None:
-        """MariaDB's GTID event, which is also the BEGIN of a transaction."""
+        """Read MariaDB's GTID event, which is also the BEGIN of a transaction."""
         self._refuse_within()
         announced = parse_mariadb_gtid(body, header.server_id)
         self._announced = by_mariadb(announced.gtid, header)
-        # The changes of a two-phase ALTER have not happened before it is committed.
+        # A two-phase ALTER changes the table only when it is committed.
         self._is_muted = announced.alter in (Alter.START, Alter.ROLLBACK)
         if not announced.standalone:
             self._current(header)
@@ -388,7 +388,7 @@ class TransactionReader:
         changes.rows(transaction, self._tables[body[:6]], kind, body, header.pos)
 
     def _payload(self, body: bytes, changes: Changes, *, header: EventHeader) -> None:
-        """The events inside a compressed one."""
+        """Read the events inside a compressed transaction."""
         start, end = (
             Coordinates(header.file, header.pos),
             Coordinates(header.file, header.end_pos),
@@ -399,7 +399,7 @@ class TransactionReader:
         self._is_marked = is_marked
 
     def _prepare(self, body: bytes, changes: Changes, *, header: EventHeader) -> None:
-        """The end of an XA transaction: its XA PREPARE, or its XA COMMIT ... ONE PHASE."""
+        """Read the end of an XA transaction: its XA PREPARE, or its XA COMMIT ... ONE PHASE."""
         transaction = self._current(header)
         xid, is_one_phase = parse_xa_prepare(body)
         if not is_one_phase:

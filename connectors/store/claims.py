@@ -2,8 +2,7 @@
 
 Invariant: a value is kept for good when ``put`` returns, so a pointer is never published before its
 value; a name has one content, forever, and nothing is removed here. Values of an aborted Kafka
-transaction stay: nothing points to them, until the same change is read again and finds its own
-name.
+transaction stay. Nothing points to them until the same change is read again, which has the same name.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class FolderStore:
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._made: set[Path] = set()
-        """Folders below it that exist, and will after a crash."""
+        """Folders below the store's own that exist and will survive a crash."""
 
     def put(self, name: str, value: bytes) -> str:
         """Write a file, sync it, and then give it its name."""
@@ -64,8 +63,8 @@ class FolderStore:
             raise ClaimStoreLost(f"{error.strerror or error}", path=str(path)) from error
 
     def _make(self, folder: Path) -> None:
-        """Make the folders between; the store's own must exist, as an unmounted one does not."""
-        # An existing one may have been removed since, as with all old values.
+        """Make the folders below the store's own, which must exist: if unmounted, it does not."""
+        # A folder made earlier may have been removed since, for example with all old values.
         if (folder in self._made and folder.is_dir()) or folder == self._folder:
             return
         self._make(folder.parent)
@@ -98,13 +97,13 @@ def _sync(folder: Path) -> None:
 
 
 class MemoryStore:
-    """The same in memory."""
+    """A store in memory."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
 
     def put(self, name: str, value: bytes) -> str:
-        """Keep it."""
+        """Keep a value."""
         self.values[name] = value
         return f"memory:///{name}"
 

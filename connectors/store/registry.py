@@ -22,19 +22,19 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from connectors.errors import AqueductError, SchemaRefused, SchemaRegistryDenied, SchemaRegistryLost
 
-# Requests to a registry over one connection, which stays open between them.
+# Requests to a registry over one connection, which stays open between requests.
 #
 # Invariant: a request ends within a limit, whatever the network does: also while a name is
-# resolved, and where each address of the host drops packets. A connection that an answer has not
-# ended well is not used again.
+# resolved, and if each address of the host drops packets. A connection is used again only after a
+# complete answer.
 
 
 T = TypeVar("T")
 
 _LIMIT_SECONDS = 10.0
-"""Of a whole request, well below the time after which a decoder counts as stalled."""
+"""For a whole request; well below the time after which a decoder counts as stalled."""
 _CONNECT_SECONDS = 4.0
-"""Of all addresses together."""
+"""For all addresses together."""
 _ANSWER_SECONDS = 6.0
 
 
@@ -50,7 +50,7 @@ class Requests:
     """Requests to one registry; for one thread."""
 
     def __init__(self, url: str, context: Callable[[], ssl.SSLContext]) -> None:
-        """``context``: makes that of a connection by https."""
+        """``context`` makes the TLS context of an https connection."""
         self._url, self._context = url, context
         self._open: http.client.HTTPConnection | None = None
 
@@ -66,7 +66,7 @@ class Requests:
         return self._request("POST", path, body, headers)
 
     def get(self, path: str, headers: Mapping[str, str]) -> Answer:
-        """Return the answer to a question; see ``post``."""
+        """Return the answer to a GET request; see ``post``."""
         return self._request("GET", path, None, headers)
 
     def _request(
@@ -84,7 +84,7 @@ class Requests:
                 connection.close()
                 if before is None or isinstance(error, TimeoutError):
                     raise
-            # The registry has closed it since the last request.
+            # The registry has closed the connection since the last request.
             return _answer(connection, method, path, body, headers)
 
         answer = _within(_LIMIT_SECONDS, request)
@@ -126,7 +126,7 @@ class _Encrypted(http.client.HTTPSConnection):
 
 
 def _connected(host: str, port: int) -> socket.socket:
-    """Connect to the first address of a host that answers; raise OSError if none does in time."""
+    """Connect to the first address of a host that answers; raise OSError if no address does in time."""
     addresses = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
     end = time.monotonic() + _CONNECT_SECONDS
     for left, (family, kind, protocol, _, address) in zip(
@@ -148,7 +148,10 @@ def _connected(host: str, port: int) -> socket.socket:
 
 
 def _within(seconds: float, work: Callable[[], T]) -> T:
-    """Return the result of work in a thread of its own, which is left alone if it takes longer."""
+    """Return the result of work done in a thread of its own.
+
+    If it takes longer, raise TimeoutError and let the thread end by itself.
+    """
     done: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -175,7 +178,7 @@ _NO_SUCCESS, _NOT_FOUND, _TOO_MANY, _SERVER_FAULT = 300, 404, 429, 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryAccess:
-    """The connection to a registry; no ``url``: there is none."""
+    """The connection to a registry; without ``url`` there is no registry."""
 
     url: str = ""
     username: str = ""
@@ -188,14 +191,14 @@ class SchemaRegistry(Protocol):
     """Ids of schemas."""
 
     def register(self, subject: str, schema: str) -> int:
-        """Return the id of a schema of a subject, to which it is added if it is new."""
+        """Return the id of a schema of a subject; a new schema is added to the subject."""
 
     def schema(self, number: int) -> str | None:
         """Return the schema with an id; None if there is none."""
 
 
 class ConfluentRegistry:
-    """A registry over HTTP; knows the ids that it was given."""
+    """A registry over HTTP; remembers the ids that it received."""
 
     def __init__(self, access: RegistryAccess) -> None:
         self._access = access

@@ -1,9 +1,9 @@
 """A claim-check store in a bucket: of AWS, or of anything that supports S3, as MinIO and Ceph do.
 
-Invariant: the server has confirmed the stored value before ``put`` returns: its length, and a
-checksum that it computed itself, or else the whole value was read back. A name has one content, so
-the same change written twice is one object. No secret comes from the settings: credentials are
-found in S3's usual places. A worker without such a store never imports the library.
+Invariant: before ``put`` returns, the server has confirmed the stored value's length, and either a
+checksum that it computed itself, or the whole value was read back. A name has one content, so the
+same change written twice is one object. No secret comes from the settings: credentials are found in
+S3's usual places. A worker without such a store never imports the library.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from connectors.errors import (
 SCHEME = "s3://"
 
 _ATTEMPTS = 4
-"""For one request, with growing pauses between them; after those the run ends, and is restarted
-with backoff."""
+"""Attempts of one request, with growing pauses; after the last attempt the run ends, and is restarted with
+backoff."""
 _CONNECT_SECONDS, _ANSWER_SECONDS = 5, 20
 _ANY_REGION = "us-east-1"
 """The region accepted by servers other than AWS if none is set."""
@@ -61,7 +61,7 @@ _BUSY = frozenset(
         "TooManyRequestsException",
     }
 )
-"""Not now; the status that accompanies them differs from server to server."""
+"""The server is busy; the status that accompanies these codes differs from server to server."""
 _TIMED_OUT, _TOO_MANY, _SERVER_FAULT = 408, 429, 500
 
 
@@ -96,7 +96,7 @@ class S3Store:
             )
         head = self._head(name)
         is_whole = head["ContentLength"] == len(value)
-        # An object that the server encrypts has another tag; then only reading it back proves it.
+        # The tag of an object that the server encrypts is another; then the value must be read back.
         is_same = head.get("ETag", "").strip('"') == checksum.hexdigest()
         if not is_whole or not (is_same or self.get(name) == value):
             raise self._error(ClaimStoreLost, "it does not hold what was sent", name)
@@ -127,9 +127,9 @@ class S3Store:
         return kind(what, object=uri, endpoint=self._access.endpoint or None)
 
     def _client(self) -> Any:
-        """The library's client, made when the first value comes."""
+        """The library's client, made for the first request."""
         if self._made is None:
-            # Both take a while, and most workers never need them.
+            # Both imports take a while, and most workers never need them.
             from botocore.config import Config
             from botocore.session import Session
 
@@ -144,8 +144,8 @@ class S3Store:
                     retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
                     connect_timeout=_CONNECT_SECONDS,
                     read_timeout=_ANSWER_SECONDS,
-                    # Its newer checksums have a form that older servers refuse; ours is the body's
-                    # own.
+                    # The library's newer checksums have a form that older servers refuse; the body's MD5
+                    # suffices.
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
                     s3={"payload_signing_enabled": True},
@@ -184,11 +184,11 @@ class S3Store:
         ) as error:
             raise self._error(ClaimStoreLost, str(error), name) from error
         except (theirs.BotoCoreError, ValueError) as error:
-            # An invalid endpoint is no error of the library's own.
+            # For an invalid endpoint the library raises ValueError.
             raise self._error(ClaimStoreRefused, str(error), name) from error
 
     def _denied(self, what: str, name: str) -> AqueductError:
-        # The client keeps its first credentials, and their files may be corrected.
+        # The client keeps its first credentials; a new client reads files that were corrected since.
         made, self._made = self._made, None
         if made is not None:
             made.close()

@@ -1,8 +1,8 @@
 """A session with real ZooKeeper servers, by kazoo.
 
-Invariant: kazoo opens a new session after one expired; this object is then over for good, and its
-user opens another. No request is made while the connection is lost: kazoo would queue it and send
-it later.
+Invariant: once its session has expired, this object is over for good, although kazoo opens a new session;
+its user opens another object. No request is made while the connection is lost: kazoo would queue it and
+send it later.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ class ZooKeeperClient:
 
 
 class KazooSession:
-    """A session; open it with ``opened``. ``changed`` is called in the event loop whenever a
-    watched node, or the session itself, has changed."""
+    """A session; open it with ``opened``.
+
+    ``changed`` is called in the event loop whenever a watched node or the session itself has changed.
+    """
 
     def __init__(self, address: ZooKeeperClient, changed: Callable[[], None]) -> None:
         self.id = 0
@@ -88,8 +90,7 @@ class KazooSession:
     async def opened(
         cls, address: ZooKeeperClient, changed: Callable[[], None], *, within: float
     ) -> KazooSession:
-        """Open a session; raise CoordinationLost or CoordinationRefused if none is established in
-        that time."""
+        """Open a session ``within`` so many seconds; else raise CoordinationLost or CoordinationRefused."""
         session = cls(address, changed)
         session._client.start_async()
         session._watch.start()
@@ -158,8 +159,7 @@ class KazooSession:
         await asyncio.to_thread(self._stop)
 
     def _watch_loop(self) -> None:
-        """End the session if the event loop does nothing any more; kazoo's threads would keep it
-        forever."""
+        """End the session if the event loop hangs; kazoo's threads would keep the session alive forever."""
         while self.state is not SessionState.OVER:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._live)
@@ -227,8 +227,7 @@ class KazooSession:
         self._notify_soon()
 
     def _note_timeout(self) -> None:
-        """Read the granted time-out: the servers may grant another one than requested, and kazoo
-        does not report it."""
+        """Read the granted time-out: it may differ from the requested one, and kazoo does not report it."""
         connection = self._client._connection
         invoke = connection._invoke
 
@@ -257,7 +256,7 @@ def opens(address: ZooKeeperClient) -> Opens:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Limits the wait for one server so that time is left for the others; kazoo waits a whole session."""
+    """Limits the wait for one server, to leave time for the others; kazoo waits a whole session time-out."""
 
     def __init__(self, longest: float) -> None:
         super().__init__()
@@ -268,11 +267,11 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 def _credentials(address: ZooKeeperClient) -> tuple[list[tuple[str, str]] | None, Any]:
-    """The login, and the ACL of created nodes: with an account it alone, else all."""
+    """The login, and the ACL of created nodes: only the account if there is one, else everyone."""
     if address.username is None:
         return None, None
     secret, account = address.password, f"{address.username}:"
-    # kazoo encodes it at each connection, the later ones of a session too.
+    # kazoo encodes the login at each connection, also when a session reconnects.
     both = secret.after(account) if isinstance(secret, FileSecret) else account + secret
     return [("digest", both)], CREATOR_ALL_ACL
 

@@ -1,8 +1,8 @@
-"""A worker's interface to ZooKeeper: a session, and a tree of nodes of which some end with it.
+"""A worker's interface to ZooKeeper: a session, and a tree of nodes, some of which end with the session.
 
-Invariant: a session is used until it is over and never again; ``answered`` is when the newest
-answered request had been *sent*, by a clock that runs while a machine sleeps. So an owner that
-gives up a part of the session's time after that gives up before the servers do.
+Invariant: a session that is over is never used again. ``answered`` is the time at which the newest
+answered request was *sent*, on a clock that runs while a machine sleeps. So an owner that gives up less
+than the session's time-out after ``answered`` gives up before the servers do.
 """
 
 from __future__ import annotations
@@ -39,25 +39,28 @@ class Node:
 
     data: bytes
     czxid: int
-    """The number of the transaction that created it; greater than that of all earlier nodes."""
+    """The number of the transaction that created it; greater than the numbers of all earlier nodes."""
     owner: int
-    """The session that it ends with; 0: it is persistent."""
+    """The id of the session with which it ends; 0: it is persistent."""
 
 
 class NodeTaken(Exception):
-    """There is such a node already."""
+    """The node exists already."""
 
 
 class Session(Protocol):
-    """A session, and the tree as it sees it. Each method raises CoordinationLost without an answer,
-    and CoordinationRefused if the account lacks the privilege."""
+    """A session, and the tree as the session sees it.
+
+    Each method raises CoordinationLost if no answer arrives, and CoordinationRefused if the account lacks
+    the privilege.
+    """
 
     id: int
     timeout: float
     """Seconds without a request from us after which the servers end it."""
     state: SessionState
     answered: float
-    """By ``now()``; see above."""
+    """By ``now()``; see the module's invariant."""
 
     async def create(self, path: str, data: bytes, *, ephemeral: bool) -> Node:
         """Make a node and its parents; raise NodeTaken if it exists."""
@@ -68,8 +71,7 @@ class Session(Protocol):
         ...
 
     async def children(self, path: str) -> list[str]:
-        """Return the names below a node, in order; none without it. The next change of them is
-        notified once."""
+        """Return the names below a node, sorted; empty without the node. Their next change is notified once."""
         ...
 
     async def delete(self, path: str) -> None:
@@ -82,4 +84,4 @@ class Session(Protocol):
 
 
 Opens = Callable[[Callable[[], None]], AbstractAsyncContextManager[Session]]
-"""Opens a session for a block; the function is called when it, or a watched node, has changed."""
+"""Opens a session for a block; calls the given function when the session or a watched node has changed."""

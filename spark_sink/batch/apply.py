@@ -1,9 +1,9 @@
-"""One micro-batch brought into the warehouse, safe to run any number of times.
+"""The application of one micro-batch to the warehouse, which is safe to repeat any number of times.
 
-Invariant: DDL, then floors, then tables, then the waits, then the ledger. Whatever fails leaves a batch that
-can be applied again whole, because each row is judged by its (epoch, seq) and never by the batch's number. A
-table whose changes cannot be applied waits, recorded with the offsets that hold them, before the ledger
-moves; a record is a dead letter before its table is merged without it.
+Invariant: the order is DDL, floors, tables, waits, ledger. After any failure the whole batch can be applied
+again, because each row is judged by its (epoch, seq) and never by the batch's number. A table whose changes
+cannot be applied waits, which is recorded with the offsets of these changes before the ledger moves. A record
+becomes a dead letter before its table is merged without it.
 """
 
 from __future__ import annotations
@@ -85,32 +85,32 @@ class Applier:
     waits: Waits
     metrics: Metrics
     ahead: Ahead | None = None
-    """What reads Kafka past a batch's end."""
+    """Reads Kafka past a batch's end."""
     claim_checks: str = ""
     """The path of the claim store, if it is not the worker's own."""
     unusable_limit: int = 0
-    """Records that cannot be used and become dead letters, in an hour; 0: their tables wait."""
+    """The number of unusable records that may become dead letters in an hour; 0: their tables wait."""
     ddl: Ddl | None = None
-    """What follows DDL; without it, tables keep their names and rows."""
+    """Follows DDL; without it, tables keep their names and rows."""
     foreign: ForeignTopics | None = None
-    """What keeps out records of other installations; without it, all records are taken for this one's."""
+    """Excludes records of other installations; without it, all records count as this installation's."""
     replaced: Callable[[list[TablePart]], dict[Name, TableError]] = lambda _: {}
-    """Returns why tables wait of which a topic was made again."""
+    """Returns the tables that must wait because one of their topics was recreated, with the reasons."""
     rules: TableRules = NO_RULES
-    """What is set for single tables."""
+    """The settings of single tables."""
     clock: Callable[[], float] = time.time
     threads: int = THREADS
-    """Tables that are merged at a time."""
+    """The number of tables that are merged at a time."""
     pace: Pace | None = None
     """How Spark executes small and large batches; None leaves it as the session has it."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set once the batch in hand must end: it merges no further table, and fails."""
+    """Set once the current batch must end: it merges no further table, and fails."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch, and by a reload that hands its table back to the batches."""
     merged: Counter[Name] = field(default_factory=Counter)
-    """Batches that had rows of a table, for its maintenance."""
+    """The number of batches that had rows of each table, for its maintenance."""
     applied: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Up to where partitions are applied by this process."""
+    """The offset up to which this process has applied each partition."""
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination that this process has applied."""
     busy_since: float | None = None
@@ -118,7 +118,7 @@ class Applier:
     followed: float = field(default_factory=time.monotonic)
     """When DDL was last looked for, by the monotonic clock."""
     milestones: MilestoneRecorder = field(init=False)
-    """What each batch leaves in the tables, for readers of consistent cuts."""
+    """Records what each batch leaves in the tables, for readers of consistent cuts."""
     shapes: Shapes = field(init=False)
     truncates: Truncates = field(init=False)
     deleted: DeletedKeys = field(init=False)
@@ -165,14 +165,15 @@ class Applier:
                 self.busy_since = None
 
     def is_quiet(self) -> bool:
-        """Whether no batch has looked for DDL for a while, so that it is to be looked for without one."""
+        """Whether no batch has looked for DDL for QUIET_SECONDS, so that DDL is due without a batch."""
         is_due = time.monotonic() - self.followed >= QUIET_SECONDS
         return is_due and self.ddl is not None and not self.gate.locked()
 
     def apply_ddl(self, nothing: DataFrame) -> None:
-        """Do what new DDL says without a batch; `nothing` are records of Kafka, of which there are none.
+        """Carry out new DDL without a batch; `nothing` is an empty set of Kafka's records.
 
-        The ledger does not have it, as after a batch that was killed before it; once more, it changes nothing.
+        The ledger does not record this, as if a batch had been killed before its entry. To carry the DDL out
+        again changes nothing.
         """
         if self.ddl is None:
             return
@@ -189,7 +190,7 @@ class Applier:
                 self.busy_since = None
 
     def _bring(self, altered: Collection[Event], nothing: DataFrame) -> None:
-        """Bring tables to the versions that statements have given them, without a row."""
+        """Bring tables to the versions that statements have given them, without any rows."""
         tables: dict[Name, TablePart] = {}
         self._add_altered(tables, altered, {topic for topic, _ in self.applied})
         if not tables:
@@ -207,13 +208,13 @@ class Applier:
         self._forget(name)
 
     def hold_against_ledger(self) -> None:
-        """Make tables wait that are not as the sink left them, once DDL is followed; no batch has begun."""
+        """Make tables wait that are not as the sink left them; call it after DDL, before the first batch."""
         absent = self.ddl.absent() if self.ddl is not None else ()
         for name, fault in self.milestones.integrity.misfits(self.waits.tables, absent):
             self._wait(name, fault, {}, start={})
 
     def hold_without_ledger(self) -> None:
-        """Make all tables wait, since the ledger is gone and Kafka may have removed what they lack."""
+        """Make all tables wait: the ledger is gone, and Kafka may have removed records that they lack."""
         self.waits.refresh()
         for name in self.warehouse.tables.names():
             if not self.waits.waiting(name):
@@ -244,7 +245,7 @@ class Applier:
         batch = self.envelopes(records, moved=moved)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
-        # A local checkpoint, since Delta refuses a cached source and would copy an uncached one.
+        # A local checkpoint, since Delta refuses a cached source and would copy an uncached source.
         batch = batch.localCheckpoint(eager=False)
         with stages.timed(READ):
             found = contents(batch)
@@ -327,9 +328,10 @@ class Applier:
     def _add_altered(
         self, tables: dict[Name, TablePart], events: Collection[Event], topics: Collection[str]
     ) -> None:
-        """Add to a batch the versions that statements have given to tables, of which no row may follow.
+        """Add to a batch the versions that statements have given to tables, since no row may ever follow.
 
-        Not to tables that wait, whose reload finds them, or that do not exist; `topics` are those of the batch.
+        Tables that do not exist get none, nor do waiting tables, whose reload finds the versions. `topics` are
+        the topics of the batch.
         """
         if self.ddl is None:
             return
@@ -349,7 +351,7 @@ class Applier:
             part.add(key, place)
 
     def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
-        """What makes unusable records dead letters; None without a limit."""
+        """The object that makes a batch's unusable records dead letters; None without a limit."""
         if not self.unusable_limit:
             return None
         return PutAside(
@@ -369,9 +371,10 @@ class Applier:
         moved: tuple[Offsets, Offsets] | None = None,
         tables: Collection[Name] | None = None,
     ) -> DataFrame:
-        """Kafka's records as envelopes of the tables that they belong to now.
+        """Return Kafka's records as envelopes of the tables to which they belong now.
 
-        `moved` is the range of a batch. With `tables`, those of them; they may be older than what is applied.
+        `moved` is the range of a batch. With `tables`, only the records of these tables are returned, which may
+        be older than what is applied.
         """
         rows, foreign = envelopes(records), self.foreign
         rows = rows if foreign is None else foreign.own(rows, moved)
@@ -379,7 +382,7 @@ class Applier:
         return rows if tables is None else rows.where(" OR ".join(map(of_table, tables)))
 
     def follow_ddl(self, start: Offsets) -> None:
-        """Carry out new DDL; the gate is held. A batch begins at `start`; empty without one."""
+        """Carry out new DDL, while the gate is held. `start` is where a batch begins; empty without a batch."""
         self.followed = time.monotonic()
         events = self.ddl.history.settled() if self.ddl is not None else ()
         self.milestones.integrity.begin(events, self.waits.tables.values())
@@ -399,7 +402,7 @@ class Applier:
             self.truncates.forget()
 
     def keep_pace(self, rows: DataFrame, number: int) -> None:
-        """Set, in the session of the rows, what is best for so many."""
+        """Set, in the session of the rows, what is best for this number of rows."""
         if self.pace is not None:
             self.pace.keep(rows.sparkSession, number)
 
@@ -408,18 +411,20 @@ class Applier:
             fault = self.ddl.advised(name, fault)
         before = self.waits.tables.get(name)
         cut = before.offsets if before is not None else {}
-        # Changes that a reload applied before the stream stay applied: there, reading begins at its cut.
+        # Changes that a reload applied before the stream came to them stay applied: in such a partition,
+        # reading begins at the reload's cut.
         late = {at: until for at, until in cut.items() if until > start.get(at, 0)}
         self.waits.begin(name, fault, {**offsets, **late})
-        # At which commit it was left is still known: it may be put back.
+        # The commit at which the sink left the table stays known: the table may be restored to it.
         self._forget(name)
         level = logging.INFO if fault.ends_by_itself else logging.ERROR
         _log.log(level, "table waits table=%s.%s: %s", *name, fault)
 
     def _published_again(self, parts: Iterable[TablePart]) -> dict[Name, TableError]:
-        """The tables of which all rows begin to be published again: they are rebuilt beside once all have come.
+        """The tables for which the batch begins to publish all rows again: they wait, and are then rebuilt.
 
-        Not one that does not exist yet, so that readers see its rows as they come.
+        A table is rebuilt once all rows have arrived. A table that does not exist yet does not wait, so that
+        readers see its rows as they arrive.
         """
         found: dict[Name, TableError] = {}
         for part in parts:
@@ -435,7 +440,7 @@ class Applier:
             return False
 
     def _replacing(self, part: TablePart) -> None:
-        """Take a batch's part of replacements of a waiting table's rows; ask for a reload after the last."""
+        """Record a batch's part of a replacement of a waiting table's rows; ask for a reload after the last."""
         held = self.waits.tables[part.name]
         replaced = Replacements(begun=dict(held.replacing))
         replaced.add(part.replaced)
@@ -453,7 +458,7 @@ class Applier:
     def fetched(
         self, batch: DataFrame, found: Contents
     ) -> tuple[DataFrame, Contents, dict[Name, TableError]]:
-        """The batch with its large values, what it holds then, and tables that cannot be applied."""
+        """Return the batch with its large values, its contents then, and the faults of its tables."""
         faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         wanted = [p for p in found.tables.values() if p.claims and p.name not in faults]
         whole = without(batch, faults).where("claim IS NULL")
@@ -471,9 +476,9 @@ class Applier:
     def paired(
         self, batch: DataFrame, part: TablePart, until: Offsets, *, usable: bool = False
     ) -> tuple[DataFrame, TablePart]:
-        """A table's records with those past the batch that complete its moves, and what they are.
+        """Return a table's records and their contents, with the records past the batch that complete its moves.
 
-        With `usable`, without those past it that cannot be used: the stream has yet to come to them.
+        With `usable`, records past the batch that cannot be used are omitted: the stream will come to them.
         """
         if not part.is_partial or self.ahead is None:
             return batch, part
@@ -506,7 +511,7 @@ class Applier:
         *,
         aside: PutAside | None,
     ) -> dict[Name, TableError]:
-        """Merge all that can be; return why the others cannot."""
+        """Merge all tables that can be merged; return the faults of the other tables."""
         ready: list[Part] = []
         faults: dict[Name, TableError] = {}
         with stages.timed(READ):
@@ -530,7 +535,7 @@ class Applier:
 
         def merge(one: Part) -> None:
             if self.stopping.is_set():
-                # A stop cancels the jobs that run; those of further tables would still begin.
+                # A stop cancels the jobs that run; the jobs of further tables would still begin.
                 raise BatchStopped
             started, own, (records, part) = time.monotonic(), Stages(), one
             describe(batch.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
@@ -567,7 +572,7 @@ class Applier:
         *,
         aside: PutAside | None,
     ) -> Counter[str]:
-        """Merge a table, without its records that are refused and become dead letters; return their ops."""
+        """Merge a table without its refused records, which become dead letters; return their ops."""
         refused: Counter[str] = Counter()
         while True:
             try:
@@ -618,24 +623,24 @@ Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as 
 
 
 _MERGES: Final = 50
-"""After so many, a table's size is read again."""
+"""The number of merges after which a table's size is read again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TableSizes:
     """The sizes of the tables that batches have changed.
 
-    Invariant: a table's size is read again only after some merges, as it decides on speed alone.
+    Invariant: a table's size is read again only after _MERGES merges, since it affects only speed.
     """
 
     facts: Facts
     merged: Mapping[Name, int]
     """The merges of each table by this process."""
     _known: dict[Name, tuple[int, int]] = field(default_factory=dict)
-    """The merges up to then, and the bytes."""
+    """The number of merges when the size was read, and the size in bytes."""
 
     def rows(self, parts: Iterable[TablePart]) -> int:
-        """How many rows a batch is to be executed for: those of its largest part, or many for a large table."""
+        """Return the number of rows for which to execute a batch: its largest part's, MANY for large tables."""
         return max((self._rows(part) for part in parts), default=0)
 
     def _rows(self, part: TablePart) -> int:
@@ -649,7 +654,7 @@ class TableSizes:
             try:
                 size = self.facts.size(name)
             except FAILURES:
-                # Its merge finds why it cannot be read.
+                # The table's merge finds why it cannot be read.
                 size = 0
             self._known[name] = merges, size
         return size

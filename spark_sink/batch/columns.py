@@ -1,7 +1,7 @@
-"""A table brought to the columns that its source has now, with the rows that it holds.
+"""The alteration of a table, with its existing rows, to the columns that its source has now.
 
-Invariant: the rows get what they have in new and renamed columns in one commit with these columns; before and
-after it, the table is whole.
+Invariant: existing rows get their values in new and renamed columns in the same commit as these columns; the
+table is consistent before and after that commit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def traced_to(
     apart: bool,
     names: NamesOf = lambda *_: (),
 ) -> Traced:
-    """How versions, and the `rows` that the table has, fit together; see `traced`."""
+    """Return how versions and the table's existing `rows` fit together; see `traced`."""
 
     def newest(source: Source) -> int:
         assert rows is not None
@@ -62,7 +62,7 @@ def traced_to(
 
 
 def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: Notes) -> bool:
-    """Bring the table to the shape that is wanted; return whether anything had to change."""
+    """Bring the table to the shape `wanted`; return whether anything had to change."""
     held = found.held
     rows = tables.rows(held, fixed=True) if held is not None and found.conversions else None
     altered = altered_rows(rows, found, wanted)
@@ -100,9 +100,9 @@ def brought(tables: Tables[DataFrame], found: Traced, wanted: Shape, *, notes: N
 
 
 def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFrame | None:
-    """The `rows` of the held shape as `wanted` has them, if ALTER TABLE has changed values of them; else None.
+    """Return the `rows` of the held shape in the shape `wanted` if ALTER TABLE changed their values; else None.
 
-    Raise ValuesChanged if only the source has the values, or if keys are changed.
+    Raise ValuesChanged if only the source has the new values, or if values of keys changed.
     """
     if rows is None or found.held is None:
         return None
@@ -138,7 +138,10 @@ def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFr
 
 
 def _check_images(tables: Tables[DataFrame], held: Shape, found: Traced, wanted: Shape) -> None:
-    """Raise ValuesChanged if images of a table without a key lack values that those which remove them have."""
+    """Raise ValuesChanged if images of a table without a key lack values that later images will have.
+
+    A later image that removes an image must have the same values.
+    """
     lacking = [move for move in found.unknown if not move.is_hidden]
     if lacking and not tables.rows(held).where(concerned_sql(lacking, held)).isEmpty():
         which = "; ".join(f"{one.column}: {one.reason}" for one in lacking)
@@ -146,7 +149,7 @@ def _check_images(tables: Tables[DataFrame], held: Shape, found: Traced, wanted:
 
 
 def _renamed_alone(tables: Tables[DataFrame], found: Traced, held: Shape) -> dict[str, str]:
-    """The new names of columns, if nothing else makes it necessary to write rows."""
+    """The new names of columns, if no row need be written; empty otherwise."""
     if not found.renames:
         return {}
     others = [move for move in found.writes() if move.taken_from is None]
@@ -158,7 +161,7 @@ def _renamed_alone(tables: Tables[DataFrame], found: Traced, held: Shape) -> dic
 
 
 def _is_rewritten(tables: Tables[DataFrame], found: Traced, held: Shape) -> bool:
-    """Whether any row differs from what the table's own statements would make of it."""
+    """Whether rows must be written again, because altering the table alone would not give them their values."""
     writes = found.writes()
     if not writes:
         return False
@@ -168,7 +171,7 @@ def _is_rewritten(tables: Tables[DataFrame], found: Traced, held: Shape) -> bool
 
 
 def fitted(rows: DataFrame, found: Traced, wanted: Shape) -> DataFrame:
-    """The rows of the held shape in the columns and types of the wanted one."""
+    """Return rows of the held shape in the columns and types of the shape `wanted`."""
     return rows.selectExpr(*row_sql(found, wanted)).select(
         *(quoted(name) for name, _ in wanted.all_columns)
     )

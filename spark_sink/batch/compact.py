@@ -1,8 +1,8 @@
-"""From a batch's envelopes to the rows that one table must take: parse, check, fold.
+"""The conversion of a batch's envelopes into the rows that one table must take: parse, check, fold.
 
-Invariant: of each key only the last change is kept, by (epoch, seq) within a destination; a text that is
-no value of its column stops the job and names its record. Everything here is Spark SQL text over
-the columns of `wire.FIELDS`, so it does no I/O and runs on any executor.
+Invariant: of each key only the last change is kept, by (epoch, seq) within a destination. A text that is
+no value of its column stops the job, with an error that names its record. Everything here is Spark SQL text
+over the columns of `envelope.FIELDS`, so it does no I/O and runs on any executor.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ OP: Final = "__aqueduct_op"
 ABSENT: Final = "__aqueduct_absent"
 MOVED: Final = "__aqueduct_moved"
 MARKS: Final = (OP, ABSENT, MOVED, "topic", "partition", "offset")
-"""What `partial` must know of a row beside its columns."""
+"""What `partial_images` must know of a row besides its columns."""
 _NTH: Final = "__aqueduct_nth"
 ALTERED: Final = "altered since: "
-"""Begins the reason of an image whose values are not those that its row has at the source by now."""
+"""The prefix of the reason for an image whose values a statement has changed at the source since."""
 Present = Sequence[tuple[str, Column | Constant]]
 
 
 def changes(
     batch: DataFrame, shape: Shape, versions: Sequence[TableVersion], *, floors: Floors
 ) -> DataFrame:
-    """The rows of the batch for one table, in the columns of its warehouse table.
+    """Return the rows of the batch for one table, in the columns of its warehouse table.
 
     One row per key for a keyed table, one per signed image for a log, one per change for a history.
     """
@@ -49,7 +49,7 @@ def changes(
 
 
 def several(versions: Iterable[TableVersion]) -> bool:
-    """Whether more than one destination has written them."""
+    """Whether these versions are of more than one destination."""
     return len({version.key.destination for version in versions}) > 1
 
 
@@ -61,7 +61,7 @@ def standing(
     floors: Floors,
     marked: bool = False,
 ) -> DataFrame:
-    """All rows of the batch for one table that no truncate has removed; with `MARKS` where wanted."""
+    """Return all rows of the batch for one table that no truncate has removed; if `marked`, with `MARKS`."""
     batch = _above(batch, shape, floors)
     parsed: DataFrame | None = None
     for one, keys in _alike(versions):
@@ -74,7 +74,7 @@ def standing(
 
 
 def _above(batch: DataFrame, shape: Shape, floors: Floors) -> DataFrame:
-    """The records that no truncate has removed: the values of others are not looked at."""
+    """The records that no truncate has removed; the values of removed records are not looked at."""
     for source, (epoch, seq) in floors.items():
         of = f"destination = {literal(source.destination)}"
         if shape.apart:
@@ -90,7 +90,7 @@ def _above(batch: DataFrame, shape: Shape, floors: Floors) -> DataFrame:
 def refused(
     batch: DataFrame, shape: Shape, versions: Sequence[TableVersion], *, floors: Floors
 ) -> DataFrame:
-    """The position and reason of each record of the table whose images are no rows of their versions."""
+    """Return position and reason of each of the table's records with an image that is no row of its version."""
     batch = _above(batch, shape, floors)
     found: DataFrame | None = None
     for one, keys in _alike(versions):
@@ -104,12 +104,12 @@ def refused(
 
 
 def once(rows: DataFrame, shape: Shape) -> DataFrame:
-    """The rows for a log or history without repetitions: a record may come twice, and a MERGE adds both."""
+    """Return rows for a log or history without repetitions: a record may come twice, and MERGE adds both."""
     return rows.dropDuplicates(list(once_by(shape)))
 
 
 def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> DataFrame:
-    """The last row of each key."""
+    """Return the last row of each key."""
     for window in fold_windows(shape, several_destinations=several_destinations):
         ranked = rows.selectExpr("*", f"row_number() OVER ({window}) AS {_NTH}")
         rows = ranked.where(f"{_NTH} = 1").drop(_NTH)
@@ -117,7 +117,7 @@ def folded(rows: DataFrame, shape: Shape, *, several_destinations: bool) -> Data
 
 
 def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
-    """The windows of which the first row is kept, one after the other."""
+    """Return the windows to apply one after the other; of each, the first row is kept."""
     key = ", ".join(key_parts(shape, ""))
     last = "ORDER BY __epoch DESC, __seq DESC"
     if shape.apart or not several_destinations:
@@ -131,10 +131,10 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
 def steps(
     shape: Shape, columns: Sequence[Column], present: Present, *, marked: bool = False
 ) -> list[list[str]]:
-    """The projections from (meta, image, sign) to the table's row: members, text, values, reason, row.
+    """Return the projections from (meta, image, sign) to the table's row: members, text, values, reason, row.
 
-    `present` are the columns by their names in the table, see `TableVersion.present`. The members of an image
-    are nearly always the columns in their order, and then found by it.
+    `present` are the columns by their names in the table, see `TableVersion.present`. Nearly always, the
+    members of an image are the columns in their order; then they are found by their position.
     """
     kept = [*_meta(shape), "sign"]
     names = ", ".join(literal(column.name) for column in columns)
@@ -156,7 +156,7 @@ def steps(
 
 
 def reason_sql(shape: Shape, columns: Sequence[Column], present: Present) -> str:
-    """Why an image is no row of its version; NULL where it is one."""
+    """Return the expression for why an image is no row of its version; it is NULL if the image is a row."""
     names = ", ".join(literal(name) for name in sorted(column.name for column in columns))
     keys = {
         one.name
@@ -166,12 +166,12 @@ def reason_sql(shape: Shape, columns: Sequence[Column], present: Present) -> str
     given = "sort_array(concat(map_keys(m), coalesce(absent, CAST(array() AS ARRAY<STRING>))))"
     strange = f"NOT ({given} <=> array({names}))"
     if shape.keyed or shape.history:
-        # Of a delete the key is enough.
+        # A delete needs only its key.
         strange = (
             f"if(op = 'd', coalesce(size(array_except(map_keys(m), array({names}))), 1) <> 0, "
             f"{strange})"
         )
-    # Nearly always there is nothing to compare further.
+    # Nearly always this holds, and the names need not be compared.
     usual = "whole AND coalesce(size(absent), 0) = 0"
     whens = [f"WHEN NOT ({usual}) AND {strange} THEN 'the columns are not those of its version'"]
     for column in columns:
@@ -202,7 +202,7 @@ def _row(shape: Shape, present: Present) -> list[str]:
     row += [
         "destination AS __destination",
         "epoch AS __epoch",
-        # The check sits on the one value that no later step can do without.
+        # The check is in the one value that every later step needs.
         f"if(reason IS NULL, seq, CAST({poison_sql('reason')} AS BIGINT)) AS __seq",
         f"{deleted} AS __deleted",
         "version AS __schema",
@@ -235,7 +235,7 @@ def _lost_text(one: Column) -> str:
 
 
 def _is_lost(shape: Shape, name: str, one: Column) -> str:
-    """The condition that an image's value was changed at the source to one that is not known."""
+    """The condition that a statement has changed an image's value, and the new value is not known."""
     value, conditions = f"v.{quoted(one.name)}", []
     for how in one.altered:
         given = {"aside": _lost_text(one), "zone": "'UTC'"}
@@ -251,7 +251,7 @@ def _is_lost(shape: Shape, name: str, one: Column) -> str:
 
 
 def _marks(shape: Shape, present: Present) -> list[str]:
-    """The columns of `MARKS`; absent ones by the table's own spelling."""
+    """The columns of `MARKS`; absent columns are named as the table spells them."""
     named = ", ".join(
         f"struct({literal(column.name)} AS k, {literal(shape.spelling(name) or name)} AS v)"
         for name, column in present
@@ -291,7 +291,7 @@ def _unrepresentable(shape: Shape, present: dict[str | None, Column | Constant])
 def _images(rows: DataFrame, shape: Shape) -> DataFrame:
     meta = _meta(shape)
     if not shape.apart:
-        # Versions are counted for each name of a source table.
+        # Versions are numbered separately for each name of a source table.
         own = (
             f"source_database = {literal(shape.database)} AND source_table = {literal(shape.table)}"
         )
@@ -307,14 +307,14 @@ def _images(rows: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _meta(shape: Shape) -> list[str]:
-    """What a row keeps of its record, beside its image."""
+    """What a row keeps of its record, besides its image."""
     return [*_META, *(_SOURCE if shape.apart else ()), "ts_ms", "absent", "moved"]
 
 
 def _of_versions(shape: Shape, keys: Iterable[VersionKey]) -> str:
     """The condition that a record is of a table and of some versions.
 
-    Of both: a source table's rows belong to several tables if it was renamed, or mapped, between them.
+    Both are needed: if a source table was renamed or mapped meanwhile, its rows belong to several tables.
     """
     versions = " OR ".join(
         f"(destination = {literal(key.destination)} AND version = {key.version}"
@@ -326,10 +326,10 @@ def _of_versions(shape: Shape, keys: Iterable[VersionKey]) -> str:
 
 
 def _alike(versions: Sequence[TableVersion]) -> Iterable[tuple[TableVersion, list[VersionKey]]]:
-    """Versions with the same columns are parsed together: shards of one logical table."""
+    """Groups of versions with the same columns, which are parsed together: shards of one logical table."""
     groups: dict[object, tuple[TableVersion, list[VersionKey]]] = {}
     for version in versions:
-        # What identifies a column has no part in how it is read.
+        # A column's identity does not affect how its values are read.
         columns = tuple((column.name, column.mysql_type) for column in version.columns)
         groups.setdefault((columns, version.placed), (version, []))[1].append(version.key)
     return groups.values()

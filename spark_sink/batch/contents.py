@@ -1,7 +1,7 @@
-"""What one micro-batch holds, learned before any table is touched.
+"""The contents of one micro-batch, determined before any table is touched.
 
 Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
-is its table's fault; one that does not name its table is the batch's.
+is a fault of its table, or of the whole batch if it does not name its table.
 """
 
 from __future__ import annotations
@@ -71,45 +71,45 @@ _COUNTED: Final = {
     "omitted": "left_out IS NOT NULL",
     "ends": "op = 'e'",
 }
-"""What a group is asked: the condition of each count."""
+"""The counts of each group, with the condition of each count."""
 _SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "op_t", "ends")
-"""The counts that, if there are any, call for a second look at those records."""
+"""The counts whose records, if there are any, must be read a second time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingRows:
-    """The last rows that existed already (`r`) which a batch has of one version of a source table."""
+    """A batch's last rows of one version of a source table that existed already (`r`)."""
 
     version: VersionKey
     start: Floor
-    """The position of the first row of their SELECT, as a truncate there."""
+    """A truncate at the position of the first row of their SELECT."""
     last: Place
 
 
 @dataclass(slots=True)
 class Replacements:
-    """The last replacement of all rows of each source table of a table, and what has ended it.
+    """The last replacement of all rows of each of a table's source tables, and the end of each replacement.
 
-    A truncate of the source ends it too: what the table has at the source since, the stream has.
+    A TRUNCATE at the source also ends a replacement: the stream has all rows that the source table got since.
     """
 
     begun: dict[Source, Place] = field(default_factory=dict)
     ended: dict[Source, Place] = field(default_factory=dict)
 
     def add(self, later: Replacements) -> None:
-        """Add those of other records, in any order."""
+        """Add the replacements of other records, in any order."""
         for own, more in ((self.begun, later.begun), (self.ended, later.ended)):
             own.update({of: max(at, own.get(of, at)) for of, at in more.items()})
 
     @property
     def open(self) -> dict[Source, Place]:
-        """Those of which rows are still to come."""
+        """The replacements whose rows have not all come."""
         return {of: at for of, at in self.begun.items() if self.ended.get(of, (-1, -1)) < at}
 
 
 @dataclass(slots=True)
 class TablePart:
-    """What a batch has for one table; `size` is in bytes of its records."""
+    """What a batch has for one table; `size` is the bytes of its records."""
 
     name: tuple[str, str]
     versions: set[VersionKey] = field(default_factory=set)
@@ -126,11 +126,11 @@ class TablePart:
     places: set[tuple[str, int]] = field(default_factory=set)
     """The partitions (topic, number) that have records of the table."""
     claims: list[Claim] = field(default_factory=list)
-    """Where the values are of records that are too large for the topic."""
+    """The locations of values whose records are too large for the topic."""
     is_partial: bool = False
     """Whether images lack columns."""
     is_apart: bool = False
-    """Whether some of the records are of mapped tables, of which each has its own rows."""
+    """Whether some of the records are of mapped tables, each of which has its own rows."""
     progress: dict[str, Progress] = field(default_factory=dict)
     """The commit times and numbers of each destination's changes."""
     fault: TableError | None = None
@@ -144,11 +144,11 @@ class TablePart:
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything but truncates is there."""
+        """Whether there are records other than truncates."""
         return self.ops.total() > self.ops["t"]
 
     def began(self, start: Offsets) -> dict[tuple[str, int], int]:
-        """Where a batch that begins at these offsets did so in the partitions of the table."""
+        """Return the offsets in the table's partitions at which a batch began that began at `start`."""
         return {at: start.get(at, 0) for at in self.places}
 
 
@@ -163,24 +163,24 @@ class Contents:
     newest: dict[str, int] = field(default_factory=dict)
     """The newest commit time (ms) of each destination."""
     progress: dict[str, Progress] = field(default_factory=dict)
-    """The same with the numbers, tables that wait included."""
+    """The commit times and numbers of each destination's changes, tables that wait included."""
     nameless: MalformedRecord | None = None
     """The error of the first record that does not name its table."""
     reached: dict[str, Position] = field(default_factory=dict)
     """The newest change of each destination."""
     existing: dict[Name, dict[str, Place]] = field(default_factory=dict)
-    """The last row that existed already of each table, by destination."""
+    """The position of each table's last row that existed already, by destination."""
 
     @property
     def claims(self) -> list[Claim]:
-        """All that must be fetched from the claim store."""
+        """The locations of all values that must be fetched from the claim store."""
         return [claim for part in self.tables.values() for claim in part.claims]
 
 
 def envelopes(records: DataFrame, *more: str) -> DataFrame:
-    """Kafka's records as the columns of `envelope.FIELDS`, without tombstones.
+    """Return Kafka's records as the columns of `envelope.FIELDS`, without tombstones.
 
-    `more` are further expressions, over the record's `text` too.
+    `more` are further expressions, which may use the record's `text`.
     """
     text = records.where(IS_READ).selectExpr(
         "topic", "partition", "offset", "headers", f"{TEXT} AS text", "value IS NULL AS is_end"
@@ -190,9 +190,9 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 
 
 def contents(batch: DataFrame) -> Contents:
-    """Read the whole batch once, and again only for the rare records of which more must be known.
+    """Read the whole batch once, and again only for the details of rare records.
 
-    Raise where a record's wire number or format is not known.
+    Raise UnsupportedWire or ForeignFormat if a record's wire number or format is not known.
     """
     groups = (
         batch.groupBy(*_GROUP)
@@ -223,15 +223,15 @@ def contents(batch: DataFrame) -> Contents:
 
 
 def without(batch: DataFrame, names: Iterable[Name]) -> DataFrame:
-    """The batch without the records of some tables."""
+    """Return the batch without the records of some tables."""
     for name in names:
-        # Of a record that names no table, the condition is NULL.
+        # The condition is NULL for a record that names no table.
         batch = batch.where(f"NOT coalesce({of_table(name)}, false)")
     return batch
 
 
 def versions_of(part: TablePart, book: SchemaBook) -> list[TableVersion]:
-    """The versions of a table's records. Raise ForeignRecords if rows are in a topic that none of them names.
+    """Return the versions of a table's records; raise ForeignRecords if a version names another topic.
 
     Two installations may have the same names of destinations and tables, and number versions alike.
     """
@@ -250,7 +250,7 @@ def versions_of(part: TablePart, book: SchemaBook) -> list[TableVersion]:
 
 
 def unreadable(part: TablePart, book: SchemaBook) -> set[VersionKey]:
-    """The versions that no table can have."""
+    """Return the versions that no table can have."""
     found = set()
     for key in part.versions:
         try:
@@ -261,7 +261,7 @@ def unreadable(part: TablePart, book: SchemaBook) -> set[VersionKey]:
 
 
 def foreign_rows(part: TablePart, book: SchemaBook) -> list[tuple[VersionKey, str]]:
-    """The versions with rows in a topic that they do not name, each with that topic."""
+    """Return the versions with rows in a topic that the version does not name, each with that topic."""
     return [
         (key, topic)
         for key, topic in sorted(part.homes)
@@ -270,7 +270,7 @@ def foreign_rows(part: TablePart, book: SchemaBook) -> list[tuple[VersionKey, st
 
 
 def republished(name: Name, versions: Iterable[VersionKey]) -> str:
-    """What ends a table's wait once a cause in its columns is removed."""
+    """Return the advice that ends a table's wait once the cause in its columns is removed."""
     sources = sorted({(one.destination, (one.database, one.table)) for one in versions})
     starts = "; ".join(
         f"python -m app snapshot start {destination} {argument(table)} --replace"
@@ -283,7 +283,7 @@ def republished(name: Name, versions: Iterable[VersionKey]) -> str:
 
 
 def published_again(name: Name, sources: Iterable[Source]) -> RowsPublishedAgain:
-    """Why a table waits of which all rows of some source tables are being published again."""
+    """Return why a table waits while all rows of some of its source tables are published again."""
     of = [(one.destination, argument((one.database, one.table))) for one in sorted(sources)]
     starts = "; ".join(f"python -m app snapshot start {at} {table} --replace" for at, table in of)
     return RowsPublishedAgain(
@@ -295,7 +295,7 @@ def published_again(name: Name, sources: Iterable[Source]) -> RowsPublishedAgain
 
 
 def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
-    """What is to be known of the special records of each group."""
+    """The details of each group's special records."""
     at = "min(struct(topic, partition, offset, {0})) FILTER (WHERE {1})"
     wanted = {
         "bad": at.format("reason", _COUNTED["bad"]),
@@ -367,7 +367,7 @@ def _fault(detail: Row) -> TableError | None:
 def _source(row: Row) -> Source:
     """The source table of a group; the warehouse's table, unless a mapping applies.
 
-    A table that was renamed since has its rows, and their truncates, under its present name.
+    Rows of a table that was renamed since are under its present name, and so are their truncates.
     """
     if row.routed:
         return Source(row.destination, row.source_database, row.source_table)
@@ -383,7 +383,7 @@ def _progress(row: Row) -> Progress:
 
 
 def _existing(row: Row, name: Name) -> ExistingRows:
-    """The rows that existed already of a group; those of one SELECT are numbered one after the other."""
+    """A group's rows that existed already; the rows of one SELECT have consecutive numbers."""
     last = row.existing
     start = Floor(
         database=name[0],
@@ -430,7 +430,7 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
         part.size += row.size
         part.is_partial |= row.partial > 0
         part.is_apart |= row.routed > 0
-        # Only a truncate may come without: of a table that never had a row published.
+        # Only a truncate may lack a version: if no row of its table was ever published.
         if row.version is not None:
             key = VersionKey(row.destination, row.source_database, row.source_table, row.version)
             part.versions.add(key)

@@ -1,9 +1,10 @@
-"""The records of one batch that cannot be used, made dead letters up to a limit per hour.
+"""The unusable records of one batch, which become dead letters up to a limit per hour.
 
-Invariant: a record is skipped only once it is a dead letter. All new ones of a table in one step are within the
-limit, or none of them becomes one and the table waits. The hour is counted in the dead letters themselves, so a
-restart does not begin a new one. What is only late is not unusable: half of a move whose other half may yet
-come lets its table wait, and so does an image that lacks columns while rows may come from before a rename.
+Invariant: a record is skipped only once it is a dead letter. Either all of a table's new dead letters in one
+step are within the limit, or none is stored and the table waits. The hour is counted in the stored dead
+letters, so a restart does not begin a new hour. A record is not unusable while what it lacks may yet come, and
+its table waits: half of a move without its other half, or an image that lacks columns while rows from before a
+rename may yet come.
 """
 
 from __future__ import annotations
@@ -47,39 +48,39 @@ _REASONS: Final = (
 _LACKS: Final = "lacks columns whose values are not known"
 
 Owner = tuple[str | None, str | None]
-"""A table; None where a record does not say."""
+"""A table; None if a record does not name it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PutAside:
-    """What one batch puts aside."""
+    """Makes unusable records of one batch dead letters."""
 
     letters: DeadLetters[DataFrame]
     metrics: Metrics
     limit: int
-    """New dead letters in an hour."""
+    """The largest number of new dead letters in an hour."""
     records: DataFrame
     """The batch as Kafka has it."""
     moved: tuple[Offsets, Offsets]
     """The (start, end) offsets of the batch."""
     clock: Callable[[], float]
     is_late: Callable[[str, Name, Place], bool] = lambda *_: False
-    """Whether rows may still come that a record follows, by its destination, source table and (epoch, seq)."""
+    """Whether rows that precede a record may still come; receives destination, source table, (epoch, seq)."""
     found: dict[At, tuple[str, str]] = field(default_factory=dict)
     """Error and reason of each of the batch's dead letters."""
     new: int = 0
-    """The number of those that were none before."""
+    """The number of the batch's dead letters that were not stored before."""
     _known: set[At] | None = None
     _halves: set[Change] = field(default_factory=set)
     """Halves of moves that are dead letters."""
     _gate: threading.Lock = field(default_factory=threading.Lock)
-    """Tables are merged beside one another."""
+    """Held while dead letters are stored: tables are merged in parallel."""
 
     def sort_out(self, batch: DataFrame, found: Contents) -> tuple[DataFrame, Contents]:
-        """The batch without the unusable records that `found` has, and what it holds then.
+        """Return the batch without the unusable records that `found` has, and its contents then.
 
-        A table with more of them than the limit allows keeps them, with UnusableLimitReached as its fault;
-        raises it for records that name no table.
+        If a table has more of them than the limit allows, it keeps them, and its fault is UnusableLimitReached.
+        For records that name no table, the error is raised.
         """
         if found.nameless is None and not any(part.fault for part in found.tables.values()):
             return batch, found
@@ -105,10 +106,10 @@ class PutAside:
     def without(
         self, batch: DataFrame, name: Name, fault: MalformedRecord | UnsupportedPartialImage
     ) -> DataFrame:
-        """The batch without a table's records that `fault` names, which are dead letters now.
+        """Make a table's records that `fault` names dead letters; return the batch without them.
 
-        Those read past the batch's end are omitted only: the stream has yet to come to them. Raise `fault` if
-        one of them may be completed by what has yet to come.
+        Records read past the batch's end are only omitted: the stream has yet to come to them. Raise `fault` if
+        records still to come may complete one of the named records.
         """
         places = positions_of(fault)
         if not places:
@@ -129,7 +130,7 @@ class PutAside:
         return outside(batch, places)
 
     def report(self, batch_id: int) -> None:
-        """Log the dead letters of the batch in one line; `new` are fewer if it was applied before."""
+        """Log the dead letters of the batch in one line; fewer of them are new if it was applied before."""
         if not self.found:
             return
         first = min(self.found)
@@ -143,9 +144,9 @@ class PutAside:
         )
 
     def _unusable(self, batch: DataFrame) -> Iterator[tuple[Owner, Reasons]]:
-        """The unusable records of each table that are found before a merge, those of no table first.
+        """Yield the unusable records of each table that are found before a merge, those of no table first.
 
-        Of each as many as show that they are too many.
+        At most as many records of a table are found as show that they exceed the limit.
         """
         most = self.limit + len(self._stored()) + 1
         nth = "row_number() OVER (PARTITION BY database, `table` ORDER BY topic, partition, offset)"
@@ -161,13 +162,16 @@ class PutAside:
         yield from sorted(found.items(), key=lambda item: (item[0][0] or "", item[0][1] or ""))
 
     def _stored(self) -> set[At]:
-        """The dead letters that the batch's ranges have already, since it was applied before."""
+        """The dead letters stored already in the batch's ranges, because the batch was applied before."""
         if self._known is None:
             self._known = self.letters.within(*self.moved)
         return self._known
 
     def _admit(self, owner: Owner, reasons: Reasons) -> None:
-        """Make records dead letters; raise UnusableLimitReached if those are too many."""
+        """Make records dead letters; raise UnusableLimitReached if they exceed the limit.
+
+        Raise DataLost if Kafka no longer has one of them.
+        """
         with self._gate:
             new = {at: why for at, why in sorted(reasons.items()) if at not in self._stored()}
             if not new:
@@ -204,13 +208,13 @@ class PutAside:
 
 
 def _halves(batch: DataFrame) -> dict[Change, str]:
-    """The halves of moves in a batch, whether or not they lack columns, and which half each is."""
+    """The halves of moves in a batch, each with its op, whether or not they lack columns."""
     rows = batch.where("moved AND op IN ('c', 'd')").select("destination", "seq", "op")
     return {(row.destination, row.seq): row.op for row in rows.collect()}
 
 
 def _followers(batch: DataFrame) -> set[tuple[str, Name, Place]]:
-    """Destination, source table and (epoch, seq) of records; rows of a mapped table stay where they are."""
+    """Destination, source table and (epoch, seq) of records, except of mapped tables, whose rows never move."""
     columns = ("destination", "source_database", "source_table", "epoch", "seq")
     rows = batch.where("NOT routed").select(*columns).collect()
     return {
@@ -236,7 +240,7 @@ def _why(reason: str | None, left_out: str | None) -> tuple[str, str]:
 
 
 def _rows(records: DataFrame, owner: Owner, reasons: Reasons, at_ms: int) -> DataFrame:
-    """The dead letters of Kafka's records at some positions, in the columns of `letters.COLUMNS`."""
+    """The dead letters of Kafka's records at some positions, in the columns of `dead_letters.COLUMNS`."""
     database, table = owner
     described = [
         {"topic": topic, "partition": partition, "offset": offset}

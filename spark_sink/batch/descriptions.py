@@ -1,7 +1,7 @@
-"""What Spark's user interface and its log call the jobs of a thread.
+"""The descriptions of a thread's jobs in Spark's user interface and log.
 
-Invariant: only the description changes. The job group stays that of the streaming query, by which a stop
-cancels its jobs.
+Invariant: only the description changes. The job group stays the streaming query's, by which a stop cancels its
+jobs.
 """
 
 from __future__ import annotations

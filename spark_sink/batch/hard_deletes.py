@@ -1,10 +1,10 @@
 """Tables whose deleted rows are removed: the markers that keep older changes out are stored beside them.
 
-Invariant: for each deleted key there is a marker at any moment, in the table or beside it, until it is purged.
-One is stored beside the table before its row is removed, and put back into the table before the table's
-columns, name or rows change by anything but a batch. A change that is older than its key's marker is not
-merged. While the table has the row of a marker, the batch that stored it was not merged, and will be applied
-again: the row is then what it was before the delete, and its marker has no effect.
+Invariant: at any moment there is a marker for each deleted key, in the table or beside it, until the marker is
+purged. A marker is stored beside the table before its row is removed. It is put back into the table before the
+table's columns, name or rows change by anything but a batch. A change that is older than its key's marker is
+not merged. If the table still has the row of a marker, the batch that stored the marker was not merged, and
+will be applied again; until then the row is as it was before the delete, and the marker has no effect.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _ALWAYS = 2**62
 
 @dataclass(slots=True, kw_only=True)
 class DeletedKeys:
-    """The markers beside the tables; batches of several tables may use it at once."""
+    """The markers beside the tables; several tables of a batch may use it at once."""
 
     warehouse: Warehouse[DataFrame]
     rules: TableRules
     wrote: Callable[[Name], object] = lambda _: None
-    """Takes a table that was written to by another call than `merge`."""
+    """Receives a table that is written to by another call than `merge`."""
     drops: Callable[[Name], object] = lambda _: None
-    """Takes a table of which the markers beside it are removed, before they are."""
+    """Receives a table before the markers beside it are removed."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     _reading: threading.Lock = field(default_factory=threading.Lock)
-    """Held while it is found which tables have markers: batches of several tables ask at once."""
+    """Held while the tables with markers are looked for: several tables of a batch ask at once."""
     _shapes: dict[Name, Shape] | None = None
-    """The tables that have markers beside them, with the shapes of these."""
+    """The tables that have markers beside them, each with the shape of its markers."""
     _unread: dict[Name, Exception] = field(default_factory=dict)
     """Tables whose markers cannot be read, and why."""
     _unswept: set[Name] | None = None
@@ -60,9 +60,10 @@ class DeletedKeys:
     def merge(
         self, shape: Shape, rows: DataFrame, *, has_deletes: bool, is_new: bool = False
     ) -> None:
-        """Merge rows as `Tables.merge`; unless `reads_once`, they are computed, and read several times.
+        """Merge rows like `Tables.merge`.
 
-        `has_deletes` is false if they have none.
+        Unless `reads_once`, the rows must be computed: they are read several times. `has_deletes` is false if
+        no row is a delete.
         """
         name = shape.database, shape.table
         is_hard = shape.keyed and self.rules.has_hard_deletes(name)
@@ -107,12 +108,12 @@ class DeletedKeys:
             self._known().pop(name, None)
 
     def forget(self, name: Name) -> None:
-        """Take note that a table was replaced, so that it may have markers of its own."""
+        """Record that a table was replaced, so that it may have markers of its own."""
         if self._unswept is not None and self.rules.has_hard_deletes(name):
             self._unswept.add(name)
 
     def due(self) -> Name | None:
-        """A table that may have markers of its own and should have none; None without one."""
+        """Return a table that may have markers of its own but should have none; None without such a table."""
         if self._unswept is None:
             # The setting may be new.
             names = self.warehouse.tables.names() if self.rules.any_hard else ()
@@ -120,7 +121,7 @@ class DeletedKeys:
         return next(iter(self._unswept), None)
 
     def sweep(self, name: Name) -> None:
-        """Move the markers that a table has of its own beside it; no batch is applied meanwhile.
+        """Move a table's own markers beside the table; no batch is applied meanwhile.
 
         If another writer commits first, the table stays due.
         """
@@ -162,7 +163,7 @@ class DeletedKeys:
         tables.merge(shape, markers)
 
     def _shape(self, name: Name) -> Shape | None:
-        """The shape of a table's markers; None without any. Raise why they cannot be read."""
+        """The shape of a table's markers; None without any. Raise the error if they cannot be read."""
         held = self._known()
         if (failure := self._unread.pop(name, None)) is not None:
             # The next call looks again.

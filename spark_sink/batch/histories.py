@@ -37,7 +37,7 @@ class Histories:
         tables = self.warehouse.histories.tables
         held = self._known.get(part.name) or tables.shape(*part.name)
         if held is None and not versions:
-            # A table of which no row was ever published; its columns are not known.
+            # No row of the table was ever published, so its columns are not known.
             return
         wanted, placed = history_shape(held, versions, name=part.name, is_apart=part.is_apart)
         if held != wanted:

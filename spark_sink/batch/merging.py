@@ -1,7 +1,7 @@
-"""The rows that a batch has for one table, merged into it.
+"""The merge of the rows that a batch has for one table.
 
-Invariant: the rows are computed once, whether the driver holds them, the executors do, or a MERGE into an empty
-table takes them as they come.
+Invariant: the rows are computed once, whether the driver holds them, the executors hold them, or a MERGE into
+an empty table takes them as they come.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def merged(
     deleted: DeletedKeys | None = None,
     is_new: bool = False,
 ) -> None:
-    """Merge a table's rows of some versions; raise MalformedRecord, with all that have no value.
+    """Merge a table's rows of some versions; raise MalformedRecord with the positions of all refused records.
 
-    A table that `is_new` is created with them. `deleted` merges them where deleted rows are removed; without
-    it, deletes leave markers. Raise UnsupportedPartialImage where one lacks a column that nothing completes.
-    `stages` takes the time of `fold`, unless the rows stay with the executors, which fold them during `merge`.
+    A table that `is_new` is created with the rows. `deleted` merges them into tables whose deleted rows are
+    removed; without it, deletes leave markers. Raise UnsupportedPartialImage if an image lacks a column that
+    nothing completes. `stages` receives the time of `fold`, unless the rows stay with the executors, which fold
+    them during `merge`.
     """
     stages = stages or Stages()
     held = markers = None
@@ -64,7 +65,7 @@ def merged(
         with stages.timed(FOLD):
             if at_hand:
                 rows = local(rows)
-            # Else a MERGE reads its source twice, and would parse the records each time.
+            # A MERGE that reads its source twice would otherwise parse the records each time.
             elif not (deleted or tables).reads_once(shape):
                 rows = rows.localCheckpoint(eager=False)
         with stages.timed(MERGE):
@@ -85,7 +86,7 @@ def _malformed(
     floors: Floors,
     record: str,
 ) -> MalformedRecord:
-    """The error for all records like the one that stopped the job: one pass finds them."""
+    """The error for all records that are refused like the one that stopped the job; one pass finds them."""
     found = refused(batch, shape, versions, floors=floors).limit(MOST).collect()
     reasons = {at_of(row): str(row.reason) for row in found}
     altered = sorted(
@@ -113,9 +114,9 @@ def merged_rows(
     held: DataFrame | None,
     markers: DataFrame | None = None,
 ) -> DataFrame:
-    """The rows that a batch has for a table: the last of each key, or all images of a log.
+    """Return the rows that a batch has for a table: the last row of each key, or all images of a log.
 
-    `held` are the table's rows, which complete images that lack columns, and `markers` those beside the table.
+    `held` are the table's rows, which complete images that lack columns; `markers` are stored beside the table.
     """
     if not part.is_partial:
         return changes(batch, shape, versions, floors=floors)
@@ -132,15 +133,15 @@ def _partial_images(batch: DataFrame, part: TablePart) -> UnsupportedPartialImag
 
 
 def few(*, rows: int, size: int) -> bool:
-    """Whether the driver can well hold that many rows, whose JSON images have `size` bytes."""
+    """Whether the driver can well hold this number of rows, whose JSON records have `size` bytes."""
     return rows <= _ROWS and size <= _BYTES
 
 
 def local(rows: DataFrame) -> DataFrame:
-    """The same rows as a plan without a job, which a MERGE would else run again and again.
+    """Return the same rows as a plan without a job; a MERGE would run the job again and again.
 
-    They stay in the JVM. Exact only with `spark.sql.datetime.java8API.enabled`: the older Java
-    classes of dates are of another calendar.
+    The rows stay in the JVM. They are exact only with `spark.sql.datetime.java8API.enabled`: the older Java
+    classes of dates use another calendar.
     """
     session: Any = rows.sparkSession
     held = rows._jdf.collectAsList()

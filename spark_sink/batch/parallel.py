@@ -20,8 +20,8 @@ def in_parallel(
         act(parts[0])
         return
     with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        # Each thread gets the batch's Spark properties, so a stop cancels its jobs too; and each a
-        # copy, since Spark writes into them.
+        # Each thread gets the batch's Spark properties, so a stop cancels its jobs too. Each gets a copy of its
+        # own, since Spark writes into them.
         done = [pool.submit(inheritable_thread_target(session)(act), part) for part in parts]
     for outcome in done:
         outcome.result()

@@ -1,10 +1,11 @@
-"""Rows whose images lack columns, made whole: each such column keeps what the row had before.
+"""The completion of rows whose images lack columns: each such column keeps the value that the row had before.
 
-A row's past is its lineage: its changes in order, back to the row that the table holds or to an image with all
-columns, also under other keys. A move to another key is a delete and a create that follow each other in `seq`.
+The lineage of a row is its changes in order, also under other keys, back to the row that the table holds or to
+an image with all columns. A move to another key is a delete and a create with consecutive `seq`.
 
-Invariant: nothing is guessed. A row of which a column is not known is an error, unless a later change in the
-batch replaces it. Both halves of a move are applied in one commit, so no delete removes what a create needs.
+Invariant: nothing is guessed. A row with a column that is not known is an error, unless a later change in the
+batch replaces the row. Both halves of a move are applied in one commit, so no delete removes what a create
+needs.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ def whole(
     several: bool,
     markers: DataFrame | None = None,
 ) -> DataFrame:
-    """The last row of each key, with all columns; `rows` have `compact.MARKS`, `held` is the table.
+    """Return the last row of each key, with all columns; `rows` have `compact.MARKS`, `held` is the table.
 
-    `markers` are those that are stored beside it. What is not newer than its key's marker needs no columns: the
-    rows that completed it may be gone, and it is not merged.
+    `markers` are stored beside the table. A change that is not newer than its key's marker may lack columns: it
+    is not merged, and the rows that completed it may be gone.
 
     Raise UnsupportedPartialImage, with the positions of all records that nothing completes.
     """
@@ -74,7 +75,7 @@ def whole(
 
 
 def roots(links: Mapping[Change, Change]) -> dict[Change, Change]:
-    """From the start of each life to that of its lineage, where a move joins it to an earlier life."""
+    """Map the start of each life that a move joins to an earlier life to the start of its lineage."""
     found: dict[Change, Change] = {}
     for start in links:
         path = [start]
@@ -86,18 +87,18 @@ def roots(links: Mapping[Change, Change]) -> dict[Change, Change]:
 
 
 def halves(batch: DataFrame) -> dict[Change, str]:
-    """Of the envelopes of one table, the halves of moves with partial images, and which half each is."""
+    """Return the halves of moves with partial images, each with its op, among the envelopes of one table."""
     rows = batch.where("moved AND partial AND op IN ('c', 'd')").select("destination", "seq", "op")
     return {(row.destination, row.seq): row.op for row in rows.collect()}
 
 
 def partners(found: Mapping[Change, str]) -> set[Change]:
-    """The other halves of those: a create follows its delete."""
+    """Return the other halves of these moves: a create follows its delete."""
     return {(name, seq + (1 if op == "d" else -1)) for (name, seq), op in found.items()}
 
 
 def _refuse_halves(rows: DataFrame) -> None:
-    """Raise where a row would be deleted of which a create is still to come."""
+    """Raise if a row would be deleted that a create still to come needs."""
     halves = rows.where(f"{MOVED} AND {OP} IN ('c', 'd') AND ({OP} = 'c' OR size({ABSENT}) > 0)")
     found = halves.selectExpr(
         "__destination AS d", "__seq AS s", f"{OP} AS op", _NEW, *_AT
@@ -111,7 +112,7 @@ def _refuse_halves(rows: DataFrame) -> None:
 
 
 def partial_images(places: Sequence[tuple[str, int, int]]) -> UnsupportedPartialImage:
-    """The error of records whose rows cannot be made whole."""
+    """Return the error of records whose rows cannot be completed."""
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     fault = UnsupportedPartialImage(f"{place(*min(places))}{more}", advice=_ADVICE)
     fault.places = list(places)
@@ -146,7 +147,7 @@ def _before(changed: DataFrame, held: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _lives(rows: DataFrame, shape: Shape) -> DataFrame:
-    """The rows with the `seq` at which each one's life began: with a create, or the first that is known."""
+    """The rows, each with the `seq` at which its life began: that of a create, or of the first known change."""
     key = ", ".join(key_parts(shape, ""))
     ordered = f"PARTITION BY __destination, {key} ORDER BY __epoch, __seq ROWS UNBOUNDED PRECEDING"
     lived = rows.selectExpr("*", f"sum(if({OP} IN ('c', 'r'), 1, 0)) OVER ({ordered}) AS {_LIFE}")
@@ -155,7 +156,7 @@ def _lives(rows: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _links(lives: DataFrame) -> dict[Change, Change]:
-    """From the create of each move to the start of the life that its delete has ended."""
+    """The create of each move, with the start of the life that the move's delete has ended."""
     moves = lives.where(f"{MOVED} AND {OP} IN ('c', 'd')")
     found = moves.selectExpr("__destination AS d", "__seq AS s", f"{OP} AS op", f"{_START} AS b")
     ends, creates = {}, []
@@ -172,7 +173,7 @@ def _links(lives: DataFrame) -> dict[Change, Change]:
 
 
 def _rooted(lives: DataFrame, found: Mapping[Change, Change]) -> DataFrame:
-    """The rows with the `seq` at which each one's lineage began."""
+    """The rows, each with the `seq` at which its lineage began."""
     if not found:
         return lives.withColumn(_ROOT, f.col(_START))
     text = json.dumps([{"d": d, "s": s, "r": root[1]} for (d, s), root in found.items()])
@@ -185,7 +186,7 @@ def _rooted(lives: DataFrame, found: Mapping[Change, Change]) -> DataFrame:
 
 
 def _filled(rows: DataFrame, shape: Shape) -> DataFrame:
-    """The changes, each column that is absent as the lineage had it before, and whether one is not known."""
+    """The changes, with absent columns taken from their lineage, and whether a column is still not known."""
     own = [name for name, _ in shape.columns if name not in shape.key]
     lineage = (
         f"PARTITION BY __destination, {_ROOT} ORDER BY __epoch, __seq ROWS UNBOUNDED PRECEDING"
@@ -223,12 +224,12 @@ def _filled(rows: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _lacking(name: str) -> str:
-    """Whether a row's image lacks a column, whose value is therefore the one before."""
+    """The condition that a row's image lacks a column, which therefore keeps its value."""
     return f"({OP} <> 'd' AND coalesce(array_contains({ABSENT}, {literal(name)}), false))"
 
 
 def _refuse_lacking(rows: DataFrame, last: DataFrame, shape: Shape) -> None:
-    """Raise with the positions of all records that the last rows of their keys would need."""
+    """Raise with the positions of all incomplete records of keys whose last row is incomplete."""
     keys = last.selectExpr(*_key(shape)).alias("s")
     joined = rows.where(_LACKS).alias("t").join(keys, f.expr(same_key(shape)), "left_semi")
     found = joined.select(*_AT).collect()

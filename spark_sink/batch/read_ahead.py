@@ -1,10 +1,10 @@
 """The other half of a move, read before the stream comes to it.
 
 A row that moves to another key is a delete and a create, mostly in two partitions, so a batch may have only one
-of them. Where images lack columns, the create needs the row that the delete removes: both must be in one batch.
+of them. If images lack columns, the create needs the row that the delete removes: both must be in one batch.
 
 Invariant: records read ahead are applied by (epoch, seq) like all others, so they change nothing once
-the stream comes to it.
+the stream comes to them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from spark_sink.source.positions import Offsets
 from spark_sink.text.quoting import literal
 
 _SECONDS: Final = 20.0
-"""For a half that is committed but not yet to be seen: a producer's open transaction may hide it as long."""
+"""Seconds to wait for a half that is committed but not visible: an open transaction may hide it that long."""
 _PAUSE: Final = 0.3
 
 
 class Ahead:
-    """Reads ahead, and remembers which moves that has completed."""
+    """Reads ahead, and remembers which moves it has completed by that."""
 
     def __init__(
         self,
@@ -38,20 +38,20 @@ class Ahead:
         sleep: Callable[[float], None] = time.sleep,
         routed: Callable[[DataFrame], DataFrame] = lambda rows: rows,
     ) -> None:
-        """``routed``: gives envelopes the tables that they belong to now."""
+        """``routed`` returns envelopes with the tables to which they belong now."""
         self._topics = topics
         self._clock = clock
         self._sleep = sleep
         self._routed = routed
         self._met: set[Change] = set()
-        """Halves of earlier batches whose other halves were read ahead; the stream has yet to reach these."""
+        """Halves of earlier batches whose other halves were read ahead, and are yet to come in the stream."""
 
     def missing(
         self, batch: DataFrame, table: tuple[str, str], topics: Collection[str], until: Offsets
     ) -> DataFrame | None:
-        """The table's envelopes past `until` that complete the moves in `batch`; None where all are whole.
+        """Return the table's envelopes past `until` that complete the moves in `batch`; None without any.
 
-        Records that do not arrive within seconds are omitted; the rows then report what is unknown.
+        Records that do not arrive within _SECONDS are omitted; the rows then report what is unknown.
         """
         first = halves(batch.where(of_table(table)))
         seen, wanted = set(first), partners(first) - set(first)
@@ -81,7 +81,7 @@ class Ahead:
         reached: dict[tuple[str, int], int],
         wanted: Collection[Change],
     ) -> DataFrame | None:
-        """The records up to the wanted ones; moves `reached` past them."""
+        """The records up to each partition's last wanted one, or None; moves `reached` past them."""
         latest = self._topics.ranges(topics)[1]
         start = {at: min(reached.get(at, 0), end) for at, end in latest.items()}
         hits = self._read(table, start, latest).where(_any_of(wanted))

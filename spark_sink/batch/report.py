@@ -1,4 +1,4 @@
-"""What a batch reports of itself and of its tables: a line of the log, and metrics.
+"""The report of a batch and of its tables: lines of the log, and metrics.
 
 Invariant: only what the batch knows already is reported; no Spark job runs for it.
 """
@@ -29,13 +29,13 @@ from spark_sink.warehouse.protocol import LastMerge, Name
 
 _log = logging.getLogger(__name__)
 LONG_SECONDS: Final = 10.0
-"""Of merging one table, which is logged then: an operator should see that a long batch moves."""
+"""Seconds from which a table's merge is logged: an operator should see that a long batch makes progress."""
 _LARGE: Final = 50_000
-"""Offsets of a batch that is announced before it is applied."""
+"""The number of offsets from which a batch is announced before it is applied."""
 
 
 def announce(batch_id: int, moved: tuple[Offsets, Offsets], *, is_first: bool) -> None:
-    """Log what a batch begins with where it may take minutes: the first of a process, and large ones."""
+    """Log the start of a batch that may take minutes: the first batch of a process, or a large batch."""
     start, until = moved
     offsets = sum(end - start.get(at, 0) for at, end in until.items())
     if is_first or offsets >= _LARGE:
@@ -48,7 +48,7 @@ def report_table(
 ) -> None:
     """Report one table once its part of a batch is merged.
 
-    `seconds` are those of the whole table, `now` the time (Unix seconds) when it was merged.
+    `seconds` is the time that the whole table took, `now` the time (Unix seconds) when it was merged.
     """
     for stage in OF_A_TABLE:
         if stage in stages.seconds:
@@ -69,7 +69,7 @@ def report_table(
 
 
 def report_last_merge(name: Name, last: LastMerge | None) -> None:
-    """Log what the table's format says of a merge that took long."""
+    """Log what the table's format has recorded of a merge that took long."""
     if last is None:
         return
     _log.info(
@@ -102,7 +102,7 @@ def report_batch(
 ) -> None:
     """Report a batch that is in the ledger; `applied` is when its tables were merged (Unix seconds).
 
-    `waiting` are the tables of the batch that wait: their changes are seen, and not applied.
+    `waiting` are the tables of the batch that wait: their changes are counted as seen, but not applied.
     """
     for stage in OF_A_BATCH:
         metrics.stage(stage, stages.of(stage))

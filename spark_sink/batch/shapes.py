@@ -1,7 +1,7 @@
-"""The shapes of tables: widened or made for the versions that a batch has.
+"""The shapes of tables, which are widened or made for the versions that a batch has.
 
-Invariant: a table's shape is remembered only as long as nothing else than batches changes it, and a table that
-has rows never gets another key.
+Invariant: a table's shape is remembered only as long as nothing but batches changes it. A table that has rows
+never gets another key.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Shapes:
     deleted: DeletedKeys
     _known: dict[Name, Shape] = field(default_factory=dict)
     _new: set[Name] = field(default_factory=set)
-    """Tables that their first merge makes."""
+    """Tables that do not exist yet, and that their first merge makes."""
 
     def known(self) -> frozenset[Shape]:
-        """The shapes that are remembered."""
+        """Return the shapes that are remembered."""
         return frozenset(list(self._known.values()))
 
     def forget(self, name: Name) -> None:
@@ -53,10 +53,11 @@ class Shapes:
     def evolved(
         self, part: TablePart, versions: Sequence[TableVersion], standing: Standing | None = None
     ) -> tuple[Shape, list[TableVersion]] | None:
-        """The table's shape with room for the versions, and these by its columns; None if there are none.
+        """Return the table's shape with room for the versions, and the versions by the table's columns.
 
-        A table that is made with the first rows of `part` has yet to be, see `is_new`. Raise KeyChanged,
-        TypeConflict, and ColumnsChanged if what the table has now, `standing`, has no room for them.
+        Return None if there is neither a table nor a version. A table that the first rows of `part` will make
+        does not exist yet, see `is_new`. Raise KeyChanged or TypeConflict; raise ColumnsChanged if `standing`,
+        the table as it is now, has no room for the versions.
         """
         tables = self.warehouse.tables
         self._new.discard(part.name)
@@ -81,7 +82,7 @@ class Shapes:
             if standing is not None:
                 refuse_taken(part.name, standing, (name for name, _ in wanted.columns))
             if held is not None and standing is not None and _is_unrecorded(standing):
-                # An earlier version made it, or a batch that was interrupted.
+                # An earlier version of the sink made the table, or a batch that was interrupted.
                 tables.evolve(held, held, is_made=False)
             if brought(tables, found, wanted, notes=self.warehouse.notes):
                 _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
@@ -90,15 +91,15 @@ class Shapes:
 
     @staticmethod
     def _is_made_by_rows(part: TablePart, versions: Sequence[TableVersion]) -> bool:
-        """Whether nothing must be done to a new table before its first rows are merged."""
+        """Whether the merge of its first rows can make a new table."""
         return part.has_rows and not part.is_partial and not floors_of(part, versions)
 
     def is_new(self, name: Name) -> bool:
-        """Whether the table of the shape that was returned last has yet to be made, by its first merge."""
+        """Whether the table does not exist yet, and its first merge makes it."""
         return name in self._new
 
     def merged(self, shape: Shape) -> None:
-        """Take a table that rows were merged into, and so is there by now."""
+        """Record that rows were merged into a table, which therefore exists."""
         name = shape.database, shape.table
         if name in self._new:
             self._new.discard(name)
@@ -113,7 +114,7 @@ class Shapes:
         return traced_to(rows, held, versions, self.book, name=part.name, apart=apart, names=names)
 
     def names(self, destination: str, name: Name) -> list[tuple[Name, Place]]:
-        """The names that a table has had, see `History.names`."""
+        """Return the names that a table has had, see `History.names`."""
         return self.ddl.history.names(destination, name) if self.ddl is not None else []
 
     def is_emptied(self, name: Name) -> bool:
@@ -121,7 +122,7 @@ class Shapes:
         return self.ddl is not None and self.ddl.is_emptied(name)
 
     def _is_vacant(self, held: Shape) -> bool:
-        """Whether a table was dropped at the source, and no row of another source is left in it."""
+        """Whether a table was dropped or renamed at the source, and has no row of another source."""
         is_emptied = self.is_emptied((held.database, held.table))
         return is_emptied and self.warehouse.tables.rows(held).isEmpty()
 
@@ -132,5 +133,5 @@ class Shapes:
 
 
 def _is_unrecorded(standing: Standing) -> bool:
-    """Whether the table does not say which of its columns the sink made."""
+    """Whether the table does not record which of its columns the sink made."""
     return standing.made is None or standing.is_altering

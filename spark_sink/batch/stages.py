@@ -1,8 +1,8 @@
 """The time that a batch spends in each of its stages.
 
-Spark computes lazily, so a stage is a job or a statement that is waited for, and it holds whatever that
+Spark computes lazily, so a stage is a job or a statement for which the sink waits, and includes all that it
 computes: `read` fetches from Kafka and parses the envelopes, in one job. docs/sink/metrics.md lists the
-contents of each.
+contents of each stage.
 
 Invariant: measuring starts no Spark job.
 """
@@ -24,7 +24,7 @@ MERGE: Final = "merge"
 
 OF_A_BATCH: Final = (READ, SCHEMAS, TABLES, LEDGER)
 OF_A_TABLE: Final = (FOLD, MERGE)
-"""Of tables that are merged side by side, these add up to more than `tables`."""
+"""For tables that are merged in parallel, these add up to more than `tables`."""
 
 
 @dataclass(slots=True, kw_only=True)

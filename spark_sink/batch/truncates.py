@@ -1,6 +1,6 @@
-"""The truncates that hold, as batches raise them and tables are called now.
+"""The last truncates of all tables, by the tables' present names, as batches raise them.
 
-Invariant: a truncate is stored before it is applied to a table, once.
+Invariant: a truncate is stored once, before it is applied to a table.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Floored = dict[Name, dict[Source, tuple[int, int]]]
 
 
 def floors_of(part: TablePart, versions: Iterable[TableVersion]) -> list[Floor]:
-    """What removes earlier rows of a table: its truncates, and its rows that existed already, without a key.
+    """Return what removes earlier rows of a table: its truncates and, without a key, SELECTs of existing rows.
 
-    Such a table is read in one piece. What was published of it before is in that piece too, and no key shows
-    that it is the same.
+    A table without a key is read in one piece. Rows published earlier are in that piece too, and no key shows
+    that they are the same.
     """
     keyless = {version.key for version in versions if not version.primary_key}
     return [*part.truncates, *(one.start for one in part.existing if one.version in keyless)]
@@ -44,7 +44,7 @@ class Truncates:
     ddl: Ddl | None
     _highest: Floored | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held by what changes them: tables are rebuilt beside the batches, several at a time."""
+    """Held while truncates are changed: tables are rebuilt beside the batches, several at a time."""
 
     def forget(self) -> None:
         """Drop what is remembered, as tables have moved."""
@@ -75,7 +75,7 @@ class Truncates:
         return self._highest
 
     def in_force(self) -> Iterator[Floor]:
-        """All of them; their times are not kept."""
+        """Yield the last truncate of each table and source; their times are not kept."""
         for (database, table), sources in self.raised().items():
             for source, (epoch, seq) in sources.items():
                 yield Floor(

@@ -12,15 +12,15 @@ from spark_sink.errors import MalformedRecord, UnsupportedPartialImage
 from spark_sink.source.positions import At, any_of
 
 MOST: Final = 10_000
-"""Records that are found at a time."""
+"""The most records that are found at a time."""
 _PLACE: Final = re.compile(r"topic (\S+), partition (\d+), offset (\d+)")
 
 Reasons = Mapping[At, tuple[str, str]]
-"""The class of the error, and the reason, of each of some records."""
+"""The class of the error and the reason of each record."""
 
 
 def positions_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
-    """The positions of the records that an error names."""
+    """Return the positions of the records that an error names."""
     if isinstance(fault, UnsupportedPartialImage):
         return list(fault.places)
     if fault.reasons:
@@ -30,10 +30,10 @@ def positions_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
 
 
 def at_of(row: Row) -> At:
-    """The position in a row that has its columns."""
+    """Return the position of a row with the columns topic, partition and offset."""
     return row.topic, row.partition, row.offset
 
 
 def outside(batch: DataFrame, places: Iterable[At]) -> DataFrame:
-    """The batch without these records."""
+    """Return the batch without these records."""
     return batch.where(f"NOT {any_of(places)}")

@@ -1,6 +1,6 @@
 """Maintenance that an operator requests: through the running sink, or directly if none runs.
 
-Requests and answers are rows of the log of waiting tables, which the sink looks at anyway.
+Requests and answers are rows of the log of waiting tables, which the sink reads anyway.
 
 Invariant: a request is answered once, after each of its tables was tried. A request that a stop interrupts is
 carried out again from its first table, which does no harm.
@@ -25,7 +25,7 @@ from spark_sink.warehouse.waiting_tables import Waits
 _log = logging.getLogger(__name__)
 
 Outcomes = dict[Name, str]
-"""Why a table was not maintained, or not wholly; empty if it was."""
+"""For each table, why it was not maintained, or not completely; empty if it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +39,20 @@ class MaintenanceRequest:
 
 
 def request_row(request: MaintenanceRequest, *, at_ms: int) -> dict[str, Any]:
-    """A request as a row of the log."""
+    """Return a request as a row of the log."""
     return _row(MAINTAIN, at_ms, {
         "number": request.number, "tables": request.tables, "sink": request.sink
     })  # fmt: skip
 
 
 def answer_row(number: str, outcomes: Mapping[Name, str], *, at_ms: int) -> dict[str, Any]:
-    """An answer as a row of the log."""
+    """Return an answer as a row of the log."""
     body = [[*name, outcome] for name, outcome in outcomes.items()]
     return _row(MAINTAINED, at_ms, {"number": number, "outcomes": body})
 
 
 def open_requests(rows: Iterable[Mapping[str, Any]], sink: str) -> list[MaintenanceRequest]:
-    """The requests for a sink that have no answer, oldest first."""
+    """Return the requests for a sink that have no answer, oldest first."""
     asked: dict[str, MaintenanceRequest] = {}
     answered = set()
     for row in sorted(rows, key=lambda row: int(row["at_ms"])):
@@ -68,7 +68,7 @@ def open_requests(rows: Iterable[Mapping[str, Any]], sink: str) -> list[Maintena
 
 
 def outcomes_of(rows: Iterable[Mapping[str, Any]], number: str) -> Outcomes | None:
-    """The answer to a request; None without one."""
+    """Return the answer to a request; None without an answer."""
     for row in rows:
         body = json.loads(row["request"])
         if row["kind"] == MAINTAINED and body["number"] == number:
@@ -77,7 +77,8 @@ def outcomes_of(rows: Iterable[Mapping[str, Any]], number: str) -> Outcomes | No
 
 
 def _row(kind: str, at_ms: int, body: Mapping[str, Any]) -> dict[str, Any]:
-    # All columns have values, since an earlier version takes the row for the state of a nameless table.
+    # All columns have values, since an earlier version of the sink reads the row as the state of a table
+    # without a name.
     return {
         "number": 0, "kind": kind, "database": "", "table": "", "since_ms": 0, "at_ms": at_ms,
         "error": "", "reason": "", "action": "", "offsets": "[]", "request": json.dumps({"version": 1, **body}),
@@ -90,7 +91,7 @@ class RequestedMaintenance:
 
     waits: Waits
     maintain: Callable[[Name], str]
-    """Maintains a table; returns why not, or not wholly."""
+    """Maintains a table; returns why that failed, or partly failed."""
     tables: Callable[[], list[Name]]
     """Returns the names of all tables."""
     sink: str = ""
@@ -101,7 +102,7 @@ class RequestedMaintenance:
     _answered: set[str] = field(default_factory=set)
 
     def next(self) -> Callable[[], None] | None:
-        """The next table's maintenance, or the answer; None without a request."""
+        """Return the next table's maintenance, or the answer; None without a request."""
         if self._request is None:
             asked = open_requests(self.waits.maintenance, self.sink)
             self._request = next((one for one in asked if one.number not in self._answered), None)
@@ -136,7 +137,7 @@ def ask(
 ) -> Outcomes:
     """Request maintenance of the running sink, and wait for its answer.
 
-    `stopped` waits for so many seconds and returns whether to stop; then, nothing is returned. Raise
+    `stopped` waits for so many seconds and returns whether to stop; after a stop, the outcomes are empty. Raise
     MaintenanceIncomplete after `timeout` seconds, or once the sink has `ended`.
     """
     request = MaintenanceRequest(number=uuid.uuid4().hex, tables=tuple(tables), sink=sink)
@@ -157,7 +158,7 @@ def ask(
 
 
 def outcome_lines(outcomes: Mapping[Name, str]) -> list[str]:
-    """The outcomes as lines."""
+    """Return the outcomes as lines."""
     return [
         f"{'.'.join(name)}: " + (f"not maintained: {text}" if text else "maintained")
         for name, text in sorted(outcomes.items())
@@ -165,7 +166,7 @@ def outcome_lines(outcomes: Mapping[Name, str]) -> list[str]:
 
 
 def check(outcomes: Mapping[Name, str]) -> None:
-    """Raise MaintenanceIncomplete if a table was not maintained wholly."""
+    """Raise MaintenanceIncomplete if a table was not maintained completely."""
     faults = [".".join(name) for name, text in outcomes.items() if text]
     if faults:
         raise MaintenanceIncomplete(

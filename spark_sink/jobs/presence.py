@@ -3,9 +3,9 @@
 A running sink counts up a number in its note every few seconds. Another process that sees the number change
 knows that it runs; clocks are not compared.
 
-Invariant: a sink that runs is not started a second time, and two sinks of one warehouse share no topic, no
-checkpoint, and no recent changes, and neither moves a table that the other merges. A note that no process
-keeps up is no obstacle to its own sink.
+Invariant: a sink that runs is not started a second time. Two sinks of one warehouse share no topic, no
+checkpoint and no recent changes, and neither moves a table that the other merges. A sink's own note does not
+prevent its start if no process keeps the note up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spark_sink.warehouse.notes import Notes
 _log = logging.getLogger(__name__)
 SECONDS_BETWEEN_BEATS: Final = 3.0
 SECONDS_WITHOUT_BEAT: Final = 10
-"""After which a sink is taken for gone; a pause of its process may be as long."""
+"""Seconds after which a sink counts as gone; a pause of its process may last that long."""
 _UNNAMED: Final = "default.unnamed"
 """The file of the sink without a name; no name has a dot."""
 _READS: Final = 5
@@ -70,7 +70,7 @@ class SinkNote:
 
     @classmethod
     def of(cls, text: str | None) -> SinkNote | None:
-        """The stored note; None without one, or if a crash cut it."""
+        """Parse a stored note; return None without a note, or if a crash left it incomplete."""
         try:
             body: dict[str, Any] = json.loads(text or "null") or {}
             if body.pop("version", None) != 1:
@@ -104,10 +104,10 @@ class Presence:
     broke_off: bool = False
     """Whether the last process of this sink was not stopped in order."""
     superseded: CheckpointShared | None = None
-    """Why this process must end: another one has begun to run the sink since."""
+    """Why this process must end: another process has begun to run the sink since."""
 
     def claim(self, topics: Collection[str]) -> None:
-        """Begin to keep the note up, if no other sink is in the way; `topics` are all of Kafka.
+        """Begin to keep the note up, unless another sink prevents that; `topics` are all topics of Kafka.
 
         Raise CheckpointShared, WarehouseShared.
         """
@@ -123,7 +123,7 @@ class Presence:
         last = _read(self.notes, self.own.name)
         self.broke_off = last is not None and not last.ended
         for other in self._others():
-            # One that was stopped in order makes this comparison itself when it starts again.
+            # A sink that was stopped in order makes this comparison itself when it starts again.
             if not other.ended:
                 self._check_apart(other, topics)
                 self._check_excluded(other)
@@ -135,16 +135,16 @@ class Presence:
         threading.Thread(target=self._run, daemon=True).start()
 
     def busy_elsewhere(self) -> float:
-        """How long the longest batch of another sink has been running, in seconds, as of its note."""
+        """Return how long, in seconds, the longest batch of another sink has been running by its note."""
         running = (other for other in self._others() if not other.ended)
         return max((other.busy_seconds for other in running), default=0.0)
 
     def complete_elsewhere(self) -> float:
-        """The time up to which all other sinks have applied their topics; infinite without any."""
+        """Return the time up to which all other sinks have applied their topics; infinite without others."""
         return min((other.complete_until for other in self._others()), default=float("inf"))
 
     def complete_at_last(self) -> float:
-        """The time up to which this sink had applied its topics when it last ran; infinite if unknown."""
+        """Return the time up to which this sink had applied its topics when it last ran; or infinity."""
         held = _read(self.notes, self.own.name)
         return held.complete_until if held is not None else float("inf")
 
@@ -182,7 +182,7 @@ class Presence:
                 _log.debug("the sink's note was not written", exc_info=True)
 
     def _is_superseded(self) -> bool:
-        """Whether another process runs the sink since, as after a long pause of this one."""
+        """Whether another process has begun to run the sink, for example during a long pause of this one."""
         held = _read(self.notes, self.own.name)
         if held is None or held.process == self.own.process:
             return False
@@ -265,10 +265,10 @@ def has_ended(notes: Notes, name: str) -> bool:
 
 
 def _is_gone(note: SinkNote) -> bool:
-    """Whether it ran on this machine, and no other process has its number now."""
+    """Whether the note's process ran on this machine, and no other process has its number now."""
     if note.host != socket.gethostname() or not Path("/proc/self").exists():
         return False
-    # In a container that is started again, this process has the number of the one before.
+    # In a container that is started again, this process has the number of the earlier process.
     return note.pid == os.getpid() or not Path(f"/proc/{note.pid}").exists()
 
 
@@ -281,7 +281,7 @@ def _text(notes: Notes, name: str) -> str | None:
     try:
         return notes.read(_path(name))
     except (PySparkException, Py4JError):
-        # On a local disk, Hadoop compares it with a checksum of its own, which is written after it.
+        # On a local disk, Hadoop compares the note with its own checksum, which is written after the note.
         return ""
 
 
@@ -290,7 +290,7 @@ def _path(name: str) -> str:
 
 
 def _name(file: str) -> str | None:
-    """The name of the sink that a note's file is of; None for another file."""
+    """The name of the sink to which a note's file belongs; None for another file."""
     stem, dot, end = file.rpartition(".")
     if not dot or end != "json" or stem.startswith("."):
         return None

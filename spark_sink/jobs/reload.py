@@ -1,11 +1,11 @@
 """Reloads of tables on request, beside the stream.
 
 A table is rebuilt in a folder of its own, then put in place in one commit that also records the offsets up to
-which Kafka is applied; after that the wait ends. Tables that are requested at once are read at once, and built
-beside one another; each is put in place by itself, and what one is refused for is no matter of the others.
+which Kafka is applied; after that the wait ends. Tables that are requested together are read together and built
+in parallel. Each is put in place by itself, and the refusal of one table does not affect the others.
 
-Batches wait for what a reload does between them, and it waits for each batch: so it has few such steps, for all
-its tables together.
+Some steps of a reload run between batches: batches wait for such a step, and the step waits for each batch. So
+a reload has few such steps, for all its tables together.
 
 Invariant: a reload interrupted at any point is repeated from the start, or found complete. Readers see the
 existing table until its replacement is complete.
@@ -71,9 +71,9 @@ from wire.table_version import VersionKey
 _log = logging.getLogger(__name__)
 _ROUNDS = 5
 _ATTEMPTS: Final = 3
-"""Processes that may end amid a reload until it is refused."""
+"""The number of processes that may end during a reload before it is refused."""
 _SECONDS_FOR_TABLES: Final = 5.0
-"""For which the batches wait, until the table in hand is done."""
+"""Seconds for which the batches wait; after that, only the current table is finished."""
 _ERRORS: Final = (SinkError, PySparkException, Py4JError)
 _KEEPS_CHANGING: Final = "the table's definition keeps changing"
 
@@ -100,7 +100,7 @@ class Reloader:
     ) -> None:
         """`loads` are the rows that were loaded from sources; without it, no such request is carried out.
 
-        `most` returns how many records may be kept at a time: those that a batch may have. `broke_off` returns
+        `most` returns how many records may be kept at a time: as many as a batch may have. `broke_off` returns
         whether the last process of the sink was not stopped in order.
         """
         self._loads = loads
@@ -112,15 +112,15 @@ class Reloader:
         self._most = most
         self._broke_off = broke_off
         self._merged: Offsets | None = None
-        """What the ledger had when the reloads that are carried out began."""
+        """The offsets that the ledger had when the current reloads began."""
         self._versions: list[str] | None = None
-        """The schemas topic as it was last read for them."""
+        """The values of the schemas topic as last read for the current reloads."""
 
     def answer(self, *requests: Request) -> None:
-        """Reload tables, or record of each why that failed.
+        """Reload tables; record for each table that fails why it failed.
 
-        Reloads that were begun when the last process ended may be why: each is repeated by itself, after the
-        others, and not more often than a few times.
+        A reload that was running when the last process ended may be the cause of that end. So such a reload is
+        repeated by itself, after the others, and not more often than _ATTEMPTS times.
         """
         # Of two requests for a table, the later is answered after the first.
         first = {request.name: request for request in reversed(requests)}
@@ -131,7 +131,7 @@ class Reloader:
             self._answer([request])
 
     def _broken_off(self, request: Request) -> int:
-        """How many processes of the sink ended amid a reload, none of them in order."""
+        """How many processes of the sink ended during a reload, none of them in order."""
         held = self._waits.waiting(request.name)
         return held.begun if held is not None and self._broke_off() else 0
 
@@ -140,7 +140,7 @@ class Reloader:
         begun = self._between_batches(
             {request: partial(self._begun, request) for request in requests}
         )
-        # Since a table waits, it is known in which other topics it gets rows.
+        # Read again from now on: the tables wait, and further topics in which they get rows are recorded.
         self._versions = None
         rebuilds: list[Rebuild] = []
         for request, rebuilt in begun:
@@ -155,9 +155,9 @@ class Reloader:
             self._carry_out(group)
 
     def _between_batches(self, acts: Mapping[Request, Callable[[], Done | None]]) -> list[Done]:
-        """What is done for each request while no batch is applied, of those for which there is anything.
+        """Run each request's act while no batch is applied; return the results other than None.
 
-        The batches continue after some seconds, and the rest is done after the next one.
+        The batches continue after _SECONDS_FOR_TABLES, and the rest is done after the next batch.
         """
         done: list[Done] = []
         left = list(acts.items())
@@ -201,7 +201,7 @@ class Reloader:
                 self._refused(rebuild.request, fault)
 
     def _begun(self, request: Request) -> tuple[Request, Callable[[], Rebuild]] | None:
-        """Begin a reload; return what makes the rebuild of its table. None if the wait has ended already."""
+        """Begin a reload; return what makes the rebuild of its table. None if the reload is done already."""
         if request.replaced and self._has_ended(request):
             return None
         if request.discard and not request.unknown:
@@ -219,7 +219,7 @@ class Reloader:
         if put is not None and self._ended(request, put):
             _log.info("table reloaded table=%s.%s", *request.name)
             return None
-        # Together, so that no change is between the two.
+        # Both are read together, so that no change is between them.
         held, reached = self._waits.tables[request.name], self._position()
         held = self._waits.reloading(held, broken_off=self._broken_off(request))
         return request, partial(self._rebuild, held, request, put, reached)
@@ -239,7 +239,7 @@ class Reloader:
         _log.info("table removed, which the source had dropped table=%s.%s", *name)
 
     def _fault(self, name: Name, failure: Exception) -> SinkError:
-        """The error of the table, or of all if none could be worked on."""
+        """The error of the table, or a common error if no table could be worked on."""
         if isinstance(failure, SinkError):
             return failure
         try:
@@ -248,7 +248,7 @@ class Reloader:
             return named(failure)
 
     def _has_ended(self, request: Request) -> bool:
-        """Whether a table of which all rows have come does not wait any more: an operator has reloaded it."""
+        """Whether a table whose rows have all come no longer waits, because an operator has reloaded it."""
         if self._waits.waiting(request.name) is not None:
             return False
         held = self._standing(request)
@@ -294,7 +294,7 @@ class Reloader:
             self._waits.begin(request.name, ReloadRequested(), self._cut_before(request))
             self._applier.forget(request.name)
             held = self._waits.tables[request.name]
-        # Its own rows are what a reload without these options begins with.
+        # A reload without these options begins with the table's own rows.
         if not starts and not request.only_new:
             self._check_own_rows(held)
         if request.unknown_as_null:
@@ -304,7 +304,7 @@ class Reloader:
     def _check_own_rows(self, held: WaitState) -> None:
         """Raise the error for which a table waits if a reload cannot begin with the table's own rows."""
         error = table_error(held.waits_for)
-        # After a refusal the reason is that of another error.
+        # After a refusal, the reason belongs to another error.
         where = ".".join(held.name) if held.cause else held.reason
         match error.own_rows:
             case OwnRows.MOVED | OwnRows.UNDATED:
@@ -316,7 +316,7 @@ class Reloader:
                 self._check_put_back(held)
 
     def _check_gone(self, request: Request) -> None:
-        """Raise ReloadRefused if images that are still to come would not match those with NULL."""
+        """Raise ReloadRefused if images that are still to come would not match images with NULL."""
         shape, ddl = self._store.shape(*request.name), self._applier.ddl
         is_gone = ddl is not None and request.name in ddl.absent()
         if shape is not None and not shape.keyed and not is_gone:
@@ -327,15 +327,15 @@ class Reloader:
 
     def _check_put_back(self, held: WaitState) -> None:
         """Raise TableReplaced or ColumnsChanged unless the table is again as the sink left it."""
-        # Its history is another matter, of which it waits after that.
+        # A replaced history is not refused here: the table waits because of it afterwards.
         with suppress(HistoryReplaced):
             found = self._applier.milestones.integrity.checked(held.name)
-            # One that could not be made has no rows.
+            # A table that could not be made has no rows.
             if found is None and table_error(held.waits_for).own_rows is OwnRows.REPLACED:
                 raise TableReplaced(held.reason, advice=again(held.name))
 
     def _cut_before(self, request: Request) -> Offsets:
-        """The offsets up to which an earlier reload has applied and which the stream has not yet reached."""
+        """The offsets up to which an earlier reload has applied, if the stream has not reached them yet."""
         held, reached = self._waits.tables.get(request.name), self._position()
         cut = held.offsets if held is not None else {}
         return {at: until for at, until in cut.items() if until > reached.get(at, 0)}
@@ -380,7 +380,7 @@ class Reloader:
         return list(ddl.history.events.values()) if ddl is not None else []
 
     def _ranges(self, names: Collection[str]) -> tuple[Offsets, Offsets]:
-        """(earliest, latest committed) offsets of topics, of all of this installation where none is named."""
+        """(earliest, latest committed) offsets of topics of this installation; of all if none is named."""
         earliest, latest = self._topics.ranges(names)
         if (foreign := self._applier.foreign) is None:
             return earliest, latest
@@ -393,7 +393,7 @@ class Reloader:
         )
 
     def _names(self, request: Request) -> Collection[str]:
-        """The topics that a request concerns; none if it concerns all."""
+        """The topics that a request concerns; empty if it concerns all."""
         if request.topics:
             return request.topics
         held = self._waits.waiting(request.name)
@@ -401,13 +401,13 @@ class Reloader:
         if request.from_beginning:
             own = self._topics_of(request.name)
             if not own:
-                # Those without a change since it waits have rows of it, too.
+                # Topics without a change since the table waits have rows of it, too.
                 return ()
             names |= own
         return sorted(names)
 
     def _topics_of(self, name: Name) -> set[str] | None:
-        """The topics of all of a table's rows, also of earlier names; None if these are not known."""
+        """The topics of all rows of a table, also under its earlier names; None if they are not known."""
         shape = None
         try:
             shape = self._store.shape(*name)
@@ -417,7 +417,7 @@ class Reloader:
             if is_shared(failure):
                 raise
             return None
-        # Whether mapped tables filled one that is gone is not known.
+        # It is not known whether mapped tables filled a table that is gone.
         is_gone = shape is None and name in self._applier.milestones.integrity.left
         if is_gone or (shape is not None and shape.apart):
             return None
@@ -435,8 +435,8 @@ class Reloader:
         return True
 
     def _end(self, request: Request, held: WaitState, cut: dict[At, int]) -> None:
-        # The SELECTs have seen all before, of which the stream may still come to a part: also by a name that
-        # the table had earlier, in a topic that is not the load's.
+        # The SELECTs have seen all earlier changes, but the stream may still come to some of these: also under
+        # an earlier name of the table, in a topic that is not the load's.
         self._applier.truncates.raised(self._loaded_floors(request))
         self._waits.loaded(held, cut, request)
         self._applier.forget(request.name)
@@ -444,13 +444,13 @@ class Reloader:
     def _position(self) -> dict[At, int]:
         if self._merged is None:
             self._merged = self._applier.warehouse.log.applied()
-        # What batches have merged since; topics that are excluded stay as the ledger has them.
+        # Batches may have merged more since; topics that are excluded stay as the ledger has them.
         return {**self._merged, **self._applier.applied}
 
     def _rebuild(
         self, held: WaitState, request: Request, put: dict[At, int] | None, reached: Offsets
     ) -> Rebuild:
-        """What a table is rebuilt by, and where the reading of its records begins.
+        """The rebuild of a table, with the offsets at which the reading of its records begins.
 
         `put` are the offsets of a rebuild that is already in place for this wait.
         """
@@ -474,7 +474,7 @@ class Reloader:
         return rebuild
 
     def _groups(self, rebuilds: Collection[Rebuild]) -> list[list[Rebuild]]:
-        """The tables that are read at once: their records together can be kept."""
+        """The groups of tables that are read together: all records of a group can be kept."""
         if len(rebuilds) < 2:
             return [[one] for one in rebuilds]
         groups: list[list[Rebuild]] = []
@@ -500,7 +500,7 @@ class Reloader:
                 if len(left) == 1 or isinstance(failure, KafkaUnreachable):
                     self._refuse(left, failure)
                     return
-                # Records of one of them are no matter of the others.
+                # The records of one table must not affect the others.
                 for one in left:
                     self._carry_out([one])
                 return
@@ -509,7 +509,8 @@ class Reloader:
             build = partial(self._built, reading)
             session, threads = reading.rows.sparkSession, self._applier.threads
             in_parallel(build, left, session=session, threads=threads)
-            # A version that is new since: changes before it may be in other partitions.
+            # A table with a version that is new since is built again: changes before the version may be in
+            # other partitions.
             left = self._between_batches(
                 {
                     one.request: partial(self._handed_over, one)
@@ -525,11 +526,11 @@ class Reloader:
         return self._waits.tables[request.name].answered == request.number
 
     def _read(self, rebuilds: list[Rebuild]) -> tuple[list[Rebuild], Reading]:
-        """A reading of all that the tables need, and those of them that can still be built.
+        """The tables that can still be built, and a reading of all the records that they need.
 
-        Such that no version is read without the changes that precede it. The ends of partitions are not fetched
-        at one instant, so the later of two transactions may be seen without the earlier. The records committed
-        before the second fetch include all that precede those seen by the first.
+        No version is read without the changes that precede it. The ends of partitions are not fetched at one
+        instant, so the first fetch may see the later of two transactions without the earlier. The records that
+        are committed before the second fetch include all that precede the records seen by the first.
         """
         for _ in range(_ROUNDS):
             start = first_of(one.start for one in rebuilds)
@@ -551,8 +552,8 @@ class Reloader:
         raise ReloadRefused(_KEEPS_CHANGING, advice="Try again later")
 
     def _ready(self, rebuild: Rebuild) -> Rebuild:
-        """A table that can be built, once DDL is followed and its rows are all in it."""
-        # The records may be past DDL that no batch has come to.
+        """A table that can be built: DDL is followed, and the markers of deleted rows are in the table."""
+        # The records may be past DDL to which no batch has come.
         self._applier.follow_ddl({})
         self._check_reloading(self._waits.tables[rebuild.name])
         try:
@@ -563,7 +564,7 @@ class Reloader:
         return rebuild
 
     def _handed_over(self, rebuild: Rebuild) -> Rebuild | None:
-        """Put a table in place that was built, and end its wait; return one that must be built again."""
+        """Put a built table in place and end its wait; return the rebuild if it must be built again."""
         request, load = rebuild.request, rebuild.load
         held, reached = self._waits.tables[request.name], self._position()
         self._check_reloading(held)
@@ -579,7 +580,7 @@ class Reloader:
             if part is not None and (part.fault is not None or not part.versions <= rebuild.seen):
                 return rebuild
             rebuild.apply(rows, {**reached, **until}, part)
-        # DDL may have been followed since it was built.
+        # DDL may have been followed since the table was built.
         rebuild.alter()
         if request.replaced and (again := rebuild.replaced.open):
             # A second replacement has begun, whose end will ask again.
@@ -604,7 +605,7 @@ class Reloader:
         request, load = rebuild.request, rebuild.load
         shape = self._stage.shape(*request.name)
         ddl = self._applier.ddl
-        # Or all that it ever had is skipped.
+        # Without rows, a table is removed if it was dropped or renamed, or if all that it ever had is skipped.
         is_emptied = (ddl is not None and ddl.concerns(request.name)) or (
             bool(rebuild.omitted or rebuild.unread) and self._store.shape(*request.name) is None
         )
@@ -631,9 +632,9 @@ class Reloader:
         self._stage.drop(*request.name)
 
     def _replace(self, shape: Shape, *, cut: tuple[int, Offsets], is_whole: bool) -> None:
-        """Replace the table by the one that was rebuilt; `is_whole` if nothing of the table is in that.
+        """Replace the table by the rebuilt one; `is_whole` if the rebuilt table has nothing of the old one.
 
-        Then a table that cannot be replaced, as one whose log is damaged, is removed first.
+        With `is_whole`, a table that cannot be replaced, for example with a damaged log, is removed first.
         """
         rows, name = self._stage.rows(shape), (shape.database, shape.table)
         try:
@@ -641,7 +642,7 @@ class Reloader:
         except FAILURES as failure:
             if not is_whole or is_shared(failure):
                 raise
-            # The rows that take its place are there, and can be read.
+            # Make sure that the rows that take its place exist, and can be read.
             rows.write.format("noop").mode("overwrite").save()
             _log.warning("table removed, as it cannot be replaced table=%s.%s: %s", *name, failure)
             self._store.drop(*name)
@@ -657,7 +658,7 @@ class Reloader:
     def _build(self, reading: Reading, rebuild: Rebuild) -> None:
         until = {**self._position(), **reading.end}
         rows, keys = reading.of(rebuild.name), partial(reading.records, rebuild.name)
-        # Those that a load has seen are no matter.
+        # With a load, the contents are determined again: records that the load has seen do not matter.
         is_known = rebuild.load is None
         part = reading.found.tables.get(rebuild.name) if is_known else rebuild.part(rows)
         rebuild.sort_out(rows, keys, part)
@@ -665,7 +666,7 @@ class Reloader:
         held = self._waits.tables[rebuild.name]
         tables = self._applier.warehouse.moving if is_unplaced(held) else self._store
         shape: Shape | None = None if rebuild.is_fresh else tables.shape(*rebuild.name)
-        # Starts over where records must be skipped.
+        # Start over if records must be skipped.
         while True:
             if rebuild.load is not None:
                 rebuild.begin_loaded()
@@ -686,7 +687,7 @@ class Reloader:
                 return
 
     def _load(self, request: Request) -> Loaded | None:
-        """What a request's load has read; None if it names none. Raise ReloadRefused."""
+        """What a request's load has read; None if the request names no load. Raise ReloadRefused."""
         if not request.load:
             return None
         state = self._loads.of(request.name) if self._loads is not None else None
@@ -695,7 +696,7 @@ class Reloader:
         return Loaded(state=state, rows=self._loads.rows(state))
 
     def _loaded_floors(self, request: Request) -> list[Floor]:
-        """Of each source table of a request's load, its position: no change before it holds any more."""
+        """The positions of the source tables of a request's load, as truncates: no earlier change counts."""
         placed = self._loads.placed() if request.load and self._loads is not None else []
         return [
             Floor(
@@ -728,7 +729,7 @@ class Reloader:
         offsets = {at: max(first, reached.get(at, first)) for at, first in own.items()}
         offsets |= {**held.offsets, **(put or {})}
         if load is not None:
-            # A partition or topic that is new since has no change from before it.
+            # A partition or topic that is new since the load began has no change from before.
             offsets = {**dict.fromkeys(earliest, 0), **load.state.offsets}
         for at, offset in sorted(offsets.items()):
             where, first = f"topic {at[0]}, partition {at[1]}", earliest.get(at)
@@ -774,8 +775,8 @@ class Reloader:
 def repeated(advice: str, request: Request, held: WaitState) -> str:
     """Return the advice of a refused reload, with the options of the request in the reloads that it advises.
 
-    A reload without them may be refused for what they have already answered. Whether it begins with the
-    table's own rows is only repeated where these cannot be used.
+    A reload without these options may be refused for a reason that they have settled already. The option by
+    which a reload does not begin with the table's own rows is repeated only if these rows cannot be used.
     """
     options = [
         "--skip-unusable" if request.skip_unusable else "",
@@ -808,9 +809,9 @@ _VERSION: Final = ("destination", "source_database", "source_table", "version")
 class Reading:
     """The records of some tables, each from its own offsets on, up to `end`.
 
-    A reload looks at its records several times, and each look would read and parse all records of the
+    A reload looks at its records several times, and each time would read and parse all records of the
     table's topics again. So the records of all these tables are read and parsed once, and kept on the
-    executors, as those of a batch are.
+    executors, like the records of a batch.
 
     Invariant: a reading that is kept has no more records than a batch may have; a table with more is read
     alone, and its records are read as often as they are needed.
@@ -819,17 +820,17 @@ class Reading:
     applier: Applier
     topics: Topics
     starts: Mapping[Name, Offsets]
-    """Where each table's records begin; it has none in other partitions."""
+    """The offsets at which each table's records begin; in other partitions it has none."""
     end: Offsets
     most: int
-    """The records that are kept; of more, none is."""
+    """The most records that are kept; if there are more, none is kept."""
     rows: DataFrame = field(init=False)
-    """All of them, as envelopes with the tables that they belong to now."""
+    """All records, as envelopes with the tables to which they belong now."""
     found: Contents = field(init=False)
-    """What they have, of each table."""
+    """The contents of the records, by table."""
 
     def read(self) -> None:
-        """Read them."""
+        """Read the records."""
         start = first_of(self.starts.values())
         rows = self._envelopes(self.topics.read(start, self.end))
         is_kept = size(start, self.end) <= self.most
@@ -841,7 +842,7 @@ class Reading:
             self.applier.keep_pace(self.rows, number)
 
     def of(self, name: Name) -> DataFrame:
-        """The records of one table."""
+        """Return the records of one table, as envelopes."""
         rows, part = self.rows.where(of_table(name)), self.found.tables.get(name)
         if part is None:
             return rows.limit(0)
@@ -849,7 +850,7 @@ class Reading:
         return local(rows) if at_hand else rows
 
     def records(self, name: Name) -> DataFrame:
-        """Kafka's records in the range of one table."""
+        """Return Kafka's records in the range of one table."""
         return self.topics.read(self.starts[name], self.end)
 
     def has_versions_since(self, first: Offsets) -> bool:
@@ -874,7 +875,7 @@ class Reading:
 
 
 def first_of(starts: Iterable[Offsets]) -> dict[tuple[str, int], int]:
-    """The first offset of each partition in any of them."""
+    """Return the lowest offset of each partition among these."""
     found: dict[tuple[str, int], int] = {}
     for start in starts:
         for at, offset in start.items():
@@ -883,5 +884,5 @@ def first_of(starts: Iterable[Offsets]) -> dict[tuple[str, int], int]:
 
 
 def size(start: Offsets, end: Offsets) -> int:
-    """The number of offsets in a range."""
+    """Return the number of offsets in a range."""
     return sum(max(0, end.get(at, first) - first) for at, first in start.items())

@@ -1,10 +1,10 @@
-"""The streaming query: where it starts, what ends it, and which error a failure is.
+"""The streaming query: the offsets at which it starts, what ends it, and the error of a failure.
 
-Invariant: a start is only made where nothing can be left out: a lost checkpoint is replaced by the
-ledger's offsets, and a checkpoint past the ledger is refused.
+Invariant: a start never omits a record: a lost checkpoint is replaced by the ledger's offsets, and a
+checkpoint past the ledger is refused.
 
-How many offsets a batch may have: by the memory of the processes that hold it. With a local master
-that is the driver. On a cluster the executors hold the batch, and the driver only plans it.
+The memory of the processes that hold a batch limits its number of offsets. With a local master, the driver
+holds it. On a cluster the executors hold it, and the driver only plans it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Sink:
         self._failure: Exception | None = None
         self._had_log: bool | None = None
         self.lost: set[str] = set()
-        """The topics of which unread records were found to be gone at the start."""
+        """The topics whose unread records were found to be gone at the start."""
         self._waits = Waits(self._warehouse.log, time.time, sink=settings.name)
         own = SinkNote(
             name=settings.name,
@@ -259,7 +259,7 @@ class Sink:
             failure = self._failure or (query.exception() if query is not None else None)
             if failure is None and self._settings.mode == "available-now" and not stop.is_set():
                 self._watch.look()
-                # Of tables of which all rows that replace theirs have come by now.
+                # Requests may be new: all rows that replace those of a table may have come by now.
                 self._waits.refresh()
                 self._reloader.answer(*self._waits.requests)
                 while name := self._applier.deleted.due():
@@ -269,7 +269,7 @@ class Sink:
                 if self._metastore is not None:
                     self._metastore.look()
         except (PySparkException, Py4JError, OSError) as fault:
-            # Once a stop was asked for, the JVM may have been stopped too, and answers no more.
+            # Once a stop was requested, the JVM may have been stopped too, and no longer answers.
             failure = self._failure or fault
         finally:
             self._presence.end()
@@ -283,7 +283,7 @@ class Sink:
         self._applier.apply_ddl(self._topics.read({}, {}))
 
     def _ends(self) -> Offsets:
-        """The ends of all row topics; a topic that was made again ends the run."""
+        """The ends of all row topics; a topic that was recreated ends the run."""
         ends = self._topics.ends()
         try:
             self._topic_ids.check(self._topics.ids({topic for topic, _ in ends}))
@@ -309,7 +309,7 @@ class Sink:
             self._presence.end()
 
     def _prepared(self, stop: threading.Event) -> str | None:
-        """The offsets to start from, once all is ready; None where a stop came before Kafka answered."""
+        """The offsets to start from, once all is ready; None if a stop came before Kafka answered."""
         settings = self._settings
         start = self._from_kafka(stop)
         if start is None:
@@ -347,7 +347,7 @@ class Sink:
     def _attend(self, start: str, stop: threading.Event) -> StreamingQuery | None:
         """Start the query once merging is due, and wait for its end or a stop.
 
-        Beside it, look for requests and at Kafka's ends. Return None where it was never due.
+        Meanwhile, look for requests and at Kafka's ends. Return None if merging was never due.
         """
         looks = threading.Thread(target=self._watch.run, args=(stop,), daemon=True)
         looks.start()
@@ -379,7 +379,7 @@ class Sink:
         return query
 
     def _has_all(self, query: StreamingQuery | None, stop: threading.Event) -> bool:
-        """Whether the query has ended as all that there was is applied."""
+        """Whether the query has ended because all records are applied."""
         is_whole = query is not None and not query.isActive and query.exception() is None
         has_end = self._settings.mode == "available-now"
         return is_whole and has_end and self._failure is None and not stop.is_set()
@@ -387,8 +387,8 @@ class Sink:
     def _must_merge(self, waited: float) -> bool:
         """Whether the first merge is due, so many seconds after the start.
 
-        It takes longest by far, as nothing of it has ever run. While readers see all changes without it, it
-        waits as later ones do.
+        The first merge takes longest by far, since none of its code has ever run. While readers see all changes
+        without it, it waits as later merges do.
         """
         return (
             self._recent is None
@@ -397,8 +397,8 @@ class Sink:
         )
 
     def _from_kafka(self, stop: threading.Event) -> str | None:
-        """The offsets to start from, once Kafka answers; None where a stop came first."""
-        # A folder that cannot be used is named before anything else is asked.
+        """The offsets to start from, once Kafka answers; None if a stop came first."""
+        # A folder that cannot be used is reported before anything else is requested.
         make_folder(self._settings.warehouse, self._warehouse.notes.make)
         make_folder(self._settings.checkpoint, self._checkpoint.make)
         began, is_logged = time.monotonic(), False
@@ -437,7 +437,7 @@ class Sink:
         self._checkpoint.replace_if_damaged(origin)
         self._foreign.begin({topic for topic, _ in latest})
         applied, read = self._applied_of(wanted), self._checkpoint_of(wanted)
-        # A partition without an entry in the ledger had no record yet that was applied.
+        # No record of a partition without an entry in the ledger has been applied yet.
         self._begin_again(ids, earliest, lost({**read, **applied}, earliest, latest))
         if any(earliest.values()) and not self._had_log:
             self._applier.hold_without_ledger()
@@ -448,8 +448,9 @@ class Sink:
         self._watch.begin(self._warehouse.log.newest_ms(kept) / 1000)
         if self._checkpoint.started():
             known = {topic for topic, _ in self._checkpoint.known()}
-            # Spark would read on from topics that are excluded now, and take them for lost; of those that are
-            # included again it would read from their beginning what the ledger has.
+            # Spark would continue to read topics that are excluded now, and report them as lost. Topics that
+            # are included again it would read from their beginning, though the ledger has some of their
+            # records.
             gone = sorted(known - matching(self._spark, wanted, known) | kept - known)
             if not gone:
                 committed, initial = self._checkpoint.committed(), self._checkpoint.initial()
@@ -472,13 +473,13 @@ class Sink:
         return starting_offsets(applied, latest) if applied else "earliest"
 
     def _applied_of(self, wanted: str) -> Offsets:
-        """Up to where the ledger has the topics that match."""
+        """The offsets up to which the ledger has the topics that match."""
         applied = self._warehouse.log.applied()
         kept = matching(self._spark, wanted, {topic for topic, _ in applied})
         return {at: until for at, until in applied.items() if at[0] in kept}
 
     def _checkpoint_of(self, wanted: str) -> Offsets:
-        """Up to where the checkpoint has the topics that match."""
+        """The offsets up to which the checkpoint has the topics that match."""
         if not self._checkpoint.started():
             return {}
         read = {**self._checkpoint.initial(), **self._checkpoint.committed()}
@@ -488,15 +489,15 @@ class Sink:
     def _begin_again(
         self, ids: Mapping[str, str], earliest: Offsets, gone: Mapping[str, str]
     ) -> None:
-        """Make the tables of topics wait that were deleted and made again; their offsets are void.
+        """Make the tables of topics that were deleted and recreated wait; the topics' offsets are void.
 
-        So are those of topics of which records that were not read are `gone`, for the reason given.
+        The same holds for topics whose unread records are `gone`, for the reason given.
         """
         topics = {topic for topic, _ in earliest}
         own = topics | matching(self._spark, ddl_pattern(self._settings.prefix), ids)
         again = self._topic_ids.replaced(known := {one: ids[one] for one in own if one in ids})
         strange = self._topic_ids.unknown(known)
-        # They are new, unless the ledger has them.
+        # Topics without a noted id are new, unless the ledger has them.
         if strange := strange and strange & {one for one, _ in self._warehouse.log.applied()}:
             _log.warning(
                 "%s lacks the ids of topics that the ledger has, so it is not known whether they were deleted "
@@ -525,9 +526,9 @@ class Sink:
             self._topic_ids.check(self._topics.ids({topic for topic, _ in moved[1]}))
             if self._recent is not None:
                 self._recent.wait_for(moved[1])
-                # While readers see all changes as recent ones, merging leaves them the processors.
+                # While readers see all changes as recent changes, merging leaves the processors to them.
                 self._applier.threads = 1 if self._recent.is_covering else THREADS
-            # Recent changes show it by themselves.
+            # Recent changes show by themselves whether a transaction is whole.
             covered = self._recent is not None and self._recent.is_covering
             is_whole = not covered and divides_nothing(self._topics, moved[1])
 
@@ -543,13 +544,13 @@ class Sink:
             again_if_lost(apply, stopped=self._applier.stopping.is_set)
             self._rate.pause(began, *moved)
         except Exception as fault:
-            # Kept here: through the JVM and back it would come as text, and of a long text Spark's
+            # The error is kept here. Through the JVM it would come back as text, and on a long text Spark's
             # own pattern matching overflows its stack.
             self._failure = self._failure or fault
             raise BatchFailed from None
 
     def _end(self, query: StreamingQuery | None) -> None:
-        """Let the batch in hand finish if it soon does, else leave it for the next start."""
+        """Let the current batch finish if it does so soon, else leave it for the next start."""
         if self._recent is not None:
             self._recent.stop()
         self._rate.stop()
@@ -567,9 +568,9 @@ class Sink:
 
 @dataclass(slots=True, kw_only=True)
 class RateLimit:
-    """The limit in offsets per second; 0 is none.
+    """A limit in offsets per second; 0 means no limit.
 
-    Spark bounds a batch, not how soon the next one follows.
+    Spark limits the size of a batch, but not how soon the next batch follows.
 
     Invariant: over a batch and its pause, the mean rate is at most the limit. A stop ends the pause.
     """
@@ -579,7 +580,7 @@ class RateLimit:
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def pause(self, began: float, start: Offsets, until: Offsets) -> None:
-        """Wait as long as a batch of the offsets [start, until) that began at that time was too fast."""
+        """Wait for the time by which a batch of the offsets [start, until), begun at `began`, was too fast."""
         if self.per_second <= 0:
             return
         offsets = sum(end - first for first, end in spans(start, until).values())
@@ -597,7 +598,7 @@ _MEMORY = "1g"
 
 
 def batch_limit(spark: SparkSession, settings: Settings) -> int:
-    """The most offsets of a batch: as set, or as the memory allows that Spark has now.
+    """Return the most offsets of a batch: as set, or as Spark's present memory allows.
 
     Executors that register later are not counted: a batch is then smaller than it could be.
     """
@@ -608,13 +609,13 @@ def batch_limit(spark: SparkSession, settings: Settings) -> int:
 
 
 def memory(spark: SparkSession) -> int:
-    """The memory of the driver, with a local master, or of all executors; in MiB."""
+    """Return the memory, in MiB, of the driver with a local master, else of all executors."""
     conf = spark.sparkContext.getConf()
     context: Any = spark.sparkContext._jsc.sc()
     if context.isLocal():
         size = java_class(spark._jvm, "org.apache.spark.network.util.JavaUtils")
         return int(size.byteStringAsMb(conf.get("spark.driver.memory", _MEMORY)))
-    # The driver is among them.
+    # The driver is among the registered processes.
     registered = int(context.getExecutorMemoryStatus().size()) - 1
     asked_for = int(conf.get("spark.executor.instances", "1") or "1")
     return max(registered, asked_for) * int(context.executorMemory())

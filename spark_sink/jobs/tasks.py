@@ -1,6 +1,6 @@
 """Background tasks: requested reloads and maintenance, due maintenance, and the removal of what is not needed.
 
-One runs at a time, in a thread beside the batches.
+One task runs at a time, in a thread beside the batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Work = Callable[[], object]
 def requested_reloads(
     gate: threading.Lock, waits: Waits, answer: Callable[..., None]
 ) -> Work | None:
-    """The answer to all requests; None without any, or while a long batch holds the gate.
+    """Return the work that answers all requests; None without requests, or while a long batch holds the gate.
 
     Batches may follow one another almost without a pause, so the check waits for the gate instead of polling
     it.
@@ -42,13 +42,13 @@ def requested_reloads(
 def work_on_due_table(
     due: Callable[[], Name | None], work: Callable[[Name], object]
 ) -> Work | None:
-    """The work on the table that is due."""
+    """Return the work on the table that is due; None without such a table."""
     name = due()
     return None if name is None else partial(work, name)
 
 
 def quiet_ddl(is_quiet: Callable[[], bool], apply_ddl: Work) -> Work | None:
-    """The look for DDL while no batch makes it; one that Kafka does not answer is made again later."""
+    """Return the work that looks for DDL while no batch does; it is repeated later if Kafka does not answer."""
 
     def apply() -> None:
         with suppress(KafkaUnreachable):
@@ -62,7 +62,7 @@ class BackgroundTasks:
     """Starts background tasks, one at a time, without holding the gate."""
 
     due: Sequence[Callable[[], Work | None]]
-    """Each returns the work of one kind that is due, None without any; the first one of them is done."""
+    """Each returns the work of one kind that is due, None without any; the first work found is done."""
     failure: Exception | None = None
     """The first error that ended a task."""
     _thread: threading.Thread | None = field(default=None, init=False)

@@ -79,7 +79,7 @@ def _no_user(value: str) -> str:
 
 
 class Metrics(BaseModel):
-    """Where Prometheus reads; port 0 is off. Up to `tables` tables have labels of their own."""
+    """The endpoint that Prometheus reads; port 0 disables it. Up to `tables` tables have their own labels."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -93,7 +93,7 @@ _DATABASES: Final = r"^[a-z0-9_]*(\{database\}[a-z0-9_]*)?$"
 
 
 class Maintenance(BaseModel):
-    """When tables are compacted, and how long what is no longer used is kept."""
+    """When tables are compacted, and how long unused files and markers of deleted rows are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -101,11 +101,11 @@ class Maintenance(BaseModel):
     retention_hours: Annotated[float, Field(gt=0, le=24 * 365)] = 1
     purge_deleted_hours: Annotated[float, Field(ge=0)] = 168
     hold_seconds: Annotated[float, Field(ge=0, le=600)] = 10
-    """For how long all batches may wait for the maintenance of a table that they commit to first; 0: never."""
+    """How long all batches may wait at a time for maintenance that lost to their commits; 0: never."""
 
     @property
     def retention_seconds(self) -> int:
-        """How long files and log entries that are no longer used are kept."""
+        """How long unused files and log entries are kept, in seconds."""
         return max(1, round(self.retention_hours * 3600))
 
 
@@ -137,7 +137,7 @@ class TableRule(BaseModel):
 
 
 class Metastore(BaseModel):
-    """The Hive metastore in which the tables are registered; without `uri` there is none."""
+    """The Hive metastore in which the tables are registered; without `uri`, they are not registered."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -154,7 +154,7 @@ class Metastore(BaseModel):
 
 
 class LoadServer(BaseModel):
-    """A MySQL server that rows are loaded from; without `server` none."""
+    """A MySQL server that rows are loaded from; not set while `server` is empty."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -192,13 +192,13 @@ class LoadServer(BaseModel):
 
 
 class Load(LoadServer):
-    """The servers that rows are loaded from, and how gently."""
+    """The servers that rows are loaded from, and limits that spare them."""
 
     connections: Annotated[int, Field(ge=1, le=1000)] = 4
     rows_per_range: Annotated[int, Field(ge=1, le=100_000_000)] = 500_000
     max_threads_running: Annotated[int, Field(ge=0)] = 25
     destinations: dict[str, LoadServer] = {}
-    """Of single destinations: what is other than above."""
+    """Settings of single destinations that differ from those above."""
 
     @property
     def is_set(self) -> bool:
@@ -216,7 +216,7 @@ class Load(LoadServer):
 
 
 class Log(BaseModel):
-    """What is logged; with `file`, the file has the details (tracebacks, Spark's own log)."""
+    """What is logged. A `file` gets the details (tracebacks); beside it, `<file>.spark` is Spark's own log."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -225,12 +225,12 @@ class Log(BaseModel):
 
 
 _OFFSETS_OF_A_MEBIBYTE: Final = 150
-"""Records of one KB, of which a batch is held twice, parsed and folded, then use a third of the memory."""
+"""A batch of 1 KB records, held twice (parsed and folded), then uses a third of the memory."""
 _FEWEST_OFFSETS: Final = 20_000
 
 
 def limit_for(mebibytes: int) -> int:
-    """The most offsets of a batch that so much memory may hold."""
+    """Return the most offsets that a batch may have with this much memory."""
     return max(_FEWEST_OFFSETS, mebibytes * _OFFSETS_OF_A_MEBIBYTE)
 
 
@@ -289,7 +289,7 @@ class Settings(BaseSettings):
     @field_validator("warehouse", "checkpoint")
     @classmethod
     def _absolute(cls, value: str) -> str:
-        """A path without a scheme is a local one; Spark must not resolve it against its own."""
+        """Make a local path (one without a scheme) absolute, so that Spark does not resolve it itself."""
         if not value or re.match(r"^[a-z][a-z0-9+.-]*:", value):
             return value.rstrip("/")
         return str(Path(value).absolute())
@@ -348,19 +348,19 @@ class Settings(BaseSettings):
 
     @property
     def batch_limit(self) -> int:
-        """The most offsets that a batch may have, if the sink's own driver holds it."""
+        """The most offsets that a batch may have if the sink's own driver holds the batch."""
         if self.max_offsets_per_trigger:
             return self.max_offsets_per_trigger
         return limit_for(self.mebibytes)
 
     @property
     def mebibytes(self) -> int:
-        """The memory of the sink's own driver."""
+        """The memory of the sink's own driver, in MiB."""
         return int(self.driver_memory[:-1]) * (1024 if self.driver_memory.endswith("g") else 1)
 
     @property
     def uses_buckets(self) -> bool:
-        """Whether a setting names a bucket, or says how buckets are reached."""
+        """Whether a setting names a bucket or configures the access to buckets."""
         places = (self.warehouse, self.checkpoint, self.claim_checks, *self.catalog.values())
         return any(place.startswith(("s3:", "s3a:")) for place in places) or any(
             key.startswith("spark.hadoop.fs.s3a.") for key in self.spark_options
@@ -400,7 +400,7 @@ class Settings(BaseSettings):
         ):
             secrets.keep(value for key, value in options.items() if secrets.is_secret(key))
         if not self.checkpoint:
-            # A frozen model still has to learn the default that depends on another field.
+            # The model is frozen, but this default depends on other fields.
             object.__setattr__(
                 self, "checkpoint", f"{self.warehouse}/{of_sink(CHECKPOINT, self.name)}"
             )
@@ -408,12 +408,12 @@ class Settings(BaseSettings):
 
 
 def read(path: Path | None, **overrides: Any) -> Settings:
-    """The settings from `path` (none: the environment alone); `overrides` win over both."""
+    """Return the settings of the environment and, if given, of the file `path`; `overrides` win over both."""
     if path is not None and not path.is_file():
         raise BadSettings(f"{path} is not a file")
 
     class FromFile(Settings):
-        """Adds the file below the environment."""
+        """Adds the file, over which the environment wins."""
 
         @classmethod
         def settings_customise_sources(
@@ -442,7 +442,7 @@ def read(path: Path | None, **overrides: Any) -> Settings:
 
 
 def _what(error: Mapping[str, Any]) -> str:
-    """The fault; of an unknown setting, the nearest one of any part."""
+    """The fault in words; for an unknown setting, with the most similar name among all settings."""
     if error["type"] != "extra_forbidden":
         return str(error["msg"])
     known = sorted({name for part in _models(Settings) for name in part.model_fields})
@@ -451,7 +451,7 @@ def _what(error: Mapping[str, Any]) -> str:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models in a type, as in a list's values, and in the types of their own settings."""
+    """The models in a type, also as the type of a list's values, and the models of their own settings."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         for info in annotation.model_fields.values():

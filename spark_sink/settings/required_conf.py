@@ -1,6 +1,6 @@
 """Spark settings that the sink sets itself: exactness and fast small batches need them under any master.
 
-Invariant: another value is refused by name, never ignored.
+Invariant: if the operator gives a different value, the setting is refused by name, never ignored.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ BY_FORMAT: Final[Mapping[str, Mapping[str, str]]] = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     },
-    # Its catalog is set when the warehouse is opened; the SQL that the sink uses needs no extension.
+    # Iceberg's catalog is set when the warehouse is opened; the sink's SQL needs none of its extensions.
     "iceberg": {},
 }
 
 COMMIT_MARK: Final = "aqueduct"
-"""What each commit of the sink says that it is one."""
+"""The mark that each commit of the sink has."""
 ICEBERG_MARK: Final = "aqueduct.sink"
-"""The key of it in the summary of an Iceberg snapshot."""
+"""The key of that mark in the summary of an Iceberg snapshot."""
 MARKS: Final = {
     "spark.databricks.delta.commitInfo.userMetadata": COMMIT_MARK,
     f"spark.sql.iceberg.snapshot-property.{ICEBERG_MARK}": COMMIT_MARK,
@@ -37,7 +37,7 @@ _ALWAYS: Final = {
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
     "spark.sql.streaming.stopTimeout": "10s",
     "spark.ui.showConsoleProgress": "false",
-    # Else Spark puts values, of environment variables too, for ${…} in the names of tables and columns.
+    # Otherwise Spark substitutes ${…} in names of tables and columns, also by environment variables.
     "spark.sql.variable.substitute": "false",
 }
 

@@ -1,4 +1,4 @@
-"""A client for what the sink asks Kafka beside its records: topics, partitions, offsets."""
+"""A client for the sink's requests to Kafka other than for records: topics, partitions, offsets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Admin:
         self._asked: dict[str, tuple[frozenset[tuple[str, int]], Any]] = {}
 
     def cluster_id(self) -> str:
-        """Which cluster this is."""
+        """Return the cluster's id."""
         return str(self._client.describeCluster().clusterId().get())
 
     def topics(self) -> set[str]:
@@ -37,7 +37,7 @@ class Admin:
         return set(texts(self._jvm, self._names()))
 
     def ids(self) -> dict[str, str]:
-        """Kafka's id of each topic, which one that is deleted and made again does not keep.
+        """Return Kafka's id of each topic; a topic that is recreated gets another id.
 
         Brokers before Kafka 2.8 have none.
         """
@@ -47,16 +47,16 @@ class Admin:
         return self._client.listTopics().names().get()
 
     def ranges(self, pattern: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        """(earliest, latest committed) offsets of the partitions of topics that match."""
+        """Return (earliest, latest committed) offsets of the partitions of topics that match."""
         partitions = self.partitions(pattern)
         return self.offsets(partitions, "earliest"), self.offsets(partitions, "latest")
 
     def ends(self, pattern: str) -> dict[tuple[str, int], int]:
-        """The latest committed offsets of the partitions of topics that match."""
+        """Return the latest committed offsets of the partitions of topics that match."""
         return self.offsets(self.partitions(pattern), "latest")
 
     def written(self, pattern: str) -> dict[tuple[str, int], int]:
-        """The ends of the partitions of topics that match, with what is not committed yet."""
+        """Return the ends of the partitions of topics that match, uncommitted records included."""
         return self.offsets(self.partitions(pattern), "latest", isolation="READ_UNCOMMITTED")
 
     def partitions(self, pattern: str) -> frozenset[tuple[str, int]]:
@@ -71,7 +71,7 @@ class Admin:
         )
 
     def java(self, partition: tuple[str, int]) -> Any:
-        """A partition as Kafka's client has it."""
+        """Return a partition as an object of Kafka's client."""
         found = self._known.get(partition)
         if found is None:
             made = java_class(self._jvm, "org.apache.kafka.common.TopicPartition")(*partition)
@@ -93,11 +93,11 @@ class Admin:
         found = parsed_offsets(str(asked.all().get().toString()))
         if found.keys() == partitions:
             return found
-        # A Kafka client of another version may write them differently.
+        # A Kafka client of another version may print the offsets differently.
         return {at: int(asked.partitionResult(self.java(at)).get().offset()) for at in partitions}
 
     def _wanted(self, partitions: frozenset[tuple[str, int]], spec: str) -> Any:
-        """The request for all partitions, which is kept: of each, Py4J would be called twice."""
+        """The request for all partitions, which is kept: to make it, Py4J is called twice per partition."""
         known, wanted = self._asked.get(spec, (None, None))
         if known != partitions:
             one = getattr(self._class("OffsetSpec"), spec)()
@@ -116,21 +116,21 @@ class Admin:
 
 
 def parsed_offsets(text: str) -> dict[tuple[str, int], int]:
-    """The offsets in the text of a Java map of Kafka's results, which is one request of Py4J, not one for each.
+    """Return the offsets in the text of a Java map of results: Py4J is called once, not for each offset.
 
-    A topic's name has no character but letters, digits, dots, underscores and hyphens.
+    A topic's name has only letters, digits, dots, underscores and hyphens.
     """
     return {(topic, int(number)): int(at) for topic, number, at in _OFFSET.findall(text)}
 
 
 def parsed_ids(text: str) -> dict[str, str]:
-    """The ids in the text of a Java collection of topics, which is one request of Py4J, not one for each."""
+    """Return the ids in the text of a Java collection of topics: Py4J is called once, not for each topic."""
     return {topic: one for topic, one in _ID.findall(text) if one != _NO_ID}
 
 
 @contextmanager
 def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
-    """A client for questions; raise KafkaUnreachable."""
+    """Yield a client; raise KafkaUnreachable."""
     client = opened(spark, settings)
     try:
         yield client
@@ -141,7 +141,7 @@ def admin(spark: SparkSession, settings: Settings) -> Iterator[Admin]:
 
 
 def opened(spark: SparkSession, settings: Settings) -> Admin:
-    """A client for questions, to be closed; raise KafkaUnreachable."""
+    """Return a client, which the caller closes; raise KafkaUnreachable."""
     jvm: Any = spark._jvm
     properties = client_properties(jvm, settings)
     properties.setProperty("default.api.timeout.ms", "10000")

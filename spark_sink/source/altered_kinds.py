@@ -1,4 +1,4 @@
-"""The types of columns, taken apart, and what their values are when one is altered into another.
+"""The types of columns, taken apart, and the new values of a column whose type is altered.
 
 Expressions are Spark SQL over the old value.
 """
@@ -32,11 +32,11 @@ APPROXIMATE: Final = ("float", "double", "real")
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """A column's new values, over the old ones.
+    """A column's new values, as expressions over the old values.
 
-    `sql` is the new value, of the new type as the warehouse has it, and `unknown` the condition that it is not
-    known. Both have the old value as `{v}`, and as `{aside}` its text if it has no Spark value; `{zone}` is the
-    time zone of the session, as a literal, which only `is_zoned` ones have.
+    `sql` is the new value, of the new type as the warehouse has it; `unknown` is the condition that it is not
+    known. In both, `{v}` is the old value, and `{aside}` its text if it has no Spark value. `{zone}` is the
+    time zone of the session, as a literal; it occurs only if `is_zoned`.
     """
 
     sql: str
@@ -44,15 +44,15 @@ class Altered:
     is_zoned: bool = False
 
     def value(self, own: str, *, aside: str, zone: str) -> str:
-        """The new value of the column `own`."""
+        """Return the new value of the column `own`."""
         return _filled(self.sql, own, aside, zone)
 
     def lost(self, own: str, *, aside: str, zone: str) -> str:
-        """The condition that the new value is not known; never NULL."""
+        """Return the condition that the new value is not known; it is never NULL."""
         return f"coalesce({_filled(self.unknown, own, aside, zone)}, true)"
 
     def nulled(self, time_zone: str) -> Altered:
-        """The same with NULL for each value that is not known, also for want of a time zone."""
+        """Return the same with NULL for each value that is not known, also because there is no time zone."""
         if self.is_zoned and not time_zone:
             return NOTHING
         zone = "'" + time_zone + "'"
@@ -96,19 +96,19 @@ def _filled(sql: str, own: str, aside: str, zone: str) -> str:
 
 
 def once(value: str, made: Callable[[str], str]) -> str:
-    """What is `made` of a value, in an expression that has the value once, however often that needs it.
+    """Return the result of `made`, in an expression that has the value once, however often `made` uses it.
 
-    Else each ALTER of a column would multiply the expression that those before it have made.
+    Otherwise each ALTER of a column would multiply the expression of the earlier ALTERs.
     """
     if _COLUMN.fullmatch(value):
-        # Spark interprets the lambda function for each row.
+        # Avoids the lambda function, which Spark interprets for each row.
         return made(value)
     return f"element_at(transform(array({value}), {_BOUND} -> {made(_BOUND)}), 1)"
 
 
 _BOUND: Final = "__value"
 _COLUMN: Final = re.compile(r"\w+|(\w\.)?`([^`]|``)*`")
-"""A value that is computed already: a column, or what a lambda function is given."""
+"""A value that is computed already: a column, or the argument of a lambda function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Kind:
     shown: str
     """The type as the server prints it, as far as it is known."""
     is_printed: bool
-    """Whether that is known: digits of FLOAT and DOUBLE, ZEROFILL, and MariaDB's own types."""
+    """Whether the printed type is known, with digits of FLOAT and DOUBLE, ZEROFILL, and MariaDB's own types."""
 
     @property
     def fsp(self) -> int:
@@ -132,12 +132,12 @@ class Kind:
 
     @property
     def size(self) -> int:
-        """Characters or bytes that a value has at most; 1 without a number."""
+        """The most characters or bytes that a value has; 1 without a number."""
         return self.numbers[0] if self.numbers else 1
 
     @property
     def digits(self) -> tuple[int, int]:
-        """Digits and those after the point, of DECIMAL."""
+        """The digits of a DECIMAL, and the digits after its decimal point."""
         precision = self.numbers[0] if self.numbers else 10
         return precision, self.numbers[1] if len(self.numbers) > 1 else 0
 
@@ -148,7 +148,7 @@ class Kind:
 
 
 def kind_of(column: TypedColumn) -> Kind:
-    """A column's type."""
+    """Return a column's type, taken apart."""
     found = re.match(
         r"([a-z]+)\s*(?:\(([^)]*)\))?(.*)", column.mysql_type.strip().lower(), re.DOTALL
     )
@@ -171,15 +171,15 @@ def kind_of(column: TypedColumn) -> Kind:
 
 
 def type_of(kind: Kind) -> str:
-    """The type of the values, as the schemas topic has it."""
+    """Return the type of the values, as the schemas topic has it."""
     numbers = f"({','.join(map(str, kind.numbers))})" if kind.numbers else ""
     return f"{kind.base}{numbers}{' unsigned' if kind.unsigned else ''}"
 
 
 def cut(text: str, new: Kind, unknown: str = NEVER) -> Altered:
-    """A text in a type of text, truncated to what it holds."""
+    """Return the values of a text in a type of text, truncated to what the type holds."""
     if new.base in TEXTS:
-        # Bytes count, of which a character has four at most.
+        # The limit is in bytes, and a character has four at most.
         long = f"length({text}) > {TEXTS[new.base] // 4}"
         return Altered(text, unknown if new.base == "longtext" else either(unknown, long))
     value = f"left({text}, {new.size})"
@@ -188,7 +188,7 @@ def cut(text: str, new: Kind, unknown: str = NEVER) -> Altered:
 
 
 def either(one: str, other: str) -> str:
-    """The condition that one of two holds."""
+    """Return the condition that one of two conditions holds."""
     if one == NEVER:
         return other
     return one if other == NEVER else f"{one} OR {other}"

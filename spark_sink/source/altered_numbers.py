@@ -1,4 +1,4 @@
-"""What an ALTER TABLE makes of numbers and bits.
+"""The new values of numbers and bits after an ALTER TABLE.
 
 Invariant: as for all altered values, see `altered_values.py`.
 """
@@ -27,7 +27,7 @@ _WHOLE: Final = "{x} = rint({x}) AND abs({x}) < 1E{digits}D AND CAST({x} AS STRI
 
 
 def from_number(old: Kind, new: Kind) -> Altered | None:
-    """The values of an integer, a DECIMAL or a YEAR in another type; None if all stay as they are."""
+    """Return the values of an integer, a DECIMAL or a YEAR in another type; None if all stay as they are."""
     if old.base in {"decimal", "numeric"} and old.digits[0] > 38:
         return None if (old.digits, old.unsigned) == (new.digits, new.unsigned) else UNKNOWN
     scale = old.digits[1] if old.base in {"decimal", "numeric"} else 0
@@ -43,7 +43,7 @@ def from_number(old: Kind, new: Kind) -> Altered | None:
 
 
 def _holds(old: Kind, new: Kind) -> bool:
-    """Whether a number's type holds every value of another one as it is."""
+    """Whether the type `new` holds every value of the type `old` as it is."""
     one, other = _range(old), _range(new)
     if one is not None and other is not None:
         return other[0] <= one[0] and one[1] <= other[1]
@@ -69,7 +69,7 @@ def _range(kind: Kind) -> tuple[int, int] | None:
 
 
 def number(exact: str, new: Kind, unknown: str = NEVER) -> Altered:
-    """An exact number in another type of number, rounded half away from zero and clamped."""
+    """Return an exact number in another type of number, rounded half away from zero and clamped."""
     kind = reading(type_of(new)).type
     if new.base == "year":
         # A cast truncates, and the server rounds.
@@ -100,7 +100,7 @@ def number(exact: str, new: Kind, unknown: str = NEVER) -> Altered:
 
 
 def from_bits(old: Kind, new: Kind) -> Altered | None:
-    """The values of a BIT in another type."""
+    """Return the values of a BIT in another type; None if all stay as they are."""
     if new.base == "bit":
         first, second = ((kind.size + 7) // 8 for kind in (old, new))
         if new.size < old.size:
@@ -114,7 +114,7 @@ def from_bits(old: Kind, new: Kind) -> Altered | None:
 
 
 def from_approximate(old: Kind, new: Kind) -> Altered | None:
-    """The values of a FLOAT or DOUBLE in another type."""
+    """Return the values of a FLOAT or DOUBLE in another type; None if all stay as they are."""
     x = f"CAST({KEPT} AS double)"
     if new.base in APPROXIMATE:
         if new.has_digits and new.shown != old.shown:
@@ -138,5 +138,5 @@ def from_approximate(old: Kind, new: Kind) -> Altered | None:
 
 
 def _not_negative(value: str) -> str:
-    """A DOUBLE in an unsigned type. Spark's `greatest` ignores NULL, which stays NULL."""
+    """A DOUBLE in an unsigned type. NULL stays NULL, which Spark's `greatest` would ignore."""
     return f"if({value} < 0D, 0D, {value})"

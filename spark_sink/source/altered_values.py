@@ -1,8 +1,9 @@
-"""What an ALTER TABLE makes of the values that a column has: MySQL rewrites them and publishes no row.
+"""The new values of an existing column after an ALTER TABLE: MySQL rewrites them and publishes no row.
 
-Invariant: a value is computed only where MySQL's result is the same in every SQL mode and session in which the
-statement succeeds; any other is unknown. A conversion that strict mode refuses had values clamped or truncated
-if it succeeded, so the mode need not be known. Expressions are Spark SQL; nothing here does I/O.
+Invariant: a value is computed only if MySQL's result is the same in every SQL mode and session in which the
+statement succeeds; any other value is unknown. If a conversion that strict mode refuses has succeeded, its
+values were clamped or truncated, so the mode need not be known. Expressions are Spark SQL; nothing here does
+I/O.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ _AS_IN_UTF8: Final = ("utf8mb4", "utf8mb3", "utf8", "ascii")
 
 
 def altered(old: TypedColumn, new: TypedColumn) -> Altered | None:
-    """The values of `old` in `new`; None if all stay as they are."""
+    """Return the values of the column `old` in the column `new`; None if all stay as they are."""
     before, after = kind_of(old), kind_of(new)
     if old.mysql_type == new.mysql_type and before.is_printed != after.is_printed:
-        # What only one of them states has not changed as far as it is known.
+        # What only one of the two columns states has not changed, as far as is known.
         shown = (before if before.is_printed else after).shown
         before, after = replace(before, shown=shown), replace(after, shown=shown)
     found = _converted(before, after)
     if found is not None and found.unknown not in (NEVER, ALWAYS):
-        # NULL stays NULL, whatever the condition makes of it.
+        # NULL stays NULL, whatever the result of the condition for it.
         there = f"({KEPT} IS NOT NULL{' OR {aside} IS NOT NULL' if before.base in CLOCKS else ''})"
         found = Altered(found.sql, f"{there} AND ({found.unknown})", found.is_zoned)
     if old.nullable and not new.nullable:
@@ -59,7 +60,7 @@ def altered(old: TypedColumn, new: TypedColumn) -> Altered | None:
     if found is None or (found.sql == KEPT and found.unknown == NEVER):
         return None
     if found.sql != KEPT and found.unknown != ALWAYS:
-        # A value that Spark cannot compute is no NULL.
+        # A value that Spark cannot compute is unknown, not NULL.
         lost = f"({{v}} IS NOT NULL AND ({found.sql}) IS NULL)"
         found = Altered(found.sql, either(found.unknown, lost), found.is_zoned)
     return found
@@ -89,7 +90,7 @@ def _converted(old: Kind, new: Kind) -> Altered | None:
 
 
 def _is_address(kind: Kind) -> bool:
-    """Whether it is one of MariaDB's types that are printed by another name than that of their values."""
+    """Whether MariaDB prints the type under a name that is not the name of its values' type."""
     return kind.base == "binary" and not kind.shown.startswith("binary")
 
 
@@ -170,7 +171,7 @@ def _in_labels(old: Kind, new: Kind) -> Altered | None:
             members = f"split({KEPT}, ',')"
             strange = f"size(array_except({members}, array({labels}))) > 0"
             return Altered(KEPT, f"{KEPT} <> '' AND {strange}")
-        # No member of a SET is a value of every SET.
+        # The SET without members is a value of every SET.
         labels = f"'', {labels}"
     return Altered(KEPT, f"{KEPT} NOT IN ({labels})")
 
@@ -257,7 +258,7 @@ def _from_clock(old: Kind, new: Kind) -> Altered | None:
 
 
 def _fraction(old: Kind, new: Kind) -> str:
-    """The condition that a fraction is rounded, or truncated: that depends on the SQL mode."""
+    """The condition that a fraction is rounded or truncated; which of both depends on the SQL mode."""
     digits = new.fsp if new.base != "date" else 0
     if old.base == "date" or old.fsp <= digits:
         return NEVER
@@ -268,7 +269,7 @@ def _fraction(old: Kind, new: Kind) -> str:
 
 
 def _filled_in(found: Altered | None, old: Kind, new: Kind) -> Altered:
-    """The same with what NULL becomes in a column that is never NULL."""
+    """The same values, with the value that replaces NULL in a NOT NULL column."""
     found = found or Altered(KEPT)
     default = _implicit(new)
     if default is None:
@@ -288,7 +289,7 @@ def _filled_in(found: Altered | None, old: Kind, new: Kind) -> Altered:
 
 
 def _implicit(kind: Kind) -> str | None:
-    """What the server puts in place of NULL; None if that is not one value of the type."""
+    """The value that the server puts in place of NULL; None if the type does not determine it."""
     if kind.base in BITS or kind.base in {"decimal", "numeric", "year", *APPROXIMATE}:
         return f"CAST(0 AS {reading(type_of(kind)).type})"
     if kind.base in CHARS or kind.base in TEXTS or kind.base == "set":

@@ -49,7 +49,7 @@ _BUCKET_ACCESS: Final = (
 
 
 class Claim(NamedTuple):
-    """Where a value is, how long, and its SHA-256."""
+    """A value's location, size in bytes and SHA-256."""
 
     location: str
     size: int
@@ -57,27 +57,27 @@ class Claim(NamedTuple):
 
 
 def path_of(claim: Claim, store: str) -> str:
-    """The path to read; ``store``: the store's path for the sink, or empty for the worker's own."""
+    """Return the path to read; ``store`` is the store's path for the sink, or empty for the worker's own."""
     location = claim.location
     if store:
         name = location.split("/")[-_PARTS_OF_A_NAME:]
         return "/".join([_plain(_hadoop_s(store.rstrip("/"))), *map(_plain, name)])
-    # Hadoop takes a path as it is, where a URI has its odd characters encoded.
+    # Hadoop takes a path as it is, whereas a URI has special characters encoded.
     return _plain(unquote(location)) if location.startswith("file:") else _hadoop_s(location)
 
 
 def _hadoop_s(path: str) -> str:
-    """A path in a bucket by the name that Hadoop has for such; everybody else has another."""
+    """A path in a bucket with Hadoop's scheme, which is s3a; other programs use s3."""
     return path.replace("s3:", "s3a:", 1) if path.startswith("s3:") else path
 
 
 def _plain(path: str) -> str:
-    """A path that is not taken for a pattern."""
+    """A path in which the special characters of patterns are escaped."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
 
 
 def redeemed(batch: DataFrame, claims: Iterable[Claim], *, store: str) -> DataFrame:
-    """A batch's records that are claims, with their images where the pointers were."""
+    """Return a batch's records that are claims, with their images in place of the pointers."""
     paths = sorted({path_of(claim, store) for claim in claims})
     files = _read(batch.sparkSession, paths)
     named = files.selectExpr(f"regexp_extract(path, '{_NAME}', 1) AS name", "length", "content")

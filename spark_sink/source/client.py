@@ -1,4 +1,4 @@
-"""What the sink's clients of Kafka have in common: their options, and the error that they fail with."""
+"""What the sink's Kafka clients have in common: their options, and the error when they fail."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from spark_sink.spark.java import java_class
 
 _METADATA_MAX_AGE_MS = 1000
 _FETCH_MAX_WAIT_MS = 5
-"""Spark reads only what is there, and then asks for the partition's offsets on the connection on which the
-client has just asked for more: with Kafka's 500 ms, each partition of each batch took half a second."""
+"""After reading what is available, Spark asks for the partition's offsets on a connection on which the client
+has just sent the next fetch. With Kafka's 500 ms for that fetch, each partition of each batch took half a
+second."""
 _MAX_POLL_RECORDS = 5_000
 """With Kafka's 500, Spark asks the broker for the partition's offsets ten times as often."""
 _LEAST_FETCH, _MOST_FETCH = 64 * 1024, 1024 * 1024
-"""Bytes of a partition read at once; the greater one is Kafka's. A larger record is read all the same."""
+"""Bounds of the bytes of a partition read at once; the upper bound is Kafka's default. Larger records are read
+all the same."""
 
 
 def options(settings: Settings) -> dict[str, str]:
-    """What every read of Kafka has in common."""
+    """Return the options that all reads of Kafka have in common."""
     return {
         "kafka.metadata.max.age.ms": str(_METADATA_MAX_AGE_MS),
         "kafka.fetch.max.wait.ms": str(_FETCH_MAX_WAIT_MS),
@@ -35,11 +37,12 @@ def options(settings: Settings) -> dict[str, str]:
 
 
 def range_options(settings: Settings, partitions: int = 0) -> dict[str, str]:
-    """The same for a read of a range of offsets, of so many partitions, for which `read_ahead` is set.
+    """Return the options for a read of a range of offsets; with `partitions`, including `read_ahead`.
 
-    Spark keeps consumers by group and partition, each with up to a megabyte that it has read ahead; and gives
-    each such read a group of its own, so that the consumers of hundreds of reads stayed for minutes. The group
-    is in no request. Reads of one group must have the same options, so it has what they read ahead in its name.
+    Spark keeps consumers by group and partition, each with up to a megabyte read ahead. By default it gives
+    each such read a group of its own, so that the consumers of hundreds of reads stayed for minutes; so reads
+    share a group, which is in no request. Reads of one group must have the same options, so the group's name
+    includes the number of bytes read ahead.
     """
     ahead = read_ahead(settings, partitions) if partitions else {}
     group = ".".join(("aqueduct-sink", settings.prefix, *ahead.values()))
@@ -47,17 +50,17 @@ def range_options(settings: Settings, partitions: int = 0) -> dict[str, str]:
 
 
 def read_ahead(settings: Settings, partitions: int) -> dict[str, str]:
-    """The option by which what the clients of all partitions read ahead takes an eighth of the memory.
+    """Return the option by which the clients of all partitions read ahead an eighth of the memory.
 
-    Spark keeps up to 2,000 clients, each with what it has read beyond the end of a batch. It is a power of two,
-    so that there are few.
+    Spark keeps up to 2,000 clients, each with what it has read beyond the end of a batch. The number of bytes
+    is a power of two, so that few different numbers occur.
     """
     share = 1 << (settings.mebibytes * 1024 * 1024 // 8 // max(partitions, 1)).bit_length() >> 1
     return {"kafka.max.partition.fetch.bytes": str(max(_LEAST_FETCH, min(share, _MOST_FETCH)))}
 
 
 def client_properties(jvm: Any, settings: Settings) -> Any:
-    """The properties of a Kafka client of the driver."""
+    """Return the properties of a Kafka client of the driver."""
     properties = java_class(jvm, "java.util.Properties")()
     for name, value in options(settings).items():
         if name.startswith("kafka.") and name != "kafka.isolation.level":
@@ -66,7 +69,7 @@ def client_properties(jvm: Any, settings: Settings) -> Any:
 
 
 def unreachable(settings: Settings, fault: Py4JJavaError) -> KafkaUnreachable:
-    """The error for a failure of a Kafka client."""
+    """Return the error for a failure of a Kafka client."""
     return KafkaUnreachable(
         f"{settings.bootstrap_servers}: {fault.java_exception.getMessage()}",
         advice="Check bootstrap_servers, kafka_options and the brokers",

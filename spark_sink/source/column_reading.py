@@ -30,8 +30,8 @@ _VECTOR_SQL: Final = (
 class Reading:
     """How a column's wire text becomes a value.
 
-    `type` is the warehouse type; `sql` a Spark expression over the text `{text}` that is NULL
-    where the text is no such value; `total` says that every text is a value.
+    `type` is the warehouse type; `sql` is a Spark expression over the text `{text}`, which is NULL if the
+    text is no such value; `total` means that every text is a value.
     """
 
     type: str
@@ -40,12 +40,12 @@ class Reading:
 
     @property
     def temporal(self) -> bool:
-        """Whether MySQL has values of the type (zero and partial dates) that Spark has not."""
+        """Whether MySQL has values of the type (zero and partial dates) that Spark lacks."""
         return self.type in _TEMPORAL
 
 
 def reading(mysql_type: str) -> Reading:
-    """The reading of a column whose `type` is `mysql_type`."""
+    """Return the reading of a column whose `type` is `mysql_type`; raise UnsupportedType."""
     kind = warehouse_type(mysql_type)
     match kind:
         case None:
@@ -60,7 +60,7 @@ def reading(mysql_type: str) -> Reading:
             return Reading(kind, _VECTOR_SQL)
     sql = f"try_cast({{text}} AS {kind})"
     if _MAY_ROUND.match(mysql_type):
-        # A cast to a decimal rounds, so the text's own scale is looked at first.
+        # A cast to a decimal rounds, so the text's own scale is checked first.
         _, scale = digits(kind) or (0, 0)
         shape = f"^-?[0-9]+[.][0-9]{{{{{scale}}}}}$" if scale else "^-?[0-9]+$"
         sql = f"if({{text}} RLIKE '{shape}', {sql}, NULL)"

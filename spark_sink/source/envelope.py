@@ -1,6 +1,6 @@
-"""The envelope of docs/wire.md as Spark sees it, and what makes a record one of its kind.
+"""The envelope of docs/wire.md as Spark sees it, and the conditions under which a record is an envelope.
 
-Invariant: a record that breaks the contract is found with its place and its reason; it never becomes a
+Invariant: a record that breaks the contract is found with its position and a reason; it never becomes a
 row of NULLs.
 """
 
@@ -53,7 +53,7 @@ JSON_OPTIONS: Final = {
     "maxStringLen": LONGEST_TEXT,
 }
 
-# The first that holds is the reason; each is a Spark condition over the parsed envelope `e`.
+# Reasons and conditions, which are Spark SQL over the parsed envelope `e`; the first that holds counts.
 _FAULTS: Final = (
     ("not a JSON object", f"e IS NULL OR e.{_CORRUPT} IS NOT NULL OR rtrim(text) NOT LIKE '%}}'"),
     ("source is missing", "e.source IS NULL"),
@@ -87,14 +87,14 @@ def _has_header(name: str) -> str:
 
 def _header(name: str) -> str:
     """The text of a header; NULL without it."""
-    # No lambda function, which Spark would interpret for each record; and no headers[...], of which Spark keeps
-    # only the keys where this is part of a condition, and then fails.
+    # Spark would interpret a lambda function for each record. If headers[...] were part of a condition, Spark
+    # would keep only the headers' keys, and then fail.
     value = f"element_at(headers, CAST(array_position(headers.key, '{name}') AS INT)).value"
     return f"if({_has_header(name)}, CAST({value} AS STRING), NULL)"
 
 
 IS_READ: Final = f"(value IS NOT NULL OR {_has_header(HEADER_REPLACEMENT)})"
-"""Whether a record of Kafka has an envelope: tombstones have none."""
+"""Whether a record of Kafka has an envelope; tombstones do not."""
 TEXT: Final = f"coalesce(CAST(value AS STRING), {_header(HEADER_REPLACEMENT)})"
 """The text of that envelope."""
 
@@ -111,17 +111,17 @@ FIELDS: Final = {
         for place, (reason, condition) in enumerate(_FAULTS)
     )
     + "END",
-    # Of a record that is not an envelope, as the mapping's rule `format` has it.
+    # The format of a record that is not an envelope, from the mapping's rule `format`.
     "format": _header(HEADER_FORMAT),
     "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
     "absent": "e.absent",
-    # One half of a change of the key: a delete, or the create that follows it. Of a truncate: existing rows
-    # follow, which replace those before.
+    # Of a delete, and of the create that follows it: both are halves of a change of the key. Of a truncate:
+    # existing rows follow, which replace all earlier rows.
     "moved": " OR ".join(map(_has_header, (HEADER_OLD_KEY, HEADER_NEW_KEY, HEADER_REPLACEMENT))),
     "claim": "e.claim_check",
     "left_out": "e.left_out",
-    # `e`: all rows that replace those before have come.
+    # `e`: all rows that replace the earlier rows have come.
     "op": "if(is_end, 'e', e.op)",
     "before": "e.before",
     "after": "e.after",
@@ -139,17 +139,18 @@ FIELDS: Final = {
     "seq": "e.source.seq",
     "ts_ms": "e.source.ts_ms",
     "transaction": "e.transaction.id",
-    # Of a transaction's published rows, the first has 1.
+    # The number of the row among its transaction's published rows, from 1.
     "ordinal": "e.transaction.total_order",
 }
 
 EXISTED: Final = (
     f"coalesce(op IN ('r', 'e') OR (op = 'd' AND transaction LIKE '{SNAPSHOT}%'), false)"
 )
-"""Whether a record, of these fields, is of a SELECT and of no commit: a row that it has read, the delete of
-one that only the topic had, or the end of all. Its time is that of the SELECT."""
+"""Whether a record, of these fields, is of a SELECT and of no commit: a row that the SELECT has read, the
+delete of a row that only the topic had, or the end of a replacement. The record's time is the time of the
+SELECT."""
 
 
 def of_table(name: tuple[str, str]) -> str:
-    """The condition that a record is of a table."""
+    """Return the condition that a record is of a table."""
     return f"(database = {literal(name[0])} AND `table` = {literal(name[1])})"

@@ -1,12 +1,12 @@
-"""Which row topics are of this installation, by its schemas topic.
+"""The row topics of this installation, by its schemas topic.
 
-Names do not show it: beside the prefix `aq`, `aq.eu.shop.orders` may be a topic that a mapping of `aq` names,
-or one of an installation with the prefix `aq.eu`. But a table version names its topic, and is published before
-the first row that uses it, in the same Kafka transaction.
+Names do not show to which installation a topic belongs: a mapping of the installation `aq` may name the topic
+`aq.eu.shop.orders`, or an installation with the prefix `aq.eu` may write it. But a table version names its
+topic, and is published before the first row that uses it, in the same Kafka transaction.
 
 Invariant: a record with a table version is taken only from a topic that a version of this installation names. A
 truncate of a table that never had a row published has no version; it is taken unless its topic begins with the
-prefix of another installation below this one's.
+longer prefix of another installation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_VERSION: Final = "reason IS NULL AND op = 't' AND version IS NULL"
 
 @dataclass(slots=True, kw_only=True)
 class Installation:
-    """The topics that versions name, read again where another one is met."""
+    """The topics that versions name; the versions are read again if a topic is unknown."""
 
     prefix: str
     read: Callable[[], Iterable[str]]
@@ -40,16 +40,16 @@ class Installation:
     names: Callable[[], Collection[str]]
     """Returns the names of all topics in Kafka."""
     state: Callable[[], object] = object
-    """Returns a value that changes with the schemas topic, once all that was written to it is decided."""
+    """Returns a value that changes with the schemas topic, once all records written to it are decided."""
     strange: Mapping[str, str] = field(default_factory=dict)
-    """The topics with records that no version names, each with the prefix of the installation that it may be
-    of; empty if there is none. It is replaced, and never changed, so a batch can hold on to one."""
+    """The topics with records that no version names, each with the prefix of the installation to which it may
+    belong, or an empty text. The mapping is replaced and never changed, so a batch can keep it."""
     _named: frozenset[str] | None = None
     _state: object = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def judge(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Find those of some topics with records that are not of this installation; return `strange`.
+        """Find the topics among these whose records are not all of this installation; return `strange`.
 
         Raise KafkaUnreachable.
         """
@@ -60,7 +60,7 @@ class Installation:
                 unknown -= self._named
             own = set(topics) - unknown
             found = {topic: other for topic, other in self.strange.items() if topic not in own}
-            # Versions that an earlier worker published name no topic.
+            # If an earlier worker published versions, these name no topic, and no topic counts as strange.
             if unknown and self._named:
                 others = installations(self.names()) - {self.prefix}
                 for topic in unknown:
@@ -70,11 +70,11 @@ class Installation:
             return found
 
     def is_below(self, other: str) -> bool:
-        """Whether the prefix of another installation, as of a strange topic, begins with this one's."""
+        """Whether the prefix of another installation begins with this installation's prefix."""
         return other.startswith(f"{self.prefix}.")
 
     def own_sql(self, strange: Mapping[str, str]) -> str:
-        """The condition that a record, of `envelope.FIELDS`, is of this installation; empty if all are."""
+        """Return the condition on `envelope.FIELDS` for records of this installation; empty if all are."""
         below = [topic for topic, other in strange.items() if self.is_below(other)]
         if not strange:
             return ""
@@ -84,7 +84,7 @@ class Installation:
         return f"(topic NOT IN ({_texts(strange)}) OR ({taken}))"
 
     def fault(self, topic: str, other: str) -> ForeignTopic:
-        """Why a strange topic is not read; `other` is the prefix of the installation that it may be of."""
+        """Return why a strange topic is not read; `other` is the prefix of the installation that may own it."""
         theirs = f", and {other!r} is the prefix of another installation" if other else ""
         return ForeignTopic(
             f"topic {topic}: no table version in {schemas_topic(self.prefix)} names it{theirs}",
@@ -96,7 +96,7 @@ class Installation:
 def installation_in(
     topics: KafkaTopics, prefix: str, read: Callable[[], Iterable[str]]
 ) -> Installation:
-    """The installation of a prefix, as Kafka has it."""
+    """Return the installation of a prefix, as Kafka has it."""
 
     def names() -> Collection[str]:
         with topics.admin() as kafka:
@@ -110,7 +110,8 @@ def installation_in(
             if all(ends.get(at, 0) >= end for at, end in written.items()):
                 return ends
             if time.monotonic() >= deadline:
-                # Without the versions after it, topics of this installation would be taken for others.
+                # Without the versions after the transaction, topics of this installation would count as
+                # another's.
                 raise KafkaUnreachable(
                     f"a transaction in {schemas_topic(prefix)} has not ended for {_SECONDS:.0f} s",
                     advice="Check the brokers: they abort it once its timeout has passed",
@@ -121,7 +122,7 @@ def installation_in(
 
 
 def named(values: Iterable[str], prefix: str) -> frozenset[str]:
-    """The topics that table versions name, of a merge those that it writes; empty if a version names none."""
+    """Return the topics that table versions name, or a merge of them writes; empty if a version names none."""
     found = set()
     for value in values:
         try:
@@ -136,9 +137,9 @@ def named(values: Iterable[str], prefix: str) -> frozenset[str]:
 def tables_of(
     values: Iterable[str], topic: str, prefix: str
 ) -> dict[tuple[str, str], set[tuple[str, str] | None]]:
-    """The source tables whose versions name a topic, each with the tables that its records there are of.
+    """Return the source tables whose versions name a topic, each with the logical tables of its records there.
 
-    None is among these if a version does not state it, as those of earlier workers.
+    None is among the logical tables if a version does not state its own, as versions of earlier workers do not.
     """
     found: dict[tuple[str, str], set[tuple[str, str] | None]] = {}
     for value in values:

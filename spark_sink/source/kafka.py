@@ -1,6 +1,6 @@
 """Kafka as the sink reads it: the stream of row topics, the schemas topic, and the offsets held.
 
-Invariant: read_committed and failOnDataLoss always; where records are missing the sink stops.
+Invariant: all reads have read_committed and failOnDataLoss; if records are missing, the sink stops.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wire.topics import (
 
 _ENOUGH_TO_MERGE = 20_000
 _WINDOW = 100
-"""Offsets in which the last record of a topic is first looked for."""
+"""The number of offsets in which the last record of a partition is first looked for."""
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -44,9 +44,9 @@ _RECORDS = (
 def stream(
     spark: SparkSession, settings: Settings, *, starting_offsets: str, limit: int, partitions: int
 ) -> DataFrame:
-    """The records of all row topics, those that appear later included; a batch has at most `limit`.
+    """Return the records of all row topics, also of topics that appear later; a batch has at most `limit`.
 
-    `partitions` is how many there are now.
+    `partitions` is their present number of partitions.
     """
     reader = spark.readStream.format("kafka").options(**read_ahead(settings, partitions))
     reader = reader.options(**options(settings))
@@ -60,12 +60,12 @@ def stream(
 
 
 def enough_to_merge(settings: Settings) -> int:
-    """The number of offsets that are merged without waiting for more."""
+    """Return the number of offsets that are merged without waiting for more."""
     return min(_ENOUGH_TO_MERGE, settings.batch_limit)
 
 
 def _held_back(settings: Settings) -> dict[str, str]:
-    """The options that let few changes wait for more, while readers see them as recent changes."""
+    """The options by which few changes wait for more; meanwhile, readers see them as recent changes."""
     if not settings.fresh or settings.mode == "available-now":
         return {}
     return {
@@ -75,7 +75,7 @@ def _held_back(settings: Settings) -> dict[str, str]:
 
 
 def recent_pattern(settings: Settings) -> str:
-    """The Java regular expression of all row, schemas, transactions and DDL topics."""
+    """Return the Java regular expression of all row, schemas, transactions and DDL topics."""
     return f"{_with_ddl(settings)}|{exact_pattern(schemas_topic(settings.prefix))}"
 
 
@@ -85,13 +85,13 @@ def _with_transactions(settings: Settings) -> str:
 
 
 def _with_ddl(settings: Settings) -> str:
-    """The same with the DDL topics."""
+    """The Java regular expression of the row topics, the transactions topics and the DDL topics."""
     ddl = ddl_pattern(settings.prefix, exclude=settings.exclude)
     return f"{_with_transactions(settings)}|(?:{ddl})"
 
 
 def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
-    """The values of the schemas topic, oldest first; none where there is no such topic."""
+    """Return the values of the schemas topic, oldest first; empty if the topic does not exist."""
     topic = schemas_topic(settings.prefix)
     with admin(spark, settings) as kafka:
         if topic not in kafka.topics():
@@ -103,12 +103,12 @@ def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
 
 
 def pattern(settings: Settings) -> str:
-    """The Java regular expression that the stream subscribes to."""
+    """Return the Java regular expression to which the stream subscribes."""
     return row_pattern(settings.prefix, include=settings.include, exclude=settings.exclude)
 
 
 def no_topics(settings: Settings, names: Collection[str]) -> NoTopics:
-    """The error that none of the names in Kafka matches, with the prefixes that are there."""
+    """Return the error that no topic in Kafka matches, with the prefixes that exist."""
     there = ", ".join(sorted(installations(names))[:10]) or "none"
     return NoTopics(
         f"prefix {settings.prefix!r}, pattern {pattern(settings)}",
@@ -117,7 +117,7 @@ def no_topics(settings: Settings, names: Collection[str]) -> NoTopics:
 
 
 def matching(spark: SparkSession, wanted: str, names: Collection[str]) -> set[str]:
-    """Those of the names that a Java regular expression matches as a whole."""
+    """Return the names that a Java regular expression matches as a whole."""
     compiled = java_class(spark._jvm, "java.util.regex.Pattern").compile(wanted)
     return {name for name in names if compiled.matcher(name).matches()}
 
@@ -126,14 +126,14 @@ class Topics(Protocol):
     """Kafka's row topics, as reloads and batches read them beside the stream."""
 
     def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
-        """(earliest, latest committed) offsets of these topics, or of all where none is named."""
+        """Return (earliest, latest committed) offsets of these topics; of all row topics if none is named."""
 
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
-        """The records from `start` to `end` of each partition that `start` has."""
+        """Return the records from `start` to `end` of each partition that `start` has."""
 
 
 class KafkaTopics:
-    """The row topics, read between offsets: for reloads, and for how far there is to go."""
+    """The row topics, read between offsets for reloads; and the offsets of all topics of the installation."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark = spark
@@ -143,7 +143,7 @@ class KafkaTopics:
 
     @contextmanager
     def admin(self) -> Iterator[Admin]:
-        """A client for questions, kept for the next one unless it fails; raise KafkaUnreachable."""
+        """Yield an admin client, which is kept for the next call unless it fails; raise KafkaUnreachable."""
         with self._lock:
             client = self._kept = self._kept or opened(self._spark, self._settings)
         try:
@@ -164,7 +164,7 @@ class KafkaTopics:
     def ranges(
         self, topics: Collection[str]
     ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        """(earliest, latest committed) offsets of these topics, or of all where none is named."""
+        """Return (earliest, latest committed) offsets of these topics; of all row topics if none is named."""
         with self.admin() as kafka:
             earliest, latest = kafka.ranges(pattern(self._settings))
         if not topics:
@@ -176,35 +176,36 @@ class KafkaTopics:
     def own_ranges(
         self, topic: str
     ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        """(earliest, latest committed) offsets of one topic, whatever it has; empty without it."""
+        """Return (earliest, latest committed) offsets of one topic of any kind; empty if it does not exist."""
         with self.admin() as kafka:
             return kafka.ranges(exact_pattern(topic))
 
     def ids(self, topics: Collection[str]) -> dict[str, str]:
-        """Kafka's ids of topics."""
+        """Return Kafka's ids of topics."""
         with self.admin() as kafka:
             return {topic: one for topic, one in kafka.ids().items() if topic in topics}
 
     def ends(self) -> dict[tuple[str, int], int]:
-        """The committed ends of all row topics."""
+        """Return the committed ends of all row topics."""
         with self.admin() as kafka:
             return kafka.ends(pattern(self._settings))
 
     def schemas_end(self, *, is_decided: bool = True) -> dict[tuple[str, int], int]:
-        """The end of the schemas topic; without `is_decided`, of what is not committed yet too."""
+        """Return the end of the schemas topic; without `is_decided`, uncommitted records included."""
         topic = exact_pattern(schemas_topic(self._settings.prefix))
         with self.admin() as kafka:
             return kafka.ends(topic) if is_decided else kafka.written(topic)
 
     def markers_end(self) -> dict[tuple[str, int], int]:
-        """The committed ends of the transactions topics; empty without any."""
+        """Return the committed ends of the transactions topics; empty without any."""
         with self.admin() as kafka:
             return kafka.ends(transactions_pattern(self._settings.prefix))
 
     def reach(self, *, ddl: bool = False) -> dict[tuple[str, int], int] | None:
-        """The ends of all row and transactions topics, of undecided records too; with `ddl`, of DDL topics too.
+        """Return the ends of all row and transactions topics, undecided records included.
 
-        None if a merge of several masters writes row topics: it publishes a transaction's rows one by one.
+        With `ddl`, add the ends of the DDL topics. Return None if a merge of several masters writes row topics:
+        it publishes a transaction's rows one by one.
         """
         shards = shard_topics(self._settings.prefix)
         with self.admin() as kafka:
@@ -214,7 +215,7 @@ class KafkaTopics:
             return kafka.written(wanted(self._settings))
 
     def last_values(self, ends: Offsets) -> list[str]:
-        """The value of the last record of each partition before its end, of those that have one."""
+        """Return the value of each partition's last record before its end; omit partitions without a record."""
         values: list[str] = []
         window, left = _WINDOW, {at: end for at, end in ends.items() if end > 0}
         if not left:
@@ -239,7 +240,7 @@ class KafkaTopics:
         return values
 
     def ddl_ranges(self) -> tuple[Offsets, Offsets]:
-        """(earliest, latest committed) offsets of the DDL topics."""
+        """Return (earliest, latest committed) offsets of the DDL topics."""
         wanted = ddl_pattern(self._settings.prefix, exclude=self._settings.exclude)
         with self.admin() as kafka:
             return kafka.ranges(wanted)
@@ -247,9 +248,9 @@ class KafkaTopics:
     def read(
         self, start: Mapping[tuple[str, int], int], end: Mapping[tuple[str, int], int]
     ) -> DataFrame:
-        """The records from `start` to `end` of each partition that `start` has.
+        """Return the records from `start` to `end` of each partition that `start` has.
 
-        If they are many, as for a reload, they are read in a session for many rows.
+        If they are many, for example for a reload, they are read in a session for many rows.
         """
         moved = {at: (first, end[at]) for at, first in start.items() if end[at] > first}
         if not moved:

@@ -1,7 +1,7 @@
-"""The columns of one source table through its versions: which is which, and what a new one has in older rows.
+"""The columns of a source table through its versions: their identities, and a new column's value in older rows.
 
-A column is the same in two versions if the worker gives it the same identity, else if it has the same name. One
-that was dropped and added again is another column, also under the same name.
+A column is the same in two versions if the worker gives it the same identity or, without identities, if it has
+the same name. A column that was dropped and added again is another column, also under the same name.
 
 Invariant: only what the versions state is used; a value that they do not state is not guessed. All functions
 are pure.
@@ -19,21 +19,21 @@ from spark_sink.source.schemas import Column, Constant, TableVersion
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A version, and what its rows have as `__schema` (0: rows from before the table had its name)."""
+    """A version, and the `__schema` of its rows as `rank` (0: rows from before the table had its name)."""
 
     version: TableVersion
     rank: int
     identities: tuple[str, ...]
-    """Of its columns, in their order."""
+    """The identities of its columns, in their order."""
 
     def column(self, identity: str) -> Column | None:
-        """The column of an identity; None if the version has none."""
+        """Return the column of an identity; None if the version has no such column."""
         found = zip(self.identities, self.version.columns, strict=True)
         return next((column for own, column in found if own == identity), None)
 
 
 def steps(versions: Iterable[tuple[int, TableVersion]]) -> list[Step]:
-    """The versions, oldest first, each with its rank, and their columns' identities."""
+    """Return the versions, oldest first, each with its rank and its columns' identities."""
     found: list[Step] = []
     known: dict[str, str] = {}
     last: dict[str, str] = {}
@@ -74,8 +74,10 @@ def is_plain(found: Iterable[TableVersion]) -> bool:
 
 
 def names_after(found: Sequence[Step]) -> dict[str, str]:
-    """The present name of each identity after these steps, a dropped one's too if its name is still free, but
-    not that of one that the mapping drops."""
+    """Return the name of each identity after these steps.
+
+    A dropped column keeps its name if the name is still free. A column that the mapping drops is omitted.
+    """
     names: dict[str, str] = {}
     used = set(found[-1].version.hidden) if found else set()
     for step in reversed(found):
@@ -87,18 +89,18 @@ def names_after(found: Sequence[Step]) -> dict[str, str]:
 
 
 def first_step(found: Sequence[Step], identity: str) -> int:
-    """The index of the step at which a column was added."""
+    """Return the index of the step at which a column was added."""
     return next(at for at, step in enumerate(found) if identity in step.identities)
 
 
 def last_column(found: Sequence[Step], identity: str) -> Column:
-    """A column as the newest step with it has it."""
+    """Return a column as it is in the newest step that has it."""
     columns = (step.column(identity) for step in reversed(found))
     return next(column for column in columns if column is not None)
 
 
 def alterations(found: Sequence[Step]) -> Iterator[tuple[int, str, Altered, tuple[str, str]]]:
-    """Each change of a column's values: the step that begins with it, the column, how, and both types."""
+    """Yield each change of a column's values: the step that begins with it, the column, how, and both types."""
     last: dict[str, Column] = {}
     for at, step in enumerate(found):
         for column, identity in zip(step.version.columns, step.identities, strict=True):
@@ -110,10 +112,10 @@ def alterations(found: Sequence[Step]) -> Iterator[tuple[int, str, Altered, tupl
 
 
 def placed(found: Sequence[Step]) -> list[TableVersion]:
-    """The versions with their columns as they are after the last step."""
+    """Return the versions with their columns as they are after the last step."""
     names = names_after(found)
     if not found[-1].version.primary_key:
-        # An image without the column removes one that had it.
+        # An image without a dropped column must remove the image that had the column.
         names = {one: name for one, name in names.items() if one in found[-1].identities}
     changed = [(step, identity, how) for step, identity, how, _ in alterations(found)]
     return [_placed(found, at, names, changed) for at in range(len(found))]

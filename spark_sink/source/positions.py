@@ -1,6 +1,6 @@
-"""Positions of records: topic, partition and offset, which every copy of a record has.
+"""Positions of records, and offsets of Kafka's partitions.
 
-Offsets of Kafka's partitions.
+A position is a topic, a partition and an offset; every copy of a record has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ At = tuple[str, int, int]
 
 
 def any_of(places: Iterable[At]) -> str:
-    """The condition that a record is one of these."""
+    """Return the condition that a record is at one of these positions."""
     by_partition: dict[tuple[str, int], list[str]] = {}
     for topic, partition, offset in sorted(places):
         by_partition.setdefault((topic, partition), []).append(str(offset))
@@ -26,7 +26,7 @@ def any_of(places: Iterable[At]) -> str:
 
 
 def spanned(places: Iterable[At]) -> tuple[Offsets, Offsets]:
-    """The ranges [start, until) of partitions that hold these records."""
+    """Return the ranges [start, until) of partitions that hold these records."""
     start: dict[tuple[str, int], int] = {}
     until: dict[tuple[str, int], int] = {}
     for topic, partition, offset in places:
@@ -37,7 +37,7 @@ def spanned(places: Iterable[At]) -> tuple[Offsets, Offsets]:
 
 
 def within_sql(start: Offsets, until: Offsets) -> str:
-    """The condition that a record lies in the ranges [start, until)."""
+    """Return the condition that a record lies in the ranges [start, until)."""
     each = (
         f"(topic = {literal(topic)} AND partition = {partition}"
         f" AND offset >= {start.get((topic, partition), 0)} AND offset < {last})"

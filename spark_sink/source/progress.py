@@ -14,14 +14,14 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Some changes of one destination: their first and last commit time (ms), and the highest place."""
+    """Some changes of one destination: their first and last commit time (ms), and the highest (epoch, seq)."""
 
     oldest_ms: int
     newest_ms: int
     place: Place
 
     def joined(self, other: Progress) -> Progress:
-        """The progress of both sets of changes."""
+        """Return the progress of both sets of changes."""
         return Progress(
             oldest_ms=min(self.oldest_ms, other.oldest_ms),
             newest_ms=max(self.newest_ms, other.newest_ms),
@@ -30,7 +30,7 @@ class Progress:
 
 
 def total(parts: Iterable[Mapping[str, Progress]]) -> dict[str, Progress]:
-    """The progress of each destination in several sets of changes."""
+    """Return the progress of each destination in several sets of changes."""
     found: dict[str, Progress] = {}
     for part in parts:
         for destination, one in part.items():

@@ -31,9 +31,9 @@ from wire.warehouse_types import OWN_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class Initial:
-    """What rows from before a column was added have in it: `text` as the wire has it, None for NULL.
+    """The value of an added column in earlier rows: `text` as the wire has it, None for NULL.
 
-    `reason` says why the value is not known; empty if it is.
+    `reason` states why the value is not known; empty if it is known.
     """
 
     text: str | None = None
@@ -44,8 +44,8 @@ class Initial:
 class Column:
     """One column: its name and how its values are read.
 
-    `id` is the same in all versions of its table, if the worker states it. `initial` is there only if a known
-    statement added the column. `column_type` is the type as the server prints it, empty if that is not known.
+    `id` is the same in all versions of its table, if the worker states it. `initial` exists only if a known
+    statement added the column. `column_type` is the type as the server prints it; empty if it is not known.
     """
 
     name: str
@@ -58,10 +58,10 @@ class Column:
     charset: str = field(default="", compare=False)
     nullable: bool = field(default=True, compare=False)
     altered: tuple[Altered, ...] = ()
-    """What ALTER TABLE has made of its values since, of a column that is `placed`."""
+    """Of a column that is `placed`: the changes that ALTER TABLE has made to its values since."""
 
     def printed(self, *, beside: Column) -> str:
-        """The type as an error names it, with the character set if that of the other column is another."""
+        """Return the type for an error, with the character set if the other column has another one."""
         words = [self.column_type or self.mysql_type]
         if self.charset and beside.charset not in ("", self.charset):
             words.append(f"CHARACTER SET {self.charset}")
@@ -78,10 +78,10 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The columns of a table from some position on; `primary_key` is empty where there is none.
+    """The columns of a table from some position on; `primary_key` is empty without a primary key.
 
-    `placed` are the columns as a later version names them, with what the version's rows have there; None means
-    that they are its own.
+    `placed` are the columns of a later version, with what this version's rows have in them; None means that
+    they are the version's own columns.
     """
 
     key: VersionKey
@@ -90,15 +90,15 @@ class TableVersion:
     placed: tuple[tuple[str, Column | Constant], ...] | None = None
     comment: str = ""
     hidden: frozenset[str] = frozenset()
-    """The columns, in lower case, that the mapping drops: nothing of them may stay."""
+    """The columns, in lower case, that the mapping drops: none of their values may stay."""
     places: tuple[tuple[int, int], tuple[int, int]] | None = field(default=None, compare=False)
-    """The positions (epoch, seq) of the first and the last row that a batch has of it, if they are known."""
+    """The positions (epoch, seq) of the version's first and last row in a batch, if they are known."""
     topic: str = field(default="", compare=False)
-    """The topic of its rows; that which a merge writes, if there is one. Empty if the record has none."""
+    """The topic of its rows, or the topic that a merge of them writes. Empty if the record has none."""
 
     @property
     def present(self) -> tuple[tuple[str, Column | Constant], ...]:
-        """The columns that its rows have a value in, by their present names."""
+        """The columns in which its rows have a value, by their present names."""
         if self.placed is not None:
             return self.placed
         return tuple((column.name, column) for column in self.columns)
@@ -113,7 +113,7 @@ class TableVersion:
 
 
 def parse_version(value: str) -> TableVersion:
-    """A value of the schemas topic. Raise a named error where it does not follow the contract."""
+    """Parse a value of the schemas topic; raise a named error if it breaks the contract."""
     try:
         # A float keeps the text that the worker wrote.
         body = json.loads(value, parse_float=str)
@@ -163,8 +163,8 @@ def _initial(value: Any) -> Initial | None:
 class SchemaBook:
     """The table versions known so far; `read` fetches the values of the whole schemas topic.
 
-    With `read_of`, only those of the source tables that are asked for are fetched, by database and name. The
-    tables that are `expected` to be asked for are fetched with the first one.
+    With `read_of`, only the values of requested source tables are fetched, by database and name. The `expected`
+    tables are fetched together with the first requested table.
     """
 
     read: Callable[[], Iterable[str]]
@@ -178,17 +178,17 @@ class SchemaBook:
     _parsed: dict[tuple[str, str, str], tuple[int, list[TableVersion]]] = field(
         default_factory=dict
     )
-    """Those that can be read, and of how many."""
+    """The versions of each source table that can be read, and the number of all its versions by then."""
 
     def fetch(self, keys: Iterable[VersionKey]) -> None:
-        """Read the topic again where one of the keys is new."""
+        """Read the topic again if one of the keys is new."""
         wanted = list(keys)
         self._ask((key.database, key.table) for key in wanted)
         if self.read_of is None and any(key not in self._raw for key in wanted):
             self._take(self.read())
 
     def _ask(self, names: Iterable[tuple[str, str]]) -> None:
-        """Read the versions of the source tables of these names, if that is how they are read."""
+        """Read the versions of the source tables of these names, if there is `read_of`."""
         if self.read_of is not None and (new := {*names} - self._asked):
             new |= {*self.expected} - self._asked
             self._take(self.read_of(new))
@@ -202,13 +202,13 @@ class SchemaBook:
             self._numbers.setdefault(source, set()).add(key.version)
 
     def named(self, name: tuple[str, str]) -> list[tuple[str, str, str]]:
-        """The source tables of that name, by destination."""
+        """Return the source tables of that name, by destination."""
         self._ask([name])
-        # A copy, as tables are built beside the batches.
+        # A copy, since other threads build tables beside the batches.
         return sorted(one for one in list(self._numbers) if one[1:] == name)
 
     def earlier(self, source: tuple[str, str, str], until: int | None) -> list[TableVersion]:
-        """The known versions of a source table up to a number, oldest first; all of them without one.
+        """Return the known versions of a source table up to a number, oldest first; all with None.
 
         A version that the sink cannot read is omitted: no table has rows of it.
         """
@@ -225,29 +225,28 @@ class SchemaBook:
         return [one for one in found if until is None or one.key.version <= until]
 
     def sources(self, name: tuple[str, str]) -> set[str]:
-        """The destinations that have published columns of a table, by the topic as it is now.
+        """Return the destinations that have published versions of a table, by the topic as it is now.
 
-        Of a table that no source has under that name, all destinations.
+        If no source has a table of that name, return all destinations.
         """
         keys = {_key_of(value) for value in self.read()}
         own = {key.destination for key in keys if (key.database, key.table) == name}
         return own or {key.destination for key in keys}
 
     def home(self, key: VersionKey) -> str:
-        """The topic that a version names, whether or not it can be read; empty if it names none."""
+        """Return the topic that a version names, even if the version cannot be read; empty if it names none."""
         self.fetch([key])
         return _topic_of(json.loads(self._raw[key])) if key in self._raw else ""
 
     def logical(self, key: VersionKey) -> tuple[str, str] | None:
-        """The table that a mapping makes of a version's rows, their own without one; None if it is not among
-        those that were fetched."""
+        """Return the table of a version's rows by the mapping, else their own; None if it is not fetched."""
         if key not in self._raw:
             return None
         name = json.loads(self._raw[key]).get("logical")
         return (key.database, key.table) if name is None else (name[0], name[1])
 
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
-        """The versions asked for; the topic is read again when one of them is new."""
+        """Return the versions of these keys; read the topic again if one is new. Raise UnknownSchema."""
         wanted = sorted(set(keys))
         self.fetch(wanted)
         for key in wanted:
@@ -262,9 +261,9 @@ class SchemaBook:
 
 
 def topics_of(values: Iterable[str], names: Collection[tuple[str, str]]) -> set[str] | None:
-    """The topics of all rows of the source tables of these names, by the values of the schemas topic.
+    """Return the topics of all rows of the source tables of these names, by the values of the schemas topic.
 
-    None if a version names none, as those of an earlier worker.
+    Return None if a version names no topic, as versions of an earlier worker do not.
     """
     found = {
         _topic_of(json.loads(value))

@@ -1,10 +1,10 @@
 """The newest records of many partitions, read by one consumer in the driver.
 
-Spark's own source runs a task for each partition of each batch, which takes seconds where hundreds of
-partitions have few records each. This one is for few records only: they stay in the driver's memory.
+Spark's own source runs a task for each partition of each batch, which takes seconds if hundreds of partitions
+have few records each. This consumer is for few records only: they stay in the driver's memory.
 
-Invariant: committed records only; of each partition all from its first offset on, in order. Where Kafka has
-removed some, reading ends with DataLost.
+Invariant: only committed records are read; of each partition, all from its first offset on, in order. If Kafka
+has removed some of them, reading ends with DataLost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_sink.spark.java import java_class
 
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 _POLLS: Final = 8
-"""With records in them, for one reading; so it holds at most this many fetches from each broker."""
+"""The most polls with records for one read; so a read holds at most this many fetches from each broker."""
 _SECONDS_PER_POLL: Final = 0.1
 _SECONDS_WITHOUT_PROGRESS: Final = 30.0
 _CONSUMER: Final = {
@@ -43,12 +43,12 @@ _CONVERTER: Final = "org.apache.spark.sql.kafka010.KafkaRecordToRowConverter"
 
 
 class Tail:
-    """Reads on from where it has come to. All methods are for one thread, as the consumer is."""
+    """Reads from the offsets reached so far. All methods are for one thread, as the consumer is."""
 
     def __init__(
         self, spark: SparkSession, settings: Settings, topics: KafkaTopics, *, start: Offsets
     ) -> None:
-        """`start` has the first offset of each partition; one that it lacks is read from its beginning."""
+        """`start` has the first offset of each partition; a partition not in it is read from its beginning."""
         self._spark = spark
         self._settings = settings
         self._topics = topics
@@ -63,7 +63,7 @@ class Tail:
         self._assign({at: offset for at, offset in start.items() if offset >= 0})
 
     def ends(self) -> Offsets:
-        """The committed ends of all partitions, of new topics too. Raise KafkaUnreachable, DataLost."""
+        """Return the committed ends of all partitions, of new topics too. Raise KafkaUnreachable, DataLost."""
         with self._topics.admin() as kafka:
             partitions = kafka.partitions(recent_pattern(self._settings))
             if gone := sorted(self.until.keys() - partitions):
@@ -84,9 +84,9 @@ class Tail:
                 self._seek(at, offset)
 
     def read(self, until: Offsets) -> DataFrame:
-        """The records up to these offsets or a little further, in the columns of Spark's Kafka source.
+        """Return the records up to these offsets or a little further, in the columns of Spark's Kafka source.
 
-        Where there are very many, it returns the first; `self.until` has how far it came. Raise
+        If there are very many, return only the first; `self.until` has the offsets reached. Raise
         KafkaUnreachable, DataLost.
         """
         rows = getattr(
@@ -118,7 +118,7 @@ class Tail:
         wanted = java_class(self._jvm, "java.util.ArrayList")()
         for at in self.until:
             wanted.add(self._at(at))
-        # It keeps the positions of those that were assigned before.
+        # The consumer keeps the positions of partitions that were assigned before.
         self._consumer.assign(wanted)
         for at, offset in start.items():
             self._seek(at, offset)
@@ -147,7 +147,7 @@ class Tail:
             raise unreachable(self._settings, fault) from fault
 
     def _reach(self, partitions: Iterable[tuple[str, int]], until: Offsets) -> set[tuple[str, int]]:
-        """Note how far these partitions are read; return those that are not read to `until`."""
+        """Record the offsets to which these partitions are read; return those that are not read to `until`."""
         left = set()
         for at in partitions:
             # A position passes aborted records and the ends of transactions, which are never returned.
@@ -157,7 +157,7 @@ class Tail:
         return left
 
     def _converted(self, records: Any) -> Any:
-        """The rows of Spark's Kafka source, as it makes them."""
+        """The records as rows of Spark's Kafka source, made by its own converter."""
         iterator = java_class(self._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(
             records.iterator()
         )
@@ -185,7 +185,7 @@ class Tail:
 
 
 def parsed_partitions(text: str) -> set[tuple[str, int]]:
-    """The partitions in the text of a Java set of them."""
+    """Return the partitions in the text of a Java set of partitions."""
     return {(topic, int(number)) for topic, number in _PARTITION.findall(text)}
 
 

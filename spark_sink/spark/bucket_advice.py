@@ -1,6 +1,6 @@
-"""Faults of a bucket: which one an error of Hadoop's S3A is, and what to do.
+"""Advice for the faults of a bucket, recognized in the errors of Hadoop's S3A.
 
-Invariant: the advice names the setting or the command that helps; an unknown fault gets none.
+Invariant: the advice names the setting or the command that helps; an unknown fault gets no advice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FAULTS: Final = (
 
 
 def advice(text: str) -> str:
-    """What to do about an error of a bucket, from its text with all causes; empty if it is not known."""
+    """The advice for an error of a bucket, from its text with all causes; empty if the fault is unknown."""
     return next((found for symptom, found in _FAULTS if symptom.search(text)), "")
 
 

@@ -1,7 +1,7 @@
 """The offsets and the owner of Spark's checkpoint.
 
-Invariant: read only, apart from one file of our own that names the prefix and the Kafka cluster; or
-removed as a whole, where the ledger takes its place.
+Invariant: Spark's files are only read, or removed together where the ledger takes their place. The only file
+written here is the sink's own, which names the prefix and the Kafka cluster.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ class Checkpoint:
         return before if before is not None else self.initial(), end
 
     def committed(self) -> dict[tuple[str, int], int]:
-        """Up to where Spark takes the topics for applied; empty before the first batch."""
+        """The offsets up to which Spark considers the topics applied; empty before the first batch."""
         done = self._numbers("commits")
         return (self._planned(done[-1]) or {}) if done else {}
 
     def initial(self) -> dict[tuple[str, int], int]:
-        """Where the query's first batch began."""
+        """The offsets at which the query's first batch began; empty if they are not stored."""
         text = self._files.read(f"{self._path}/sources/0/0")
         return parse_offsets(text or "", f"{self._path}/sources/0/0") if text else {}
 
     def known(self) -> dict[tuple[str, int], int]:
-        """The partitions of the last batch that was planned, committed or not."""
+        """The partitions of the last planned batch, committed or not, with the offsets at its end."""
         planned = self._numbers("offsets")
         return {**self.initial(), **((self._planned(planned[-1]) or {}) if planned else {})}
 
     def check(self) -> None:
-        """Raise CheckpointDamaged if a file that a start reads is cut: a power loss may leave it empty."""
+        """Raise CheckpointDamaged if a file that a start reads is incomplete, as after a power loss."""
         offsets, commits = self._newest("offsets"), self._newest("commits")
         for name in ("metadata", "sources/0/0", *offsets, *commits):
             path = f"{self._path}/{name}"
@@ -74,7 +74,7 @@ class Checkpoint:
         self._files.make(self._path)
 
     def replace_if_damaged(self, origin: dict[str, str]) -> None:
-        """Remove a checkpoint with files that a power loss has cut: the ledger has all that it had."""
+        """Remove a checkpoint with incomplete files: the ledger has everything that it had."""
         noted = f"{self._path}/{ORIGIN}"
         try:
             check_origin(self._files, noted, origin)
@@ -85,7 +85,7 @@ class Checkpoint:
             self._files.write(noted, json.dumps(origin))
 
     def forget(self) -> None:
-        """Remove Spark's files here; the file that marks a started query goes last."""
+        """Remove Spark's files; `offsets`, by which `started` recognizes a query, go last."""
         for name in _SPARKS:
             self._files.delete(f"{self._path}/{name}")
 
@@ -95,7 +95,7 @@ class Checkpoint:
         return None if text is None else parse_offsets(text, path)
 
     def _text(self, path: str) -> str | None:
-        """A file's text, None without one; empty if it is not what was written."""
+        """A file's text; None if there is no file, empty if it is not what was written."""
         try:
             return self._files.read(path)
         except Py4JJavaError as fault:
@@ -114,7 +114,7 @@ class Checkpoint:
 
 
 def is_whole(text: str) -> bool:
-    """Whether one of Spark's files with a single object has all of its text."""
+    """Whether a file of Spark's that contains a single JSON object is complete."""
     line = text.rstrip().rpartition("\n")[2]
     try:
         return isinstance(json.loads(line[line.find("{") :]), dict)
@@ -140,13 +140,13 @@ class _Texts(Protocol):
 
 
 def check_origin(files: _Texts, path: str, origin: dict[str, str], *, where: str = "") -> None:
-    """Mark `path` as of `origin` (prefix and cluster), or refuse another's mark.
+    """Mark `path` as belonging to `origin` (prefix and cluster), or refuse the mark of another origin.
 
-    `where` is what an error calls it, if not by its path.
+    `where` names the file in errors, if not `path`. Raise CheckpointDamaged and ForeignCheckpoint.
     """
     text, where = files.read(path), where or path
     if not text:
-        # A start that was killed here has left it empty.
+        # There is no mark yet, or a start that was killed here has left it empty.
         files.write(path, json.dumps(origin))
         return
     try:

@@ -1,7 +1,7 @@
-"""How Spark executes a job: few rows are interpreted, many are worth a generated program.
+"""How Spark executes a job: it interprets few rows, and generates a program for many.
 
-Invariant: results are the same; only settings that a session may change at any time are set, and none that the
-operator has set.
+Invariant: the results are the same. Only settings that a session may change at any time are set, and no setting
+that the operator has given.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 MANY: Final = 10_000
-"""Rows from which on a generated program is faster, with the time that it takes to compile it."""
+"""The number of rows from which a generated program is faster, the time to compile it included."""
 
 LARGE: Final = 4 * 1024 * 1024
-"""Bytes of a table, some 200,000 rows, from which on a batch for it is worth a generated program, though small.
+"""Bytes of a table, some 200,000 rows, from which even a small batch for it is worth a generated program.
 
-Interpreted on one core, the search of 10 million rows took 16 s instead of 3.
+On one core, searching 10 million rows took 16 s interpreted, and 3 s with a generated program.
 """
 
-# To generate and compile programs costs a small batch more than all its rows.
+# For a small batch, generating and compiling programs takes longer than the work on its rows.
 FEW_ROWS: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -41,7 +41,7 @@ class Pace:
     """What the operator has set."""
 
     def keep(self, session: SparkSession, rows: int) -> None:
-        """Set what is best for so many rows."""
+        """Set what is best for this number of rows."""
         wanted = FEW_ROWS
         if rows >= MANY:
             wanted = _many_rows(session)
@@ -51,7 +51,7 @@ class Pace:
 
 
 def for_many_rows(spark: SparkSession) -> SparkSession:
-    """A copy of a session, in which what it has for few rows is set for many."""
+    """Return a copy of a session, with its settings for few rows replaced by those for many."""
     # Any other value is the operator's, or a cluster's.
     wanted = {
         name: value
@@ -63,7 +63,7 @@ def for_many_rows(spark: SparkSession) -> SparkSession:
 
 def copied(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A copy of a session with other settings."""
-    # Not newSession(), which lacks what was set while the session ran, such as Iceberg's catalog.
+    # Not newSession(): it lacks the settings made while the session ran, such as Iceberg's catalog.
     copy: Any = spark._jsparkSession.cloneSession()
     session = SparkSession(spark.sparkContext, copy)
     for name, value in settings.items():

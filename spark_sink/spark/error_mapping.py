@@ -1,4 +1,4 @@
-"""Which named error a failure of Spark, Delta or Kafka is, and which record it was that stopped a job."""
+"""The mapping of failures of Spark, Delta and Kafka to named errors, and to the record that stopped a job."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def poison_sql(reason: str) -> str:
 
 
 def refused_record(message: str) -> str | None:
-    """Which record stopped a job, from the job's error message."""
+    """The record that stopped a job, from the job's error message; None if no record did."""
     parts = message.split(_MARK + "|", 1)
     if len(parts) == 1:
         return None
@@ -76,7 +76,7 @@ def place(topic: str, partition: int | str, offset: int | str, reason: str = "")
 
 
 def named(failure: Exception) -> SinkError:
-    """The named error that a failure is."""
+    """Return the named error for a failure."""
     if isinstance(failure, SinkError):
         return failure
     text = str(failure)

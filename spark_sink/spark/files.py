@@ -1,4 +1,4 @@
-"""Small text files wherever the warehouse is: a disk, HDFS, an object store; and many requests at a time.
+"""Small text files wherever the warehouse is (a disk, HDFS, an object store), and requests in parallel.
 
 Invariant: everything goes through Hadoop's file systems, as Spark's own files do.
 """
@@ -17,17 +17,17 @@ from pyspark.sql import SparkSession
 from spark_sink.spark.java import java_class
 
 _RENAMED: Final = frozenset({"file", "hdfs"})
-"""The file systems in which a file that is being written is seen, and a rename is one step."""
+"""The file systems that show a file while it is being written, and rename in one step."""
 
 
 _AT_A_TIME: Final = 16
-"""Requests; of a bucket, each takes some 30 ms."""
+"""The number of parallel requests; each request to a bucket takes some 30 ms."""
 Of = TypeVar("Of")
 Answer = TypeVar("Answer")
 
 
 def side_by_side(ask: Callable[[Of], Answer], of: Sequence[Of]) -> list[Answer]:
-    """What `ask` returns for each, in order, with many requests at a time; raise the first one's error."""
+    """Return what `ask` returns for each, in order, from parallel calls; raise the first of their errors."""
     if len(of) < 2:
         return [ask(one) for one in of]
     with ThreadPoolExecutor(min(_AT_A_TIME, len(of))) as pool:
@@ -43,14 +43,14 @@ class Files:
         self._conf = spark._jsc.hadoopConfiguration()
 
     def read(self, path: str) -> str | None:
-        """The file's text; None where there is none."""
+        """The file's text; None if there is no file."""
         where, system = self._at(path)
         if not system.exists(where):
             return None
         try:
             stream = system.open(where)
         except Py4JJavaError:
-            # It may have been removed just then.
+            # The file may have been removed since.
             if system.exists(where):
                 raise
             return None
@@ -62,13 +62,13 @@ class Files:
             stream.close()
 
     def first_line(self, path: str) -> str | None:
-        """The file's first line, without reading more of it than a buffer; None where there is none."""
+        """The file's first line, reading little more than that line; None if there is no file."""
         where, system = self._at(path)
         if not system.exists(where):
             return None
         stream = system.open(where)
         try:
-            # Not java.util.Scanner, for which a line ends at characters that JSON may have in texts.
+            # Not java.util.Scanner: it also ends a line at characters that texts in JSON may contain.
             decoded = java_class(self._jvm, "java.io.InputStreamReader")(stream, "UTF-8")
             line = java_class(self._jvm, "java.io.BufferedReader")(decoded).readLine()
             return "" if line is None else str(line)
@@ -76,10 +76,10 @@ class Files:
             stream.close()
 
     def write(self, path: str, text: str) -> None:
-        """Make or replace the file in one step: a reader finds all of the earlier text, or of this one."""
+        """Create or replace the file in one step: a reader finds the earlier text or this one, complete."""
         where, system = self._at(path)
         if system.getScheme() not in _RENAMED:
-            # An object store shows what was written when it is closed.
+            # An object store shows a file only once it is closed.
             self._create(path, text)
             return
         part = _part_of(where)
@@ -92,7 +92,7 @@ class Files:
         contexts.getFileContext(system.getUri(), self._conf).rename(source, where, overwrite)
 
     def put(self, path: str, text: str) -> None:
-        """Make the file in one step: a reader finds all of it or no file. Fails if it exists."""
+        """Create the file in one step: a reader finds all of it or no file. Raise OSError if it exists."""
         where, system = self._at(path)
         part = _part_of(where)
         self._create(part, text)
@@ -101,15 +101,15 @@ class Files:
             raise OSError(f"{path} exists, or cannot be written")
 
     def names(self, folder: str) -> list[str]:
-        """What a folder holds; empty where there is no folder."""
+        """The names in a folder, in order; empty if there is no folder."""
         pattern = re.sub(r"([\\\[\]{}*?])", r"\\\1", folder)
         where, system = self._at(f"{pattern}/*")
-        # Not listStatus: of a bucket it returns an array of its own class, which Py4J gives to no method.
+        # Not listStatus: for a bucket it returns an array of a special class, which Py4J passes to no method.
         found = system.globStatus(where)
         paths = java_class(self._jvm, "org.apache.hadoop.fs.FileUtil").stat2Paths(found)
         if not len(paths):
             return []
-        # One call of the JVM for all of them: one for each takes seconds for a log of thousands.
+        # One call of the JVM for all names: a call for each name takes seconds for a log of thousands.
         text = str(java_class(self._jvm, "org.apache.commons.lang3.ArrayUtils").toString(paths))
         parent = str(paths[0].getParent().toString()).rstrip("/")
         return sorted(f",{text[1:-1]}".split(f",{parent}/")[1:])
@@ -123,7 +123,7 @@ class Files:
         self.delete(probe)
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a folder with all in it; nothing where there is none."""
+        """Remove a file, or a folder with everything in it, if it exists."""
         where, system = self._at(path)
         system.delete(where, True)
 
@@ -141,5 +141,5 @@ class Files:
 
 
 def _part_of(where: Any) -> str:
-    """The path of a file that is written first, beside the one that it becomes."""
+    """The path, in the same folder, of the file that is written first and then renamed."""
     return f"{where.getParent().toString()}/.{where.getName()}-{uuid.uuid4().hex}"

@@ -1,7 +1,7 @@
 """Classes and collections of the JVM, in few requests.
 
-Written as `jvm.a.b.C`, Py4J looks for classes `a` and `a.b` in all jars before it finds `C`. A Java iterator
-ends with an exception, of which PySpark asks a dozen times what it is. Each takes longer than most calls.
+For `jvm.a.b.C`, Py4J looks for classes `a` and `a.b` in all jars before it finds `C`. A Java iterator ends with
+an exception, and PySpark makes a dozen requests to learn its kind. Either takes longer than most calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def texts(jvm: Any, values: Any) -> list[str]:
 
 
 def matching(jvm: Any, pattern: str, values: Any) -> Any:
-    """A Java list of those strings of a collection that a Java regular expression matches as a whole."""
+    """A Java list of the strings in a collection that a Java regular expression matches as a whole."""
     kept = java_class(jvm, "java.util.ArrayList")(values)
     matches = java_class(jvm, "java.util.regex.Pattern").compile(pattern).asMatchPredicate()
     kept.removeIf(getattr(java_class(jvm, "java.util.function.Predicate"), "not")(matches))

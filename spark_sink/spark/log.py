@@ -18,15 +18,15 @@ from spark_sink.text.secrets import hidden
 from wire.text import printed, traceback_text
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
-# They write tracebacks of errors that the sink reports itself, in one line.
+# These loggers write tracebacks of errors that the sink itself reports, in one line.
 _NOISY = ("py4j", "pyspark")
-# PySpark logs the context of a failed query to these with arguments that only its own class takes: an ordinary
-# logger of that name raises TypeError instead of the error of the query.
+# PySpark logs the context of a failed query to these loggers, with arguments that only its own logger class
+# takes. An ordinary logger of that name would raise TypeError in place of the query's error.
 _NOISY_OF_QUERIES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 class _Lines(logging.Formatter):
-    """Escapes what is not visible in a message; a traceback in the file keeps its frames' lines."""
+    """Escapes invisible characters of a message; a traceback in the file keeps a line for each frame."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         return printed(hidden(super().formatMessage(record)))
@@ -45,7 +45,7 @@ class _ConsoleLines(_Lines):
 
 
 def _is_of_sink(record: logging.LogRecord) -> bool:
-    """Whether a record is not one that py4j logs as the root logger, as when the JVM ends during a call."""
+    """Whether py4j did not log a record as the root logger, as it does when the JVM ends during a call."""
     return record.name != "root" or Path(record.pathname).parent.name != "py4j"
 
 

@@ -1,10 +1,10 @@
 """A batch whose executors were lost is applied again.
 
-A batch is held by executors as a local checkpoint, without the plan that it came from: Spark cannot compute
-again what a lost executor held of it.
+Executors hold a batch as a local checkpoint, without the plan that computed it. So Spark cannot compute again
+the part that a lost executor held.
 
-Invariant: only the loss of executors is answered in this way, and only some times for a batch. A batch that is
-applied twice changes nothing the second time.
+Invariant: only after a loss of executors is a batch applied again, and only a few times. Applying a batch twice
+changes nothing the second time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _ATTEMPTS: Final = 10
 
 
 def again_if_lost(act: Callable[[], None], *, stopped: Callable[[], bool]) -> None:
-    """Do `act`, and do it again if executors were lost meanwhile; raise what else it raises.
+    """Call `act`, and call it again if executors were lost meanwhile; raise its other errors.
 
-    A stop ends this after the attempt in hand.
+    After a stop, or after 10 attempts, raise the error for lost executors too.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:

@@ -1,11 +1,11 @@
 """The Spark session: quiet, small, with Delta and Kafka from local jars; and its orderly end.
 
-Invariant: what `spark-submit` was given is never overruled; a JVM of the sink's own ends with it, and only
-through it: a signal to the whole process group or control group reaches the JVM too, and is ignored there.
+Invariant: options given to `spark-submit` are never overruled. A JVM of the sink's own ends with the sink, and
+only through it: it ignores a signal that is sent to the whole process group or control group.
 
-Archives of the classes that Spark's JVM loads, which later starts map into memory (JEP 350). An
-archive of the jars in ``<folder>/spark`` is ``<folder>/spark-*.jsa``. Invariant: an archive saves
-time and changes nothing else; a JVM that cannot use one starts without it.
+A start maps an archive of the classes that Spark's JVM loads into memory (JEP 350), if there is one: for the
+jars in ``<folder>/spark`` it is ``<folder>/spark-*.jsa``. Invariant: an archive saves time and changes nothing
+else; a JVM that cannot use it starts without it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from spark_sink.text.secrets import is_secret
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
 _EXIT_WITHOUT_MEMORY: Final = 3
-"""What a JVM exits with by -XX:+ExitOnOutOfMemoryError."""
+"""The exit code of a JVM that -XX:+ExitOnOutOfMemoryError ends."""
 _STDERR: Final = 2
-"""The JVM's standard output: Delta prints there what VACUUM has deleted, between the lines of a command."""
+"""Takes the JVM's standard output: Delta prints there what VACUUM has deleted, amid the lines of a command."""
 
 # Used only where no other value is given.
 _DEFAULTS: Final = {
@@ -45,38 +45,38 @@ _DEFAULTS: Final = {
     # The batch is cached and Kafka's offsets are fixed, so its rows are the same on each reading.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.adaptive.enabled": "false",
-    # Spark keeps 64, and with more partitions makes a consumer for each of them in each batch.
+    # Spark's default is 64 consumers; with more partitions it creates one for each of them in each batch.
     "spark.kafka.consumer.cache.capacity": "2000",
-    # One MERGE compiles some hundred small programs; Spark keeps 100, and so compiles them each time.
+    # One MERGE compiles some hundred small programs. Spark's default keeps 100, so all are compiled each time.
     "spark.sql.codegen.cache.maxEntries": "3000",
-    # Else each compaction writes the last gigabyte of a table again, as all smaller files are joined.
+    # Otherwise each compaction rewrites the last gigabyte of a table, as it joins all smaller files.
     "spark.databricks.delta.optimize.maxFileSize": str(256 * 1024 * 1024),
     "spark.databricks.delta.optimize.minFileSize": str(128 * 1024 * 1024),
-    # Of files that are joined, or written without rows that are marked: a conflict loses the last commit alone.
+    # What one commit joins, or writes again without the marked rows: a conflict loses only the last commit.
     "spark.databricks.delta.optimize.batchSize": str(256 * 1024 * 1024),
-    # Else VACUUM lists a table's few folders in 10,000 tasks.
+    # Otherwise VACUUM lists a table's few folders in 10,000 tasks.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
-    # Each batch has what suits its size; tables are merged side by side, so few rows need one partition.
+    # `Pace` sets what suits the size of a batch. Tables are merged in parallel, so few rows need one partition.
     **FEW_ROWS,
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # It would sort the changes once more, to exchange only the last of each key between the cores.
+    # Otherwise changes are sorted once more, so that cores exchange only the last change of each key.
     "spark.sql.optimizer.windowGroupLimitThreshold": "-1",
-    # What it infers of a plan with hundreds of expressions takes a fifth of a small batch's time.
+    # Inferring constraints from a plan with hundreds of expressions takes a fifth of a small batch's time.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
 
-# Planning runs often but never long; only what runs for each row is worth the second compiler. With its usual
-# thresholds it takes half of all processor time until five large batches are merged. With shorter chains of
-# inlined methods a backlog takes a seventh fewer CPU seconds, and later batches are no slower; a lower
-# FreqInlineSize would make these a third slower.
+# Planning runs often but never long; only code that runs for each row is worth the second compiler. With its
+# usual thresholds, this compiler takes half of all processor time until five large batches are merged. With
+# shorter chains of inlined methods, a backlog takes a seventh fewer CPU seconds, and later batches are no
+# slower; a lower FreqInlineSize would make later batches a third slower.
 _COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=20000",
     "-XX:Tier4MinInvocationThreshold=10000",
@@ -95,10 +95,10 @@ def submitted() -> bool:
 
 
 def start(settings: Settings, jvm_options: Sequence[str] | None = None) -> SparkSession:
-    """The session for the sink; `jvm_options` replace those for an archive of its classes."""
+    """Start the sink's session; `jvm_options` replace the options for the archive of classes."""
     own = {} if submitted() else _own_jvm(settings, jvm_options)
     if submitted():
-        # Before the JVM is known, a SparkConf has nothing of what spark-submit was given.
+        # Until PySpark knows the JVM, a SparkConf has none of the options given to spark-submit.
         SparkContext._ensure_initialized()
     given, needed = SparkConf(), required(settings.format)
     refuse_others(given, needed)
@@ -107,7 +107,7 @@ def start(settings: Settings, jvm_options: Sequence[str] | None = None) -> Spark
     wanted = {**defaults, **own, **asked, **needed}
     if not submitted() and SparkContext._gateway is None:
         _launch(wanted)
-        # PYSPARK_SUBMIT_ARGS comes after what the JVM is started with.
+        # PYSPARK_SUBMIT_ARGS follow the options with which the JVM is started.
         refuse_others(SparkConf(), needed)
     builder = SparkSession.builder.appName(f"aqueduct-sink {settings.prefix}")
     for key, value in wanted.items():
@@ -116,7 +116,7 @@ def start(settings: Settings, jvm_options: Sequence[str] | None = None) -> Spark
 
 
 class _PopenOptions(dict[str, Any]):
-    """What the JVM is started with; PySpark puts in a `preexec_fn` that ignores SIGINT alone."""
+    """Options of the JVM's process. PySpark adds a `preexec_fn` that ignores only SIGINT; here, SIGTERM too."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, _also_no_term(value) if name == "preexec_fn" else value)
@@ -125,7 +125,7 @@ class _PopenOptions(dict[str, Any]):
 def _also_no_term(before: Callable[[], None]) -> Callable[[], None]:
     def ignore() -> None:
         before()
-        # The JVM keeps it ignored: it takes over only signals that were not when it began.
+        # The JVM keeps ignoring SIGTERM: it handles only signals that were not ignored when it started.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     return ignore
@@ -149,7 +149,7 @@ def _launch(wanted: dict[str, str]) -> None:
 
 
 def pace(settings: Settings) -> Pace | None:
-    """How batches are executed; None on a cluster, whose session is its operator's."""
+    """How batches are executed; None on a cluster, where the operator decides."""
     return (
         Pace(given=settings.spark_options)
         if settings.master.startswith("local") and not submitted()
@@ -158,7 +158,7 @@ def pace(settings: Settings) -> Pace | None:
 
 
 def refuse_others(given: SparkConf, needed: Mapping[str, str]) -> None:
-    """Refuse settings of `spark-submit` or its defaults that the sink needs otherwise."""
+    """Raise BadSettings if options or defaults of `spark-submit` contradict settings that the sink needs."""
     other = [
         f"{key} is {value}, and must be {needed[key]}"
         for key, value in sorted(given.getAll())
@@ -172,9 +172,9 @@ def refuse_others(given: SparkConf, needed: Mapping[str, str]) -> None:
 
 
 def has_no_memory(*, seconds: float = 5) -> bool:
-    """Whether the JVM, if it is the sink's own, has ended as its memory was exhausted.
+    """Whether the JVM is the sink's own and has ended because its memory was exhausted.
 
-    It answers no more, and may need some seconds to end.
+    The JVM no longer answers, but it may need some seconds to end.
     """
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     with suppress(subprocess.TimeoutExpired):
@@ -183,10 +183,10 @@ def has_no_memory(*, seconds: float = 5) -> bool:
 
 
 def close(spark: SparkSession, *, seconds: float = _SECONDS_TO_END) -> None:
-    """End the session, and the JVM if it is ours: after some seconds by force."""
+    """End the session and, if it is the sink's own, the JVM; after `seconds`, kill the JVM."""
     gateway: Any = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    # Under spark-submit the JVM may be gone already: what stopped the sink was sent to both.
+    # Under spark-submit the JVM may have ended already: the signal that stopped the sink was sent to both.
     with suppress(Py4JError, OSError):
         spark.stop()
     if process is None:
@@ -204,7 +204,7 @@ def close(spark: SparkSession, *, seconds: float = _SECONDS_TO_END) -> None:
 
 
 def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
-    """The settings that spark-submit would give, for `python -m spark_sink`."""
+    """The settings for `python -m spark_sink` in place of those that spark-submit would give."""
     jars = _jars("jars", settings.jars)
     if settings.format == "iceberg":
         jars += _jars("iceberg_jars", settings.iceberg_jars)
@@ -215,11 +215,11 @@ def _own_jvm(settings: Settings, more: Sequence[str] | None) -> dict[str, str]:
     options = [
         f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
         "-XX:+UseSerialGC",
-        # Else its threads end one by one, and others wait for them or name another error.
+        # Otherwise the JVM's threads end one by one, and other threads wait for them or report another error.
         "-XX:+ExitOnOutOfMemoryError",
         *_COMPILER,
         "-XX:ReservedCodeCacheSize=256m",
-        # Else the first batch collects garbage each time the heap or the classes outgrow their place.
+        # Otherwise the first batch collects garbage each time that the heap or the space for classes is full.
         f"-Xms{settings.driver_memory}",
         "-XX:MetaspaceSize=256m",
         *(archive_options(settings.jars) if more is None else more),
@@ -252,6 +252,6 @@ _SILENT: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def archive_options(jars: Path) -> list[str]:
-    """The JVM's options for the archive of these jars; none without one."""
+    """The JVM options for the archive of the classes in these jars; empty if there is no archive."""
     found = sorted(jars.absolute().parent.glob(f"{jars.name}-*.jsa"))
     return [f"-XX:SharedArchiveFile={found[-1]}", *_SILENT] if found else []

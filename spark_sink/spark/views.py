@@ -1,10 +1,10 @@
 """Temporary views by which SQL statements name rows that a plan computes.
 
-Several tables are merged at a time in one Spark session, those of different folders too, and in a session a
-view of the same name replaces the other.
+Several tables, also of different folders, are merged at a time in one Spark session, where a new view replaces
+one of the same name.
 
-Invariant: no two views of this process have the same name, and no other code names a temporary view that a
-reader has not asked for.
+Invariant: no two views made here have the same name in a process, and other code makes a temporary view only
+if a reader has asked for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBERS: Final = count()
 
 @contextmanager
 def temporary_view(rows: DataFrame) -> Iterator[str]:
-    """The name of a view of rows, which is in their session and nowhere else."""
+    """Make a view of rows, in their session only; yield its name, and drop the view afterwards."""
     view, session = f"aqueduct_rows_{next(_NUMBERS)}", rows.sparkSession
     rows.createOrReplaceTempView(view)
     try:

@@ -39,7 +39,7 @@ CHANGED_ELSEWHERE: Final = "__foreign"
 
 
 def of_sink(note: str, sink: str) -> str:
-    """The name of a note or folder of a named sink; that of the sink without a name is as it is."""
+    """The name of a note or folder of a named sink; for the sink without a name, `note` unchanged."""
     if not sink:
         return note
     stem, dot, end = note.partition(".")
@@ -63,11 +63,11 @@ def argument(name: tuple[str, str]) -> str:
 
 
 OR_DISCARD: Final = "; or, if its rows are not wanted, run: "
-"""Precedes what removes a table that the source has dropped, in the advice for its wait."""
+"""Precedes, in the advice for a waiting table that the source has dropped, the command that removes it."""
 
 
 def action(name: tuple[str, str]) -> str:
-    """The advice for a waiting table whose error has none."""
+    """The advice for a waiting table whose error has no advice of its own."""
     return f"Run: python -m spark_sink reload {argument(name)}"
 
 

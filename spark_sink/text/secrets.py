@@ -1,7 +1,7 @@
-"""Secrets of the settings, which neither a command line nor a line of the log has.
+"""Secrets of the settings, which must not appear on a command line or in the log.
 
-Invariant: a value that the settings give to a key with a secret's name, or by a file, is in no text that was
-through `hidden`; errors of drivers and catalogs quote such values.
+Invariant: a text returned by `hidden` has no value of 4 or more characters that the settings give to a key with
+a secret's name, or by a file. Errors of drivers and catalogs quote such values.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# Those that Spark hides in its own pages (spark.redaction.regex), and Kafka's line with a password.
+# The keys whose values Spark hides on its own pages (spark.redaction.regex), and Kafka's JAAS configuration.
 _SECRET_KEY: Final = re.compile(r"(?i)secret|password|token|access[.-]?key|credential$|jaas")
 _USER_INFO: Final = re.compile(
     r"(?<=//)[^/\s:@]*:[^/\s@]*@|\b[^\s/:@,;'\"=]+:[^\s/:@,;'\"=]+@(?=[\w.-]+:\d)"
@@ -19,7 +19,7 @@ _ASSIGNED: Final = re.compile(
     r"(?i)\b((?:[\w.-]*(?:password|secret)|passwd|pwd|[\w.-]*token)=)(\"[^\"]*\"|'[^']*'|[^\s&;,)\"']+)"
 )
 _LEAST: Final = 4
-"""Of what is shorter, a word of any message may be made."""
+"""Characters of the shortest value that is hidden: a shorter one may be part of any word of a message."""
 _values: set[str] = set()
 
 
@@ -34,7 +34,7 @@ def keep(values: Iterable[str]) -> None:
 
 
 def hidden(text: str) -> str:
-    """The text without the values that were kept, users and passwords of addresses, and assigned passwords."""
+    """The text with `***` for kept values, for user and password in addresses, and for assigned passwords."""
     for value in sorted(_values, key=len, reverse=True):
         text = text.replace(value, "***")
     return _ASSIGNED.sub(r"\1***", _USER_INFO.sub("***@", text))

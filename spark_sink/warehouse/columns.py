@@ -1,8 +1,8 @@
-"""What the rows that a table has get in columns that were added or renamed since.
+"""The values that the rows of a table get in columns that are added or renamed after them.
 
-Invariant: only rows from before a version get what the version says of them, source table by source table, and
-in the same commit as the column; a repeated batch finds it done. All functions are pure, but for what they ask
-of `Asked`.
+Invariant: only rows from before a version get the values that the version states for them, separately for each
+source table, and in the commit that adds the column; a repeated batch finds this done. All functions are pure,
+except for what they ask of `Asked`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from wire.table_version import VersionKey
 
 _ASIDE = "__unrepresentable"
 _ALL = 2**31 - 1
-"""Above all versions."""
+"""A number above those of all versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """What the rows of a source table up to a version have in a column from now on.
+    """The value that the rows of a source table, up to a version, have in a column from now on.
 
-    `taken_from` is the column that it was renamed from; without one, and without `constant`, it is NULL.
+    `taken_from` is the former name of a renamed column. Without it and without `constant`, the value is NULL.
     """
 
     column: str
@@ -52,7 +52,7 @@ class Move:
     reason: str = ""
     """Why the value is not known, so that it is NULL; empty if it is known."""
     names: tuple[str, ...] = ()
-    """Of a renamed column: its names since, up to the present one."""
+    """The names of a renamed column since then, up to the present one."""
     is_dropped: bool = False
     """Whether the column is gone at the source, so that it is NULL in all images of a table without a key."""
     is_hidden: bool = False
@@ -61,9 +61,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """What an ALTER TABLE made of the values of a column, in the rows of versions below one.
+    """What an ALTER TABLE made of the values of a column, in the rows of versions below `below`.
 
-    `done` is the version up to which the rows that the table has are brought along; -1 if none has the column.
+    `done` is the version that the table's rows have been brought up to; -1 if none of them has the column.
     """
 
     column: str
@@ -76,7 +76,7 @@ class Conversion:
 
     @property
     def is_stored(self) -> bool:
-        """Whether rows that the table has may still have the values from before it."""
+        """Whether rows of the table may still have the values from before the statement."""
         return 0 <= self.done < self.below
 
     def text(self) -> str:
@@ -85,38 +85,38 @@ class Conversion:
 
 
 NamesOf = Callable[[str, Name], Sequence[tuple[Name, Place]]]
-"""The names that a table has had in a destination until the given one, each since a position."""
+"""Returns the names that a table has had in a destination, up to the given one, each since a position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What only the rows of the table can say."""
+    """Questions that only the rows of the table answer."""
 
     newest: Callable[[Source], int]
-    """The greatest `__schema` of the rows of a source table; -1 without any."""
+    """The greatest `__schema` of the rows of a source table; -1 if there are no rows."""
     is_only: Callable[[Source], bool]
     """Whether no other source table has rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """Versions by the present names of their columns, and what follows from them for a table."""
+    """Versions with the present names of their columns, and what follows from them for a table."""
 
     name: tuple[str, str]
     apart: bool
     versions: list[TableVersion]
     moves: list[Move] = field(default_factory=list)
     conversions: list[Conversion] = field(default_factory=list)
-    """Of the values of all versions, oldest first."""
+    """The conversions of the values of all versions, oldest first."""
     held: Shape | None
     followed: tuple[Entry, ...]
-    """See `Shape.followed`: with these versions."""
+    """`Shape.followed`, including these versions."""
     is_single: bool = True
-    """Whether one source table has filled the table, so that columns themselves are renamed."""
+    """Whether a single source table has filled the table, so that its columns themselves are renamed."""
     begun: dict[str, str] = field(default_factory=dict)
-    """New names that columns have by an interrupted call of `rename_columns`, by the earlier ones."""
+    """The new names that an interrupted call of `rename_columns` has given to columns, by the earlier names."""
     comments: dict[str, str] = field(default_factory=dict)
-    """The comments of the newest versions that are known, by column, and of the table under the empty name."""
+    """The comments of the newest known versions, by column; the table's comment is under the empty name."""
 
     @property
     def base(self) -> Shape | None:
@@ -139,7 +139,7 @@ class Traced:
 
     @property
     def extended(self) -> Shape:
-        """The held shape with new columns, before types and key are those of the versions."""
+        """The held shape with the new columns, but with its own types and key."""
         held = self.base
         assert held is not None
         columns = dict(held.columns)
@@ -159,7 +159,7 @@ class Traced:
         return any(move.taken_from is not None for move in self.moves)
 
     def free_names(self) -> dict[str, str]:
-        """The new names of columns, if all are free and rows need not be written for them; else none."""
+        """The new names of columns; empty if a name is taken, or if rows must be written for them."""
         held = self.held
         assert held is not None
         names = {
@@ -168,14 +168,14 @@ class Traced:
             if move.taken_from is not None
         }
         kinds = dict(held.columns)
-        # Texts that have no value are stored by the names of their columns.
+        # Texts that Spark has no value for are stored under the names of their columns.
         is_free = all(
             held.spelling(new) is None and kinds[old] not in _TEMPORAL for old, new in names.items()
         )
         return names if self.is_single and is_free else {}
 
     def writes(self) -> list[Move]:
-        """The moves by which rows differ from those that a new column of NULLs would give."""
+        """The moves that give rows other values than new columns of NULLs would."""
         assert self.held is not None
         return [
             move
@@ -196,9 +196,9 @@ def traced(
     apart: bool = False,
     names: NamesOf = lambda *_: (),
 ) -> Traced:
-    """How the rows of `versions`, and those that the table has, fit together.
+    """Return how the rows of `versions` and those of the table fit together.
 
-    `names` are those that the table has had in a destination, see `History.names`.
+    `names` returns the names that the table has had in a destination, see `History.names`.
     """
     apart = apart or (held is not None and held.apart)
     found: dict[VersionKey, TableVersion] = {}
@@ -246,7 +246,7 @@ def traced(
 def nulled(found: Traced, *, time_zone: str) -> Traced:
     """The same with NULL in place of each value that is not known.
 
-    In a table without a key, such a column is NULL in all images, so that each matches the one that removes it.
+    In a table without a key, such a column is NULL in all images: each must match the image that removes it.
     """
     moves = [replace(one, reason="") for one in found.moves]
     if any(one.primary_key for one in found.versions):
@@ -279,7 +279,7 @@ def _nulled(version: TableVersion, time_zone: str) -> TableVersion:
 
 
 def _resumed(held: Shape, moves: Iterable[Move]) -> tuple[list[Move], dict[str, str]]:
-    """The moves that are left where columns have been renamed without the rest of the change."""
+    """The remaining moves, and the renames already made, where the rest of a change was interrupted."""
     left: list[Move] = []
     begun: dict[str, str] = {}
     for move in moves:
@@ -338,7 +338,7 @@ def row_sql(found: Traced, wanted: Shape) -> list[str]:
             continue
         own = name.lower()
         if found.is_single and (move := replaced.get(own)) is not None:
-            # Without it, the column that has had this name is gone, whatever its type was.
+            # Without `taken_from`, the column that had this name is gone, whatever its type was.
             own = (move.taken_from or "").lower()
         value = quoted(before[own]) if own in before else "NULL"
         value = f"CAST({value} AS {kind})"
@@ -369,7 +369,7 @@ def _of(move: Move, held: Shape) -> str:
 
 
 def _row_of(held: Shape, source: Source) -> str:
-    """The condition that a row is of a source table; rows from before a rename are of the table's own."""
+    """The condition that a row is of a source table; rows from before a rename count for the present name."""
     return source_sql(held, source)
 
 
@@ -382,7 +382,7 @@ def _moved(move: Move) -> str:
 
 
 def _aside(found: Traced, held: Shape) -> str:
-    """The texts that have no value, under the columns' present names."""
+    """The texts that Spark has no value for, under the columns' present names."""
     cases = []
     for source in sorted({move.source for move in found.moves}):
         own = [move for move in found.moves if move.source == source]
@@ -417,7 +417,7 @@ def _aside(found: Traced, held: Shape) -> str:
         cases.append(
             f"WHEN {where} THEN if(size({entries}) = 0, NULL, map_from_entries({entries}))"
         )
-    # A row is of one source. Within one another, each of many shards would multiply the expression.
+    # A row is of one source, so one CASE has all. If nested, each of many shards would multiply the expression.
     return f"CASE {' '.join(cases)} ELSE {_ASIDE} END" if cases else _ASIDE
 
 
@@ -425,7 +425,7 @@ _TEMPORAL = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
 def _renamed(held: Shape, moves: Sequence[Move]) -> Shape:
-    """The shape with its columns' present names; a column whose name another one has now is gone."""
+    """The shape with its columns' present names; a column whose name another column has now is gone."""
     names = {move.taken_from.lower(): move.column for move in moves if move.taken_from is not None}
     reused = {move.column.lower() for move in moves if not move.is_dropped}
     columns = tuple(
@@ -455,21 +455,21 @@ def _key(version: TableVersion) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """The steps of a source, and how far the rows that the table has are brought along.
+    """The steps of a source, and how many of them the table's rows have taken.
 
     Without a step, columns are distinguished by name alone.
     """
 
     chain: list[Step]
     done: int | None = None
-    """The greatest rank that any of the rows may have; None means that the table has none."""
+    """The greatest rank that any of the rows may have; None means that there is no table."""
     until: int = 0
     """The number of steps of the chain that the rows have already taken."""
     followed: set[Entry] = field(default_factory=set)
-    """What `Shape.followed` has of it from now on."""
+    """The entries of this source in `Shape.followed` from now on."""
 
     def replaces(self, entry: Entry) -> bool:
-        """Whether an entry is one of an earlier step."""
+        """Whether the new entries replace an earlier one."""
         return any(one[0] == entry[0] and len(one) == 7 for one in self.followed) or any(
             one[:3] == entry[:3] for one in self.followed
         )
@@ -483,7 +483,7 @@ def _path(
     asked: Asked,
     names: Sequence[tuple[Name, Place]],
 ) -> _Path | None:
-    """The steps of a table that was renamed, or took the name of another one; None of any other."""
+    """The steps of a table that was renamed, or took the name of another one; None for any other table."""
     own = [one for one in versions if one.key.destination == source.destination]
     known = known_stays(names, held.followed if held is not None else (), source.destination)
     stays = with_versions(known, own)
@@ -495,7 +495,8 @@ def _path(
     followed: set[Entry] = {one.entry(source.destination) for one in stays}
     if held is None:
         return _Path(chain=chain, followed=followed)
-    # Rows from under an earlier name have rank 0, those of an earlier time under the present one its numbers.
+    # Rows from under an earlier name have rank 0. Rows from an earlier time under the present name have the
+    # numbers of its versions.
     done = max(one.last for one in known if one.name == known[-1].name)
     reached = next(((at, known[at].last) for at in range(here, -1, -1) if known[at].last), None)
     if reached is None and not here:
@@ -541,7 +542,7 @@ def _chain(
     before = [(0, one) for key in others for one in book.earlier(key, latest[key])]
     after = [(one.key.version, one) for one in book.earlier(at, latest.get(at, 0))]
     if done == 0:
-        # All rows have come by a rename: what was there before had the same name, and is another table.
+        # All rows have come by a rename: the table that had this name before is another one.
         first = min((one.key.version for one in own if _key(one) == at), default=0)
         after = [(number, one) for number, one in after if number >= first]
     chain = steps([*before, *after])
@@ -573,10 +574,10 @@ def _is_any_dropped(chain: Sequence[Step]) -> bool:
 
 
 def _brought(chain: Sequence[Step], done: int | None, followed: Followed) -> int:
-    """The number of the first steps up to which the rows that the table has are brought along."""
+    """The number of steps, from the first on, that the table's rows have taken."""
     if done is None:
         return 0
-    # Rows of the table's earlier names have rank 0, whichever version they have been brought along to.
+    # Rows of the table's earlier names have rank 0, whatever version they have been brought up to.
     until = dict(followed)
     earlier: dict[tuple[str, str, str], list[TableVersion]] = {}
     for step in chain:
@@ -584,7 +585,7 @@ def _brought(chain: Sequence[Step], done: int | None, followed: Followed) -> int
         if step.rank == 0 and key not in followed:
             own = earlier.setdefault(key, [])
             own.append(step.version)
-            # Nothing is followed before columns are more than names.
+            # While columns are distinguished by name alone, no entry of `followed` is stored.
             if _is_plain(own):
                 until[key] = step.version.key.version
     return max(
@@ -603,7 +604,7 @@ def _conversions(
 ) -> Iterable[Conversion]:
     names = names_after(chain)
     for at, identity, how, kinds in alterations(chain):
-        # A version of a table's earlier name has rank 0: most rows were brought along under that name.
+        # A version of a table's earlier name has rank 0: most rows were brought up to it under that name.
         if identity in names and (chain[at].rank or (done is not None and at >= until)):
             # Rows from before the column get its present value.
             added = first_step(chain, identity)
@@ -620,7 +621,7 @@ def _conversions(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """The new values of a table's columns, in SQL over its rows, and when they are not known."""
+    """The new values of a table's columns, in SQL over its rows, and the conditions that they are not known."""
 
     values: Mapping[str, str]
     """By the name of the column."""
@@ -629,7 +630,7 @@ class Converted:
 
 
 def converted(found: Traced, held: Shape, wanted: Shape, *, time_zone: str = "") -> Converted:
-    """What the rows of the shape `held`, with the columns' present names, have in altered columns of `wanted`.
+    """The values, in altered columns of `wanted`, of the rows of `held`; its columns have their present names.
 
     Without a time zone, a value that depends on it is not known.
     """
@@ -648,14 +649,14 @@ def converted(found: Traced, held: Shape, wanted: Shape, *, time_zone: str = "")
             of += " AND NOT __deleted"
         is_lost = "true" if one.how.is_zoned and not time_zone else None
         lost.append((one, f"({of} AND {is_lost or one.how.lost(value, **given)})"))
-        # With another type, all rows are of versions from before it.
+        # If the type changes, all rows are of versions from before the change.
         rows = of if before[own] == after[own] else ""
         values[own] = once(value, partial(_altered, one.how, rows, after[own], given))
     return Converted(values=values, lost=lost)
 
 
 def _altered(how: Altered, rows: str, kind: str, given: Mapping[str, str], value: str) -> str:
-    """What a statement made of a value in the rows of a condition, or in all without one."""
+    """What a statement made of a value in the rows that meet the condition `rows`, or in all if it is empty."""
     new = f"CAST({how.value(value, **given)} AS {kind})"
     return f"if({rows}, {new}, {value})" if rows else new
 
@@ -678,7 +679,7 @@ def snapshot_advice(name: tuple[str, str], destinations: Iterable[str]) -> str:
 
 
 def _moves(chain: Sequence[Step], source: Source, done: int, until: int) -> list[Move]:
-    """What the rows up to `done`, which have taken the first steps, get once the last one is applied."""
+    """What the rows up to `done`, which have taken the first `until` steps, get by the other steps."""
     earlier, later = chain[:until], chain[until:]
     if not earlier:
         return []
@@ -694,7 +695,7 @@ def _moves(chain: Sequence[Step], source: Source, done: int, until: int) -> list
     standing = {name.lower() for identity, name in now.items() if identity in there}
     for identity, name in now.items():
         if not chain[-1].version.primary_key and identity not in there:
-            # Later images lack the column, and must match those that they remove.
+            # Later images lack the column, and must match the images that they remove.
             is_there = identity in earlier[-1].identities
             if is_there and identity in before and before[identity].lower() not in standing:
                 gone = before[identity]

@@ -119,7 +119,7 @@ def _value(name: str, before: str, after: str, time_zone: str) -> str:
 
 
 def _text(name: str, kind: str) -> str:
-    """SQL for a value as text; for one that Spark cannot represent, the text from the wire."""
+    """SQL for a value as text; if Spark cannot represent the value, its text from the wire."""
     own = quoted(name)
     if kind.startswith(("struct", "array")):
         return f"to_json({own})"

@@ -1,7 +1,8 @@
-"""Which offsets the recent changes cover.
+"""The offsets that the recent changes cover.
 
-Invariant: what is covered is one range of each partition without a gap, and it begins at or before what is
-merged. While more is unmerged than readers can well fold, nothing is covered, and the merge alone catches up.
+Invariant: they cover one range of each partition without a gap, which begins at or before the offset up to
+which the partition is merged. While more is unmerged than readers can well fold, nothing is covered, and only
+merging catches up.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from spark_sink.source.positions import Offsets
 from spark_sink.text.quoting import literal
 
 BATCHES: Final = 50
-"""Batches after which what is merged is removed, and files are joined: a reader opens a file for each."""
+"""The batches after which merged changes are removed and files joined: readers open one file for each batch."""
 MOST_UNMERGED: Final = 50_000
-"""Offsets that are not merged, up to which batches are stored as recent changes."""
+"""The most unmerged offsets with which batches are stored as recent changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +52,17 @@ class Cut:
         return cls(since=since, until=until, at_ms=body["at_ms"], whole=whole)
 
     def continues(self, merged: Offsets) -> bool:
-        """Whether nothing lies between what is merged and the recent changes."""
+        """Whether no change is missing between the merged and the recent changes."""
         return all(first <= merged.get(at, 0) for at, first in self.since.items())
 
     def begins_after(self, other: Cut) -> bool:
-        """Whether it covers nothing of what another one covers."""
+        """Whether this cut begins at or after the end of another cut in all partitions."""
         return all(end <= self.since.get(at, 0) for at, end in other.until.items())
 
     def after_sql(self, merged: Offsets) -> str:
-        """The condition that a record is covered, and after what is merged.
+        """The condition that a record is covered and not merged.
 
-        Without it, changes of rows that are deleted since would count again once their markers are purged.
+        Without it, changes of rows that were deleted since would count again once their markers are purged.
         """
         left = {at: until for at, until in self.until.items() if until > merged.get(at, 0)}
         ranges = (
@@ -78,7 +79,7 @@ class Marker:
 
     text: str
     topic: str | None = None
-    """None if it was there before the recent changes began."""
+    """None if the marker was published before the recent changes began."""
     partition: int | None = None
     offset: int | None = None
 
@@ -87,13 +88,13 @@ class Step(Enum):
     """The treatment of a batch of recent changes."""
 
     OMIT = "omit"
-    """It is not stored; the merge alone brings it into the tables."""
+    """The batch is not stored; only the merge brings it into the tables."""
     BEGIN = "begin"
-    """It replaces all that is stored."""
+    """The batch replaces everything that is stored."""
     ADD = "add"
-    """It is added."""
+    """The batch is added."""
     ADVANCE = "advance"
-    """It is added, and what is merged may be removed."""
+    """The batch is added, and merged changes may be removed."""
 
 
 @dataclass(slots=True)
@@ -109,10 +110,10 @@ class Coverage:
     def step(
         self, start: Offsets, until: Offsets, merged: Offsets, *, settled: Offsets | None = None
     ) -> Step:
-        """Judge a batch of the offsets [start, until).
+        """Decide on a batch of the offsets [start, until).
 
-        `settled` is what was merged at a time of which all transactions are whole by now: readers of
-        consistent cuts need what is after it, even if it is merged. None means all that is merged.
+        `settled` are offsets that were merged earlier, and before which all transactions are whole by now:
+        readers of consistent cuts need the changes after them, even merged ones. None stands for `merged`.
         """
         if unmerged(until, merged) > self.most_unmerged:
             self.since = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 HOUR_MS: Final = 3_600_000
-"""For that long a dead letter counts."""
+"""How long a dead letter counts."""
 COLUMNS: Final = (
     ("topic", "STRING"),
     ("partition", "INT"),
@@ -24,8 +24,8 @@ COLUMNS: Final = (
     ("reason", "STRING"),
     ("at", "TIMESTAMP"),
 )
-"""Those up to `timestamp` are the record's own, as Spark's Kafka source has them; `at` is when it became a
-dead letter."""
+"""The columns up to `timestamp` are the record's own, as in Spark's Kafka source; `at` is the time at which the
+record became a dead letter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

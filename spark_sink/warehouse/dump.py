@@ -77,7 +77,7 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
 
 
 def _moved(history: History) -> list[list[object]]:
-    """Where the rows of renamed and dropped tables are: by source table, up to which positions."""
+    """Where the rows of renamed and dropped tables are: for each source table, up to each position."""
     return [
         [destination, *name, [[*below, to] for below, to in own if below is not None]]
         for (destination, name), own in sorted(pieces(history.settled()).items())

@@ -1,7 +1,7 @@
-"""The tables that earlier versions of the sink have in place of its log, as records of it.
+"""The tables that earlier versions of the sink have in place of its log, read as records of the log.
 
-Invariant: they are removed only once the log has all that they had. A sink of an earlier version that is run
-again makes new ones, which are taken over in turn.
+Invariant: these tables are removed only once the log has everything that they had. If a sink of an earlier
+version runs again, it makes new tables, which are taken over as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class EarlierTables(Protocol):
     """The tables that earlier versions have for the sink's own records, in their format."""
 
     def version(self, name: str) -> str:
-        """What changes with each commit of a table; empty without it."""
+        """A text that changes with each commit of a table; empty if there is no table."""
 
     def rows(self, name: str) -> Sequence[Mapping[str, Any]]:
         """The rows of a table."""
@@ -30,13 +30,13 @@ class EarlierTables(Protocol):
 
 
 def versions(tables: EarlierTables) -> dict[str, str]:
-    """Those that are there, with their versions."""
+    """The tables that exist, with their versions."""
     found = {name: tables.version(name) for name in _RECORDS}
     return {name: version for name, version in found.items() if version}
 
 
 def records(tables: EarlierTables, names: Iterable[str]) -> list[Record]:
-    """What these have, as records of the log."""
+    """The contents of these tables, as records of the log."""
     return [record for name in names for record in _RECORDS[name](tables.rows(name))]
 
 
@@ -55,7 +55,7 @@ def _of_ledger(rows: _Rows) -> Iterator[Record]:
         yield {**body, "milestone": stated[0] if stated else None, "parts": parts}
         topic, partition, _, until, _ = parts[0]
         for text in stated[1:]:
-            # Maintenance has replaced versions in it.
+            # Maintenance has replaced versions in the batch's milestone.
             yield {**body, "milestone": text, "parts": [[topic, partition, until, until, 0]]}
 
 

@@ -21,7 +21,7 @@ _NONE: Final = '{"version":1,"commits":[]}'
 
 
 def note_foreign(notes: Notes, name: Name, commits: Sequence[ForeignCommit]) -> None:
-    """Note commits of other programs that changed rows of a table; the last ones are kept."""
+    """Note commits of other programs that changed rows of a table; only the last ones are kept."""
     found = {one[0]: one for one in _noted(notes, name)}
     found |= {one.version: [one.version, one.operation, one.at_ms] for one in commits}
     body = {"version": 1, "commits": [found[version] for version in sorted(found)][-_KEPT:]}
@@ -29,7 +29,7 @@ def note_foreign(notes: Notes, name: Name, commits: Sequence[ForeignCommit]) -> 
 
 
 def forget_foreign(notes: Notes, name: Name) -> None:
-    """Take a table whose rows are as its topics, or its source, have them."""
+    """Clear the note of a table whose rows are again those of its topics or its source."""
     if _noted(notes, name):
         notes.write(_path(name), _NONE)
 
@@ -53,7 +53,7 @@ def described(operation: str, version: int) -> str:
 
 
 def advice(name: Name) -> str:
-    """What to do if they are not to differ."""
+    """The advice for restoring the source's rows."""
     own = argument(name)
     return (
         f"to have the source's rows again, run: python -m spark_sink reload {own} --from-beginning"
@@ -64,7 +64,7 @@ def _noted(notes: Notes, name: Name) -> list[list[Any]]:
     try:
         found: list[list[Any]] = json.loads(notes.read(_path(name)) or _NONE)["commits"]
     except ValueError:
-        # A process that was killed has left it cut; the last commits are found again from the ledger's on.
+        # A killed process has left the note incomplete; the commits after the ledger's are found again.
         return []
     return found
 

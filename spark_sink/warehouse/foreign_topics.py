@@ -1,8 +1,9 @@
-"""The topics of other installations among those that match, and what is known of them from batch to batch.
+"""The topics of other installations among the matching ones, remembered from batch to batch.
 
-Invariant: no record of such a topic reaches a table, and none is omitted without an error: each topic is logged
-once, and noted in the warehouse until it no longer matches, or a table version names it. A topic of an
-installation whose prefix begins with this one's is expected to match; it is logged, and not noted.
+Invariant: no record of such a topic reaches a table, and no record is omitted without an error: each topic is
+logged once, and noted in the warehouse until it no longer matches or a table version names it. If the prefix of
+an installation begins with this installation's prefix, its topics are expected to match: they are logged, but
+not noted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _VERSION: Final = 1
 
 @dataclass(slots=True, kw_only=True)
 class ForeignTopics:
-    """What keeps records of other installations out of the tables."""
+    """Keeps records of other installations out of the tables."""
 
     installation: Installation
     notes: Notes
@@ -39,15 +40,15 @@ class ForeignTopics:
     _logged: set[str] = field(default_factory=set)
 
     def begin(self, matching: Collection[str]) -> None:
-        """Take up the topics that were refused and are still among those that match."""
+        """Take over the topics that were refused earlier and still match."""
         known = refused_topics(self.notes, self.note)
         self.installation.judge(known.keys() & matching)
         self._keep({topic: text for topic, text in known.items() if topic in matching})
 
     def own(self, rows: DataFrame, moved: tuple[Offsets, Offsets] | None) -> DataFrame:
-        """The envelopes that are of this installation; of a batch, which has moved so, refuses other topics."""
+        """The envelopes of this installation. With a batch's offsets `moved`, also refuse its other topics."""
         topics = {topic for topic, _ in spans(*moved)} if moved is not None else set()
-        # As they are now: beside the batches, others judge topics too.
+        # The topics as of now: other threads judge topics too, beside the batches.
         strange = self.installation.judge(topics)
         own = self.installation.own_sql(strange)
         if topics.isdisjoint(strange):
@@ -101,5 +102,5 @@ def refused_topics(notes: Notes, note: str) -> dict[str, str]:
     try:
         return dict(json.loads(notes.read(note) or "{}").get("topics", {}))
     except (ValueError, AttributeError):
-        # A process that was killed has left it cut; it is written again with the next record.
+        # A killed process has left the note incomplete; it is written again with the next record.
         return {}

@@ -1,4 +1,4 @@
-"""The history of a table: all of its changes, one row each, and which columns it needs for them.
+"""The history of a table: all of its changes, one row each, and the columns that it needs for them.
 
 Invariant: nothing in a history is changed or removed, so its columns are only added and widened. A column has
 the name that it had at the source when the change was made.
@@ -41,9 +41,9 @@ def history(
 def history_shape(
     held: Shape | None, versions: Iterable[TableVersion], *, name: Name, is_apart: bool
 ) -> tuple[Shape, list[TableVersion]]:
-    """The shape of a history with room for the versions, and these by its columns.
+    """The shape of a history with room for the versions, and the versions, placed in its columns.
 
-    A column whose type no longer fits is another column, `<name>__<type>`.
+    A source column whose type no longer fits gets another column, `<name>__<type>`.
     """
     columns = dict(held.columns) if held is not None else {}
     spelled = {column.lower(): column for column in columns}

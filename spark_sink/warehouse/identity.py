@@ -74,7 +74,7 @@ def source_parts(shape: Shape, alias: str) -> list[str]:
 
 
 def same_key(shape: Shape) -> str:
-    """The condition that the rows `t` and `s` have one key; in a log, that they are one image, or change."""
+    """The condition that rows `t` and `s` have the same key; in a log, are the same image or change."""
     if columns := once_by(shape):
         return " AND ".join(f"t.{name} = s.{name}" for name in columns)
     pairs = zip(key_parts(shape, "t."), key_parts(shape, "s."), strict=True)
@@ -83,7 +83,7 @@ def same_key(shape: Shape) -> str:
 
 
 def once_by(shape: Shape) -> tuple[str, ...]:
-    """The columns of which the same values are there once in a log or history; none where a key decides."""
+    """The columns whose values occur only once in a log or history; empty for a table with a key."""
     if shape.history:
         return _CHANGE
     return () if shape.keyed else _IMAGE

@@ -1,9 +1,9 @@
-"""Tables held against what the ledger has of them, before anything is merged into them.
+"""The comparison of tables with what the ledger has of them, before anything is merged into them.
 
-Invariant: a table into which rows are merged descends from the commit at which the sink left it, by the sink's
-own commits and others that changed no row, or whose changes are noted; and it has the columns that the sink
-made. The same holds for the markers of deleted rows beside it, and for its history. Of several sinks of a
-warehouse, each knows this of the tables that it fills.
+Invariant: a table into which rows are merged descends from the commit at which the sink left it. The commits
+since are the sink's own, or changed no row, or their changes are noted. The table has the columns that the sink
+made. The same holds for its history, and for the markers of deleted rows beside it. If several sinks share a
+warehouse, each of them checks the tables that it fills.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spark_sink.warehouse.waiting_tables import LOADED, WaitState
 _log = logging.getLogger(__name__)
 _MARKERS: Final = "markers"
 _HISTORY: Final = "history"
-"""What is stored beside a table."""
+"""The kinds of what is stored beside a table."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,16 +50,16 @@ class Integrity:
     sink: str = ""
     """The name of the sink."""
     rules: TableRules = NO_RULES
-    """What is set for single tables."""
+    """The settings of single tables."""
     _left: dict[Name, Commit] = field(default_factory=dict)
     _beside: dict[tuple[str, str, str], Commit] = field(default_factory=dict)
-    """The same of what is stored beside them, by its kind, database and table."""
+    """The last known commits of what is stored beside the tables, by its kind, database and table."""
     _reloaded: dict[Name, int] = field(default_factory=dict)
-    """Tables that were reloaded since the last batch: since when (ms) they had waited."""
+    """Tables that were reloaded since the last batch, each with the time (ms) at which its wait began."""
     _filled: set[Name] = field(default_factory=set)
     """The tables that this process has filled."""
     ddl: dict[str, Place] = field(default_factory=dict)
-    """Up to where the ledger had the DDL of each destination as carried out when this process began."""
+    """For each destination, the position up to which its DDL was carried out when this process began."""
     unchanged: dict[Name, Commit] = field(default_factory=dict)
     """The tables that were found at the start to be at the commit at which the sink left them."""
     _has_begun: bool = False
@@ -72,20 +72,20 @@ class Integrity:
 
     @property
     def beside(self) -> Mapping[tuple[str, str, str], Commit]:
-        """The same of what is stored beside them."""
+        """The last known commit of what is stored beside these tables."""
         return dict(self._beside)
 
     def stated(self) -> list[Stated]:
-        """What the ledger had of each sink when this process began, by `last_of_sinks`; read once."""
+        """The result of the ledger's `last_of_sinks` when this process began; read once."""
         if self._stated is None:
             self._stated = self.warehouse.log.last_of_sinks()
         return self._stated
 
     def begin(self, events: Iterable[Event], states: Iterable[WaitState]) -> None:
-        """Take up what the ledger has; only the first call of a process does anything.
+        """Take over the commits in the ledger; only the first call of a process has an effect.
 
-        `events` are what was carried out of DDL, and `states` those of tables that waited: by both, a table may
-        have changed since the last batch.
+        `events` are the DDL that was carried out, and `states` the states of tables that waited: either may
+        mean that a table has changed since the last batch.
         """
         if self._has_begun:
             return
@@ -111,7 +111,7 @@ class Integrity:
             for kept, commit in other.beside.items():
                 if kept in self._beside and self._beside[kept].version < commit.version:
                     del self._beside[kept]
-            # Tables that another sink fills since.
+            # Another sink has filled these tables since.
             for name, commit in other.left.items():
                 if name in self._left and self._left[name].version < commit.version:
                     del self._left[name]
@@ -129,15 +129,15 @@ class Integrity:
                     self._reloaded[state.name] = state.since_ms
 
     def forget(self, name: Name) -> None:
-        """Take a table that something else than a batch has written."""
+        """Forget the commit of a table, as something other than a batch has written it."""
         self.unchanged.pop(name, None)
         self._left.pop(name, None)
         self._reloaded.pop(name, None)
 
     def took(self, name: Name, *, has_history: bool = True) -> None:
-        """Take a table as a reload has just made it, and what is beside it as it is.
+        """Record the commit of a table that a reload has just made, and accept what is beside the table.
 
-        Not its history unless `has_history`.
+        Its history is accepted only with `has_history`.
         """
         self._filled.add(name)
         self._forget_beside(name, *((_HISTORY,) if has_history else ()))
@@ -145,7 +145,7 @@ class Integrity:
             self._left[name] = found.commit
 
     def drops_markers(self, name: Name) -> None:
-        """Note that markers were put back into their table, and are removed beside it."""
+        """Note that markers were put back into their table, and that those beside it are removed."""
         self._beside.pop((_MARKERS, *name), None)
         stated = [one for _, one in self.warehouse.log.last_of_sinks() if one is not None]
         held = [one.beside.get((_MARKERS, *name)) for one in stated if one.sink == self.sink]
@@ -155,24 +155,24 @@ class Integrity:
             self.warehouse.notes.write(PUT_BACK, json.dumps(notes))
 
     def _put_back(self) -> list[list[Any]]:
-        """Tables whose markers were put back, with the commit at which the ledger had these."""
+        """Tables whose markers were put back, with the commit that the ledger has of the markers."""
         try:
             return list(json.loads(self.warehouse.notes.read(PUT_BACK) or "[]"))
         except ValueError:
-            # A process that was killed has left it cut.
+            # A killed process has left the note incomplete.
             return []
 
     def _forget_beside(self, name: Name, *more: str) -> None:
-        """Take what is beside a table: the markers, which a reload has put back, and `more`."""
+        """Forget the commits of the markers beside a table, which a reload has put back, and of `more`."""
         for kind in (_MARKERS, *more):
             self._beside.pop((kind, *name), None)
 
     def misfits(
         self, states: Mapping[Name, WaitState], absent: Collection[Name]
     ) -> list[tuple[Name, TableError]]:
-        """The tables that do not fit.
+        """The tables that are not as the sink left them, each with its error.
 
-        `states` are all that are known, and `absent` tables may be gone.
+        `states` are the states of all tables; tables in `absent` may be gone.
         """
         found: list[tuple[Name, TableError]] = []
         waiting = {name for name, held in states.items() if held.waits}
@@ -189,7 +189,7 @@ class Integrity:
         return found
 
     def _fault_of(self, name: Name) -> TableError | None:
-        """Why a table does not fit; None if it does."""
+        """The error of a table that is not as the sink left it; None if it is."""
         try:
             if self._is_as_left(name):
                 self.unchanged[name] = self._left[name]
@@ -200,7 +200,7 @@ class Integrity:
         return None
 
     def _is_as_left(self, name: Name) -> bool:
-        """Whether nothing was committed to a table, and to what is beside it, since the sink left them."""
+        """Whether nothing was committed to a table, or to what is beside it, since the sink left them."""
         if name not in self._left or name in self._reloaded:
             return False
         beside = [
@@ -212,11 +212,11 @@ class Integrity:
             held = [(self.warehouse.commits, self._left[name]), *beside]
             return all(commits.is_at(name, left) for commits, left in held)
         except (TableError, ValueError, *FAILURES):
-            # What is wrong is named by the check that follows.
+            # The check that follows names what is wrong.
             return False
 
     def checked(self, name: Name) -> Standing | None:
-        """A table that this sink fills as it is now; None if it is new.
+        """The present state of a table that this sink fills; None if the table is new.
 
         Raise TableReplaced, ColumnsChanged and HistoryReplaced.
         """
@@ -253,7 +253,7 @@ class Integrity:
             where = f"the table of markers of deleted rows beside {fault.where}"
             raise TableReplaced(where, advice=fault.advice) from fault
         if found.foreign and kind == _MARKERS:
-            # Of a history, rows may be removed.
+            # Other programs may remove rows of a history.
             note_foreign(self.warehouse.notes, name, found.foreign)
             last = found.foreign[-1]
             _log.warning(
@@ -267,11 +267,11 @@ class Integrity:
         return warehouse.deleted.commits if kind == _MARKERS else warehouse.histories.commits
 
     def _wrote_beside(self, name: Name) -> None:
-        """Take what is beside a table as a batch leaves it."""
+        """Record the commits at which a batch leaves what is beside a table."""
         kinds = [_MARKERS] if self.rules.has_hard_deletes(name) else []
         kinds += [_HISTORY] if self.rules.has_history(name) else []
         for kind in kinds:
-            # What does not fit is found before the next merge.
+            # A fault is found before the next merge.
             with suppress(TableError, *FAILURES):
                 if (kind, *name) in self._beside:
                     self._check_beside(kind, name)
@@ -279,11 +279,11 @@ class Integrity:
                     self._beside[kind, *name] = found.commit
 
     def wrote(self, names: Iterable[Name], waiting: Collection[Name]) -> None:
-        """Take tables as a batch leaves them; those that wait stay as they were left before."""
+        """Record the commits at which a batch leaves tables; waiting tables keep their earlier commits."""
         own = self._filled | self._left.keys()
         filled = set(names) & own
         if filled != set(names) and len(self.warehouse.notes.names(SINKS)) < 2:
-            # There is no other sink: it has filled them before.
+            # There is no other sink, so this sink has filled these tables before.
             filled = set(names)
         for name in sorted(filled - set(waiting)):
             try:
@@ -291,7 +291,7 @@ class Integrity:
             except (TableReplaced, ForeignTable, *FAILURES) as fault:
                 if is_shared(fault):
                     raise
-                # It is found before the next merge.
+                # The fault is found before the next merge.
                 continue
             if found is None:
                 self._left.pop(name, None)
@@ -301,7 +301,7 @@ class Integrity:
             self._wrote_beside(name)
 
     def _standing(self, name: Name) -> Standing | None:
-        """The table, once foreign changes of its rows are noted. Raise TableReplaced."""
+        """Note foreign changes of a table's rows, and return its present state. Raise TableReplaced."""
         left = self._left.get(name)
         found = self.warehouse.commits.since(name, left)
         if found is None:
@@ -351,7 +351,7 @@ def changed(found: Standing) -> str:
     if found.obstacle:
         return found.obstacle
     if found.made is None or found.is_altering:
-        # What an interrupted batch began is finished when it is applied again.
+        # A change that an interrupted batch began is finished when that batch is applied again.
         return ""
     gone = [*(name for name in found.made if name not in found.columns)]
     if gone:

@@ -12,12 +12,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """By the values of some columns, each in files of their own, or clustered by columns; or neither."""
+    """Partitions by columns, each with files of its own; or clustering by columns; or neither."""
 
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     is_stated: bool = False
-    """Whether an existing table gets it too."""
+    """Whether an existing table gets the layout too."""
     has_vectors: bool = True
     """Whether a new table marks changed rows in deletion vectors, instead of writing their files again."""
     is_purged: bool = False
@@ -35,6 +35,6 @@ def no_layout(name: tuple[str, str]) -> Layout:  # noqa: ARG001 - all tables are
 
 
 def among(columns: Sequence[str], there: Iterable[str]) -> list[str]:
-    """Those of a layout's columns that are there, as spelled there; matched without case."""
+    """The columns of a layout that a table has, in the table's spelling; names are matched without case."""
     spelled = {name.lower(): name for name in there}
     return [spelled[one.lower()] for one in columns if one.lower() in spelled]

@@ -92,7 +92,7 @@ def starting_offsets(applied: Offsets, latest: Offsets) -> str:
 
 
 def lost(read: Offsets, earliest: Offsets, latest: Offsets) -> dict[str, str]:
-    """The topics of which Kafka no longer has what follows the offsets up to which they are read, and why."""
+    """The topics in which Kafka no longer has the records after the offsets that are read, and why."""
     found: dict[str, str] = {}
     for (topic, partition), offset in sorted(read.items()):
         first, end = earliest.get((topic, partition)), latest.get((topic, partition))
@@ -106,9 +106,9 @@ def lost(read: Offsets, earliest: Offsets, latest: Offsets) -> dict[str, str]:
 
 
 def removed_between(checkpoint: Offsets, applied: Offsets, earliest: Offsets) -> set[str]:
-    """The topics that Kafka has from after the checkpoint's offsets on, and not from after the ledger's.
+    """The topics in which Kafka lacks records after the checkpoint's offsets, but none after the ledger's.
 
-    The checkpoint is an older copy, or its last batch was not committed: Spark would take them for lost.
+    The checkpoint is an older copy, or its last batch was not committed: Spark would consider the records lost.
     """
     return {
         at[0]
@@ -147,7 +147,7 @@ def entries_of(
     batch_id: int,
     applied_ms: int,
 ) -> list[Entry]:
-    """The entries of a batch from its start to its end, which had so many records of each partition."""
+    """The entries of a batch that moved from its start to its end; `records` counts them by partition."""
     return [
         Entry(
             query_id=query_id,

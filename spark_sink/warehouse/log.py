@@ -1,12 +1,13 @@
 """The sink's own log: applied batches, truncates, DDL and waiting tables, in small files.
 
-What is recorded together is a file, made in one step. Compaction makes a file that has all that the others
-fold to, and names those; the next compaction removes them. Batches that only a reader of the past needs are
-moved to files of their own. Sinks of one warehouse share the log, and commands add their requests to it.
+Records that are added together are one file, written in one step. Compaction writes a file that has everything
+that the other files fold to, and that names these files; the next compaction removes them. Batches that only a
+reader of the past needs are moved to files of their own. Sinks of one warehouse share the log, and commands add
+their requests to it.
 
-Invariant: what is recorded is there from then on, whatever else is written meanwhile, as no file is written
-twice and none is removed before two that name it are there. A file that is missing or damaged is an error, but
-for the last ones, which a power loss may have damaged, whatever they are: what they had is done again.
+Invariant: a record, once added, stays, whatever else is written meanwhile: no file is written twice, and no
+file is removed before two files name it. A missing or damaged file is an error. Only the last files may be
+damaged, as by a power loss: what they recorded is done again.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ _log = logging.getLogger(__name__)
 EVERY: Final = 200
 """Files between two compactions; also the least number of batches kept."""
 KEEP_SECONDS: Final = 300
-"""For which older batches are kept at least."""
+"""The least time for which older batches are kept."""
 _VERSION: Final = 1
 _OLDER: Final = "older-"
 _WHOLE: Final = ".whole.json"
-"""How a file's name ends that replaces others, which need not be read beside it."""
+"""The end of the name of a file that replaces other files, so that these need not be read."""
 _NAMES: Final = 1000
-"""Of replaced files, which a file names at most beside those that are there."""
+"""The most names of files replaced earlier that a file has, beside those that it replaces now."""
 _TRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
     after: str
-    """The last file before it that its process knew."""
+    """The last file that its process knew when it wrote this one."""
     replaces: tuple[str, ...]
     records: tuple[Record, ...]
 
@@ -74,7 +75,7 @@ class SinkLog:
     _files: dict[str, _File] = field(default_factory=dict)
     _damaged: list[str] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
-    """All files that were there when they were last listed, and those that were written since."""
+    """All files that existed when they were last listed, and the files that were written since."""
     _folded: Folded = field(default_factory=Folded)
     _taken: list[str] = field(default_factory=list)
     """The files that are folded, in order."""
@@ -84,10 +85,10 @@ class SinkLog:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def make(self) -> bool:
-        """Begin with the log as a sink, which also compacts it; return whether there was one.
+        """Begin with the log as a sink, which also compacts it; return whether there was a log.
 
-        Take over what earlier versions have stored. A new log counts as one from `begun` on, or from its first
-        batch on.
+        Take over what earlier versions have stored. A new log counts as existing after `begun`, or with its
+        first batch.
         """
         with self._lock:
             was_made = self._read().is_made
@@ -98,9 +99,9 @@ class SinkLog:
             return was_made
 
     def begun(self) -> None:
-        """Record that there is a log, once all tables wait that lack what a lost one had.
+        """Record that there is a log, once all tables wait that lack what a lost log had.
 
-        Earlier, a kill between the two would let them continue without it.
+        If this were recorded before, a kill in between would let these tables continue without it.
         """
         with self._lock:
             if not self._read().is_made:
@@ -115,7 +116,7 @@ class SinkLog:
         if new := [name for name, version in found.items() if known.get(name) != version]:
             given = records(tables, new)
             if held.is_made:
-                # An earlier version that was run meanwhile has begun again with the numbers of its states.
+                # An earlier version that was run meanwhile has numbered its states from the beginning again.
                 last = max((row["number"] for row in held.rows), default=0)
                 given = [
                     {**one, "row": {**one["row"], "number": one["row"]["number"] + last}}
@@ -132,7 +133,7 @@ class SinkLog:
         return LEDGER in found
 
     def add(self, *new: Record) -> None:
-        """Record these, together."""
+        """Add records, all in one file."""
         with self._lock:
             if not self._last:
                 self._read()
@@ -150,7 +151,7 @@ class SinkLog:
             return {at: until for at, until in folded.present(folded.offsets).items() if until}
 
     def newest_ms(self, topics: Collection[str] | None = None) -> int:
-        """The time the last batch was applied (ms), or the last with one of these topics; 0 without one."""
+        """The time (ms) of the last batch, or of the last with one of these topics; 0 if there is none."""
         with self._lock:
             found = self._read().times.items()
             return max((ms for at, ms in found if topics is None or at[0] in topics), default=0)
@@ -173,7 +174,7 @@ class SinkLog:
             self.add(batch_record(entries, self._again))
 
     def void(self, topics: Collection[str]) -> None:
-        """Forget up to where topics are applied, and read for DDL, as they were made again since."""
+        """Forget the offsets of topics, applied and read for DDL, as the topics were made again since."""
         with self._lock:
             again = self._read().again
             self.add({"kind": "again", "topics": {one: again.get(one, 0) + 1 for one in topics}})
@@ -192,7 +193,7 @@ class SinkLog:
             return True
 
     def last_of_sinks(self) -> list[Stated]:
-        """See milestones.last_of_sinks. What is read does not grow with the batches that are kept."""
+        """See milestones.last_of_sinks. The amount that is read does not grow with the older batches."""
         with self._lock:
             found = [(one["at_ms"], one["milestone"]) for one in self._read().batches.values()]
             return last_of_sinks([*found, *([(self.newest_ms(), None)] if found else [])])
@@ -227,7 +228,7 @@ class SinkLog:
     # DDL.
 
     def ddl(self) -> History:
-        """All statements and what was decided on, and up to where they are carried out."""
+        """All statements, what was decided about them, and the positions up to which they are carried out."""
         with self._lock:
             held = self._read().history
             return History(dict(held.events), dict(held.done), dict(held.alters))
@@ -239,7 +240,7 @@ class SinkLog:
             return folded.present(folded.read)
 
     def add_ddl(self, events: Collection[Event], until: Offsets) -> None:
-        """Record statements, before they are carried out, and up to where the topics are read."""
+        """Record statements, before they are carried out, and the offsets up to which the topics are read."""
         if events or until:
             self.add(ddl_record(events, until, self._again))
 
@@ -249,7 +250,7 @@ class SinkLog:
             self.add({"kind": "done", "places": dict(places)})
 
     def superseded(self, events: Iterable[Event]) -> None:
-        """Remove statements that change nothing beside later ones."""
+        """Remove statements that change nothing, given the later ones."""
         found = [[one.destination, *one.place] for one in events]
         self.add({"kind": "superseded", "events": found})
 
@@ -277,7 +278,7 @@ class SinkLog:
             return (self._folded if self._taken else self._read()).again
 
     def _read(self) -> Folded:
-        """Read what is new, and return what all is folded to; of earlier versions, if there is no more."""
+        """Read new files, and return what all files fold to; without a log, what earlier versions stored."""
         for _ in range(_TRIES):
             names = [one for one in self.notes.names(LOG) if not one.startswith((_OLDER, "."))]
             if names == self._names and (self._folded.is_made or self.earlier is None):
@@ -306,11 +307,11 @@ class SinkLog:
         return self._folded
 
     def _replaced(self) -> dict[str, None]:
-        """The files that known ones replace, in order."""
+        """The files that known files replace, in order."""
         return dict.fromkeys(one for held in self._files.values() for one in held.replaces)
 
     def _texts(self, names: Iterable[str]) -> dict[str, str | None]:
-        """The texts of files that are not known; without those that one of them replaces."""
+        """The texts of files that are not known, except for files that one of these replaces."""
         known = {*self._files, *self._damaged, *self._replaced()}
         new, found = [one for one in names if one not in known], dict[str, str | None]()
         for name in sorted((one for one in new if one.endswith(_WHOLE)), reverse=True):
@@ -364,7 +365,7 @@ class SinkLog:
             _log.warning("removed, as a power loss has damaged it file=%s/%s", self.where, damaged)
             self.notes.remove(f"{LOG}/{damaged}")
         self._damaged.clear()
-        # After all that is known, whatever the clock says.
+        # The name is after those of all known files, whatever the clock says.
         moment = max(time.time_ns(), int(self._last.partition("-")[0] or 0) + 1)
         name = f"{moment:020d}-{uuid.uuid4().hex[:12]}{_WHOLE if replaces else '.json'}"
         held = _File(self._last, tuple(replaces), tuple(new))
@@ -376,8 +377,10 @@ class SinkLog:
             self._fold([name])
 
     def compact(self) -> None:
-        """Write a file that replaces all others; remove those that the last such file has replaced, and
-        batches that are past the retention."""
+        """Write a file that replaces all others.
+
+        Remove the files that the last such file has replaced, and batches that are past the retention.
+        """
         with self._lock:
             self._read()
             there, names = self.notes.names(LOG), [*self._files]
@@ -389,7 +392,7 @@ class SinkLog:
             older = folded.split(self.every, self.keep_seconds * 1000)
             if older:
                 folded.older[self._put_older(older)] = max(one["at_ms"] for one in older)
-            # Also those of a sink that was killed before it had named them.
+            # These include files of a sink that was killed before it had named them.
             since = max(folded.times.values(), default=0) - self.keep_seconds * 1000
             past = [one for one in there if one.startswith(_OLDER) and _time_of(one) < since]
             folded.older = {name: at for name, at in folded.older.items() if at >= since}
@@ -412,7 +415,7 @@ class SinkLog:
 
 
 def _body(text: str) -> dict[str, Any] | None:
-    """What a file has; None if it is damaged."""
+    """The contents of a file; None if it is damaged."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -421,5 +424,5 @@ def _body(text: str) -> dict[str, Any] | None:
 
 
 def _time_of(older: str) -> int:
-    """The time of the last batch in a file of older ones (ms)."""
+    """The time (ms) of the last batch in a file of older batches."""
     return int(older.removeprefix(_OLDER).partition("-")[0])

@@ -1,7 +1,7 @@
-"""What the records of the sink's own log fold to, and the records that fold to the same.
+"""The state that the records of the sink's own log fold to, and records that fold to a given state.
 
-Invariant: records fold to the same in any order, and any of them twice. (Of statements that are superseded,
-some may be there again: they change nothing beside later ones.)
+Invariant: records fold to the same state in any order, even if some are taken twice. (Some superseded
+statements may be in the state again: they change nothing, given the later ones.)
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from spark_sink.warehouse.moves import Event, History
 Record = Mapping[str, Any]
 """A record, with its `kind`."""
 Row = Mapping[str, Any]
-"""A row of the log of waits, see `waiting_tables`; the first four kinds are not the state of a table."""
+"""A row of the log of waits, see `waiting_tables`; rows of the kinds below are not the state of a table."""
 
 REQUEST: Final = "request"
 MAINTAIN: Final = "maintain"
 MAINTAINED: Final = "maintained"
 REQUESTS: Final = (REQUEST, MAINTAIN)
 _DAY_MS: Final = 24 * 3600 * 1000
-"""For which replaced rows are kept: commands look for their answers, and clocks differ."""
+"""How long replaced rows are kept: commands look for their answers, and clocks differ."""
 
 
 def batch_record(entries: Collection[Entry], again: Mapping[str, int]) -> Record:
-    """The record of a batch from its entries, of which there is one at least.
+    """The record of a batch, from its entries (at least one).
 
-    `again` says how often topics were made again by then.
+    `again` is how often topics were made again by then.
     """
     first = next(iter(entries))
     return {
@@ -56,7 +56,7 @@ def floors_record(floors: Iterable[Floor]) -> Record:
 
 
 def ddl_record(events: Iterable[Event], until: Offsets, again: Mapping[str, int]) -> Record:
-    """The record of statements, and up to where the DDL topics are read; see `batch_record`."""
+    """The record of statements, and of the offsets up to which DDL topics are read; see `batch_record`."""
     return {
         "kind": "ddl",
         "events": [[one.destination, *one.place, one.ts_ms, one.text()] for one in events],
@@ -66,14 +66,14 @@ def ddl_record(events: Iterable[Event], until: Offsets, again: Mapping[str, int]
 
 @dataclass(slots=True)
 class Folded:
-    """All that the log has."""
+    """Everything that the log has."""
 
     is_made: bool = False
     """Whether a sink has begun with the log."""
     again: dict[str, int] = field(default_factory=dict)
-    """How often topics were made again, so that offsets from before are void."""
+    """How often topics were made again; offsets from before the last time are void."""
     offsets: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """How often the topic of each partition was made again by its last batch, and up to where it is applied."""
+    """For each partition: how often its topic was made again by its last batch, and the applied offset."""
     times: dict[tuple[str, int], int] = field(default_factory=dict)
     """The time of the last batch of each partition (ms)."""
     batches: dict[str, Record] = field(default_factory=dict)
@@ -82,16 +82,16 @@ class Folded:
     """The highest truncate of each table and source."""
     history: History = field(default_factory=History)
     read: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    """The same as `offsets` of the DDL topics."""
+    """The same as `offsets`, for the DDL topics and the offsets that are read."""
     rows: list[Row] = field(default_factory=list)
-    """Those of the log of waits."""
+    """The rows of the log of waits."""
     older: dict[str, int] = field(default_factory=dict)
-    """The files that have older batches, each with the time of its last one (ms)."""
+    """The files that have older batches, each with the time (ms) of its last batch."""
     imported: dict[str, str] = field(default_factory=dict)
-    """What was taken over of the tables that earlier versions have in place of the log."""
+    """The tables of earlier versions, in place of the log, that were taken over, each with its version then."""
 
     def take(self, record: Record) -> None:
-        """Add a record. Raise ForeignWarehouse for one of a later version."""
+        """Add a record. Raise ForeignWarehouse for a record of a later version of the sink."""
         match record["kind"]:
             case "made":
                 self.is_made = True
@@ -154,8 +154,10 @@ class Folded:
         }
 
     def shares(self, older: Iterable[Record] = ()) -> list[Share]:
-        """Each partition's share of each batch, with those of the `older` ones; of a partition without one,
-        up to where it is applied."""
+        """Each partition's share of each batch, including the `older` batches.
+
+        A partition without a share gets one without records, at the offset up to which it is applied.
+        """
         found = []
         for one in (*older, *self.batches.values()):
             text = one["milestone"]
@@ -174,9 +176,9 @@ class Folded:
         ]
 
     def split(self, every: int, keep_ms: int) -> list[Record]:
-        """Leave the last `every` batches of each sink; return those of them that are to be kept elsewhere.
+        """Keep the last `every` batches of each sink; return the earlier ones that are to be kept elsewhere.
 
-        These are not older than the newest batch by more than `keep_ms`.
+        The returned batches are older than the newest batch by at most `keep_ms`.
         """
         stated = [one["milestone"] for one in self.batches.values() if one["milestone"]]
         known = milestones_of(stated)
@@ -198,7 +200,7 @@ class Folded:
         return _readable(moved, stated)
 
     def records(self) -> list[Record]:
-        """The records that fold to this, without rows of the log of waits that are replaced and old."""
+        """The records that fold to this state, without old rows of the log of waits that are replaced."""
         known = self.history
         newest = max((row["at_ms"] for row in self.rows), default=0)
         standing = {id(one) for one in in_force(self.rows)}
@@ -224,7 +226,7 @@ def _by_text(batches: Iterable[Record]) -> dict[str, Record]:
 
 
 def _readable(batches: Collection[Record], texts: Collection[str]) -> list[Record]:
-    """The batches with milestones that need none of the others, of which there are `texts`."""
+    """The batches, with milestones that can be read without other ones; `texts` are all milestones."""
     first: dict[str, int] = {}
     for one in batches:
         if (link := _link(one["milestone"])) is not None:

@@ -6,14 +6,14 @@ the time up to which the warehouse is complete, and, if several sources fill the
 to which all changes of each are applied. If Kafka is read again from an earlier offset, the delete is read
 again after the change, in the same partition. A waiting table is not purged: its rows do not reflect the
 changes that wait.
-After a step of the clock, neither markers nor files are removed until the retention time has passed, since what
-readers use would seem as much older.
-A table that cannot be maintained stops no other and no batch: why is kept in a note, for the status, and the
-next round tries again. So it does with one amid whose maintenance the process has ended.
-Batches of all tables wait for the maintenance of one only after its commits have lost to them, then for
-`hold_seconds` at most, and for no more than a fourth of the time.
-Unused files include those that no commit names yet, and a batch reads the log as of its start. So no files or
-log entries are removed while a batch runs whose age comes near the retention time.
+After a step of the clock, neither markers nor files are removed until the retention time has passed: by that
+step, what readers still use would seem older.
+A table that cannot be maintained stops no other table and no batch: the reason is kept in a note, for the
+status, and the next round tries again. The same applies if the process has ended during a table's maintenance.
+All batches wait for the maintenance of a table only after its commits have lost to theirs, for at most
+`hold_seconds` at a time, and for at most a fourth of the time.
+Unused files include files that no commit names yet, and a batch reads the log as of its start. So no files or
+log entries are removed while a batch has been running for half the retention time or longer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.sources import Sources
 
 _STEP: float = 30.0
-"""Seconds from which on a difference to the monotonic clock is a step, and no correction of its rate."""
+"""Seconds above which a difference to the monotonic clock is a step, and not a correction of its rate."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class SteadyClock:
     _stepped: float = float("-inf")
 
     def seconds(self) -> float:
-        """The seconds since the last step that was seen, at most; infinite without one."""
+        """The seconds since the last call that has seen a step; infinite if none has."""
         now = self.monotonic()
         ahead = self.wall() - now
         if self._ahead is not None and abs(ahead - self._ahead) > _STEP:
@@ -71,9 +71,9 @@ class SteadyClock:
 _FAULTS = (SinkError, PySparkException, Py4JError, OSError)
 _log = logging.getLogger(__name__)
 _TIMES_FOR_BATCHES: Final = 3
-"""So much longer than the batches have waited for a table's maintenance, they run before they wait again."""
+"""How many times as long as they have waited for a table's maintenance, batches run before they wait again."""
 _SECONDS_OF_A_TURN: Final = 600.0
-"""For as long a table's maintenance continues in this way; then it is the turn of other work."""
+"""How long a table's maintenance continues in this way; then it is the turn of other work."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Maintenance:
     busy_elsewhere: Callable[[], float] = lambda: 0.0
     """Returns for how many seconds a batch of another sink of this warehouse has been running."""
     complete_elsewhere: Callable[[], float] = lambda: float("inf")
-    """Returns the same for the other sinks of this warehouse, which fill some of its tables."""
+    """Returns the time (Unix seconds) up to which the warehouse's other sinks have applied their topics."""
     sources: Sources
     """The sources of each table, and the commit time up to which each is applied."""
     steady: SteadyClock = field(default_factory=SteadyClock)
@@ -99,11 +99,11 @@ class Maintenance:
     note: str = MAINTAINED
     """The name of the note of what this sink has maintained."""
     fault_note: str = UNMAINTAINED
-    """The name of the note of what it could not."""
+    """The name of the note of the tables that this sink could not maintain."""
     report: Callable[[int], None] = lambda _: None
     """Takes the number of tables that could not be maintained."""
     milestones: MilestoneRecorder | None = None
-    """What takes up the versions of tables that were rewritten."""
+    """Records the versions of tables that were rewritten."""
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held while a batch is applied."""
     broke_off: Callable[[], bool] = lambda: False
@@ -113,7 +113,7 @@ class Maintenance:
     """The number of batches of this process with rows of a table since its last maintenance."""
     _before: dict[Name, int] = field(default_factory=dict)
     _done: dict[str, int] | None = None
-    """The version of each table after its last maintenance; its complement, once the next one has begun."""
+    """The version of each table after its last maintenance; its complement (~) once the next one has begun."""
 
     def due(self) -> Name | None:
         """Return a table with enough batches since its last maintenance, by any process; None without one."""
@@ -133,7 +133,7 @@ class Maintenance:
     def maintain(self, name: Name) -> str:
         """Purge markers, compact files, and remove old files and log entries. Safe beside the writer.
 
-        Return why that was not done, or not wholly; empty if it was.
+        Return why this was not done, or not completely; empty if it was done.
         """
         taken, left = self.merged[name], ""
         try:
@@ -163,8 +163,8 @@ class Maintenance:
     def _begin(self, name: Name) -> None:
         """Note that a table's maintenance begins.
 
-        Raise MaintenanceIncomplete if the last process ended amid it: the next round tries again, so that a
-        table that needs more memory than there is does not end each process at its start.
+        Raise MaintenanceIncomplete if the last process ended during it: only the next round tries again. So a
+        table whose maintenance needs more memory than there is does not end each process at its start.
         """
         last = self._maintained().get(json.dumps(name), 0)
         if last < 0 and self.broke_off():
@@ -179,7 +179,7 @@ class Maintenance:
             self._record(name, ~last)
 
     def _failed(self, name: Name, failure: Exception) -> str:
-        """Keep why a table cannot be maintained, unless it is gone; return the reason."""
+        """Keep the reason why a table cannot be maintained, unless the table is gone; return the reason."""
         if self._is_gone(name):
             self._note(name, "")
             return "it was dropped or renamed meanwhile"
@@ -194,9 +194,9 @@ class Maintenance:
             return False
 
     def _note(self, name: Name, text: str) -> str:
-        """Keep why a table cannot be maintained, or that it can (no text); return the reason.
+        """Keep the reason why a table cannot be maintained, or remove it (empty `text`); return the reason.
 
-        What is kept of tables that are gone is removed: nothing else would ever end it.
+        The reasons of tables that are gone are removed too, which no later maintenance would do.
         """
         known = faults_of(self.warehouse, self.fault_note)
         held = {one: why for one, why in known.items() if one != name and not self._is_gone(one)}
@@ -239,10 +239,10 @@ class Maintenance:
     def _keep_up(
         self, name: Name, upkeep: Upkeep, *, purged: Shape | None, may_remove: bool
     ) -> bool:
-        """Purge markers of the shape `purged`, compact files, and remove those that are not used.
+        """Purge markers of the shape `purged`, compact files, and remove unused files.
 
-        Return whether all files are compacted. What one step has no time for, or loses to a batch, prevents no
-        other: it is raised after the last.
+        Return whether all files are compacted. A step that has too little time or loses to a batch does not
+        prevent the others: its error is raised after the last step.
         """
 
         def retain(**_: float) -> None:
@@ -267,11 +267,11 @@ class Maintenance:
         return is_whole
 
     def _despite_batches(self, step: Callable[..., object], version: Callable[[], int]) -> bool:
-        """Take a step beside the batches; after a conflict continue it while no batch runs.
+        """Take a step beside the batches; after a conflict, continue it while no batch runs.
 
         Otherwise a table that every batch writes to would never be compacted. Batches wait for some seconds at
-        a time, and run for longer between; so the last step of those that do not fit in may remain. Return
-        whether none does. Raise OutOfTime if nothing could be committed within that time, and CommitConflict.
+        a time, and run for longer in between. Return whether the step was finished; if its turn ends first, the
+        rest remains. Raise OutOfTime if nothing could be committed within one wait, and CommitConflict.
         """
         try:
             step()
@@ -310,7 +310,7 @@ class Maintenance:
         return self.steady.seconds() >= self.plan.retention_seconds
 
     def _purged_before(self, name: Name, shape: Shape, upkeep: Upkeep) -> int:
-        """The time (ms) before which markers are purged; 0 without any."""
+        """The time (ms) before which markers are purged; 0 if none are."""
         if not shape.keyed or self.waits(name) or not self._is_steady():
             return 0
         complete = min(self.complete_until(), self.complete_elsewhere())

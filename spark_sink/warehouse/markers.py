@@ -1,7 +1,7 @@
 """The markers of deleted rows that are stored beside a table from which these are removed.
 
-Invariant: no change is older than a marker of its key and nevertheless seen, unless the table still has the row
-of that key: then the batch that has stored the marker was not merged, and is applied again.
+Invariant: readers see no change that is older than the marker of its key, unless the table still has the row of
+that key. In that case, the batch that stored the marker was not merged, and is applied again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark_sink.warehouse.shape import Shape
 
 
 def markers_of(warehouse: Warehouse[DataFrame], name: Name, shape: Shape) -> DataFrame | None:
-    """The present markers beside a table, in the columns of `shape`; None without any, or with another key."""
+    """The present markers beside a table, in the columns of `shape`; None if none are stored with its key."""
     tables = warehouse.deleted.tables
     held = tables.shape(*name)
     if held is None or held.key != shape.key:
@@ -36,9 +36,9 @@ def in_columns(markers: DataFrame, held: Shape, shape: Shape) -> DataFrame:
 
 
 def in_force(markers: DataFrame, rows: DataFrame, shape: Shape) -> DataFrame:
-    """The markers of keys of which a table has no row: those of others are of a batch that was not merged.
+    """The markers of keys of which the table has no row: the others are of a batch that was not merged.
 
-    What such a batch deletes is deleted when it is applied again, and until then it is the past of other rows.
+    That batch deletes its rows when it is applied again; until then, its markers have no effect.
     """
     return markers.alias("s").join(rows.alias("t"), f.expr(same_key(shape)), "left_anti")
 

@@ -1,7 +1,7 @@
 """The writer of milestones: what each batch leaves in the tables, gathered while it is applied.
 
-Invariant: no table holds a change after `reached`, whatever a process that was killed has left in it. A table
-whose version is not the one that the ledger has, and one that was rebuilt, is asked for its newest change.
+Invariant: no table holds a change after `reached`, whatever a killed process has left in it. A table is asked
+for its newest change if its version differs from the ledger's, or if it was rebuilt.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ class MilestoneRecorder:
     sink: str = ""
     """The name of the sink."""
     rules: TableRules = NO_RULES
-    """What is set for single tables."""
+    """The settings of single tables."""
     _reached: dict[str, Position] = field(default_factory=dict)
     _versions: dict[Name, int] = field(default_factory=dict)
     _written: set[Name] = field(default_factory=set)
     _strange: set[Name] = field(default_factory=set)
     """Tables with changes that no batch of this process has merged."""
     _existing: Existing = field(default_factory=dict)
-    """Rows that existed already, since the last milestone."""
+    """The last existing rows that were merged since the last milestone."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held by what adds changes: tables are rebuilt beside the batches, several at a time."""
+    """Held while changes are added: several tables may be rebuilt beside the batches at a time."""
     _last_ms: int = 0
     """The moment of the last batch in the ledger."""
     integrity: Integrity = field(init=False)
-    """At which commits the sink leaves the tables."""
+    """The commits at which the sink leaves the tables."""
     _link: Link = ("", 0)
-    """Of the last milestone that was stored."""
+    """The link of the last milestone whose text was made."""
     _stored: Milestone | None = None
-    """That one; None if the next one must have all."""
+    """The last milestone that was stored; None if the next text must be complete."""
     has_begun: bool = False
-    """Whether this process has taken up what the ledger has."""
+    """Whether this process has taken over what the ledger has."""
     has_stated: bool = False
-    """Whether it has stated what the tables hold after a batch."""
+    """Whether this process has made a milestone."""
 
     def __post_init__(self) -> None:
         """Begin with nothing known."""
         self.integrity = Integrity(warehouse=self.warehouse, sink=self.sink, rules=self.rules)
 
     def begin(self) -> None:
-        """Take up what the ledger has; only the first call of a process does anything."""
+        """Take over what the ledger has; only the first call of a process has an effect."""
         if self.has_begun:
             return
         stated = self.integrity.stated()
@@ -87,32 +87,33 @@ class MilestoneRecorder:
         self.has_begun = True
 
     def moment(self, now: float, waits: Waits) -> int:
-        """The moment of a batch that is applied now, in milliseconds: after all in the ledger and all waits.
+        """The moment (ms) of a batch that is applied now: after all batches in the ledger and all waits.
 
-        The clock may be set back, and what readers see of batches and waits is in the order of these.
+        The clock may be set back, but readers see batches and waits in the order of their moments.
         """
         self._last_ms = waits.after(max(int(now * 1000), self._last_ms + 1))
         return self._last_ms
 
     def reach(self, positions: Positions, existing: Existing | None = None) -> None:
-        """Take the newest changes of a batch, and the last rows of it that existed already."""
+        """Add the newest changes of a batch, and its last existing rows."""
         with self._lock:
             self._reached = later(self._reached, positions)
             self._existing = joined((self._existing, existing or {}))
 
     def wrote(self, name: Name) -> None:
-        """Take a table that a batch writes to, or that maintenance has rewritten without a change."""
+        """Record that a batch writes to a table, or that maintenance has rewritten it without a change."""
         self._written.add(name)
 
     def rebuilt(self, name: Name) -> None:
-        """Take a table that something else than a batch has written."""
+        """Record that something other than a batch has written a table."""
         self._strange.add(name)
 
     def restate(self) -> None:
-        """Put versions that maintenance has made since the last batch into this batch's milestone.
+        """Put the versions that maintenance has made since the last batch into that batch's milestone.
 
-        Otherwise, while no batch comes, the files of its versions might be removed as unused. Called while no
-        batch is applied, and after `begin`, so that no table has a change that the last batch does not have.
+        Otherwise, while no batch comes, the files of the milestone's versions might be removed as unused.
+        Called while no batch is applied, and after `begin`, so that no table has a change from after the last
+        batch.
         """
         names = self._written - self._strange
         stated = self.warehouse.log.last_of_sinks() if names else []
@@ -123,7 +124,7 @@ class MilestoneRecorder:
         versions = {name: upkeep.version(name) for name in names if name in last.versions}
         if versions:
             again = replace(last, versions={**last.versions, **versions})
-            # That of another sink has no part in the link.
+            # The milestone of another sink has no part in this link.
             is_own = last == self._stored
             text = self.text(again) if is_own else again.text()
             if self.warehouse.log.restate(text) and is_own:
@@ -141,14 +142,14 @@ class MilestoneRecorder:
         return milestone.text(self._link, since)
 
     def stored(self, milestone: Milestone) -> None:
-        """Take the milestone whose text was stored. Another one whose storing failed may be there, or not."""
+        """Record which milestone's text was stored. If storing fails, the next text is complete."""
         self._stored = milestone
 
     def settle(self, waiting: Callable[[Name], object]) -> dict[Name, TableError]:
-        """Ask tables that something else than a batch has written for their newest changes.
+        """Ask tables that something other than a batch has written for their newest changes.
 
-        Return why those that cannot be read have to wait, of those that do not yet by `waiting`. They are not
-        asked again until they are rebuilt.
+        Return the errors of tables that cannot be read and do not yet wait, by `waiting`. They are not asked
+        again until they are rebuilt.
         """
         faults: dict[Name, TableError] = {}
         for name in sorted(self._strange):
@@ -167,7 +168,7 @@ class MilestoneRecorder:
         tables = self.warehouse.tables
         shape = tables.shape(*name)
         if shape is None:
-            # It was dropped or renamed; its version must not be taken for one of a later table.
+            # The table was dropped or renamed; its version must not be taken for one of a later table.
             self._versions.pop(name, None)
             if not waiting(name):
                 self.integrity.forget(name)
@@ -177,7 +178,7 @@ class MilestoneRecorder:
             self._written.add(name)
 
     def _version(self, name: Name) -> int | None:
-        """The table's version; None if it cannot be read, which is found before it is merged."""
+        """The table's version; None if the table cannot be read, which is found before its next merge."""
         try:
             return self.warehouse.upkeep.version(name)
         except FAILURES as failure:

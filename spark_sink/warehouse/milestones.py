@@ -1,10 +1,12 @@
 """Milestones: what all tables hold after a batch, as the ledger stores it with the batch.
 
-A batch changes few tables of many. So the text of a milestone has only what has changed since the one that its
-process stored before: the two are linked. The first of a process has all, and so has one in a hundred.
+A batch changes few of many tables. So the text of a milestone has only what has changed since the milestone
+that its process stored before: the two are linked. The first text of a process is complete, and so is one in a
+hundred.
 
-Invariant: a milestone names the version of every table and the newest change of every destination in any of
-them, and a later write to a table does not change it. One is read only with all that it is linked to.
+Invariant: a milestone names the version of every table, and the newest change of every destination in any
+table; a later write to a table does not change it. A text with only changes is read together with all texts
+before it in its link.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from spark_sink.warehouse.moves import Place
 
 _WHOLE = 1
 _CHANGED = 2
-"""The version of a text that has only what has changed."""
+"""The version of a text that has only changes."""
 MOST_LINKED: Final = 100
-"""Milestones in a row that have only what has changed."""
+"""The most milestones in a row whose texts have only changes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,8 +35,8 @@ class Position:
     epoch: int
     seq: int
     ts_ms: int = field(compare=False)
-    """The newest time of a commit at the source up to it, as commits may not be in the order of their times; of
-    a row that existed already, that before it, and 0 if that is not known."""
+    """The newest commit time at the source up to this change, as commits may not be in order of their times. Of
+    an existing row: the newest commit time before it, and 0 if that is not known."""
     transaction: str = field(compare=False, default="")
     """Its transaction (`transaction.id` of docs/wire.md); empty if unknown."""
 
@@ -44,9 +46,9 @@ class Commit:
     """A commit of a table."""
 
     version: int
-    """Its number, as `protocol.Upkeep.version`."""
+    """The commit's number, see `protocol.Upkeep.version`."""
     number: str = ""
-    """What no other commit has, of the same version either; empty if it is not known."""
+    """A text that no other commit has, not even one of the same version; empty if it is not known."""
 
 
 Positions = Mapping[str, Position]
@@ -54,10 +56,10 @@ Positions = Mapping[str, Position]
 
 
 Link = tuple[str, int]
-"""A name of the process, as no other has it, and the number of the milestone among those that it has stored."""
+"""A series of milestones of one process, by a unique name, and the number of a milestone in it."""
 
 Existing = Mapping[tuple[str, str], Mapping[str, Place]]
-"""Of tables, by database and name: the position of the last row that existed already, by destination."""
+"""For each table (database, name) and destination, the position of the last existing row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +73,22 @@ class Milestone:
     floors: tuple[Floor, ...] = ()
     """The truncates in force."""
     ddl: Mapping[str, Place] = field(default_factory=dict)
-    """Up to where the DDL of each destination is carried out in the tables."""
+    """The position up to which the DDL of each destination is carried out in the tables."""
     recent: int | None = None
     """The version of the recent changes while the batch was merged; None without any."""
     is_whole: bool = False
     """Whether the batches so far hold each transaction wholly or not at all."""
     existing: Existing = field(default_factory=dict)
-    """The last row of the batch of each table that existed already."""
+    """The last existing row of each table in the batch."""
     sink: str = ""
     """The name of the sink that has applied the batch."""
     left: Mapping[tuple[str, str], Commit] = field(default_factory=dict)
-    """The commit at which this sink left each of its tables; of one that waits, the last before it did."""
+    """The commit at which this sink left each of its tables; for a waiting table, the last before the wait."""
     beside: Mapping[tuple[str, str, str], Commit] = field(default_factory=dict)
-    """The same of what is stored beside them, by its kind and the table: see `integrity`."""
+    """The same for what is stored beside these tables, by its kind and the table: see `integrity`."""
 
     def text(self, link: Link | None = None, since: Milestone | None = None) -> str:
-        """The milestone as stored: all of it, or what has changed `since` the one before it in the link."""
+        """The milestone as stored: complete, or what has changed `since` the one before it in the link."""
         if since is not None:
             changed, gone = self._changes(since)
             return changed._text({"version": _CHANGED, "link": link, "gone": gone})
@@ -128,7 +130,7 @@ class Milestone:
         return replace(self, **changed, floors=floors), gone
 
     def _continued(self, gone: Mapping[str, Iterable[list[str]]], since: Milestone) -> Milestone:
-        """The milestone whose text has only what has changed, which this one has."""
+        """The complete milestone, if this one has only what has changed `since` the one before it."""
         whole: dict[str, Any] = {}
         for name, member in _MEMBERS.items():
             left = {tuple(at) for at in gone.get(name, ())}
@@ -144,7 +146,7 @@ class Milestone:
     def of(cls, text: str, since: Milestone | None = None) -> Milestone | None:
         """The stored milestone; None if a later version of the sink has stored it.
 
-        `since` is the one before it in the link, without which one that has only changes is None, too.
+        `since` is the milestone before it in the link. Without `since`, return None for a text of changes, too.
         """
         body = json.loads(text)
         if body["version"] == _CHANGED and since is not None:
@@ -179,7 +181,7 @@ _MEMBERS: Final = {
     "left": "left",
     "beside": "beside",
 }
-"""The members that have an entry of each table, by their names in the text; floors have one of each source."""
+"""The members with an entry for each table, by their names in the text; floors have one for each source."""
 At = TypeVar("At", bound=Hashable)
 One = TypeVar("One")
 
@@ -200,7 +202,7 @@ def _by_source(floors: Iterable[Floor]) -> dict[tuple[str, ...], Floor]:
 def _continued(
     since: Mapping[At, One], changed: Mapping[At, One], gone: Collection[At]
 ) -> Mapping[At, One]:
-    """The entries after those `since`: most milestones of a ledger have the same ones."""
+    """The entries of `since` with the changes; `since` itself if nothing changed, as in most milestones."""
     if not changed and not gone:
         return since
     whole = {**since, **changed}
@@ -210,9 +212,9 @@ def _continued(
 
 
 def milestones_of(texts: Iterable[str]) -> dict[str, Milestone | None]:
-    """The milestone of each text, None where it cannot be read; in any order.
+    """The milestone of each text, None if it cannot be read; the texts may be in any order.
 
-    One that has only changes can be read if those before it in its link are there, from one that has all on.
+    A text that has only changes can be read if all texts before it in its link are given.
     """
     found: dict[str, Milestone | None] = {}
     linked: dict[str, list[tuple[int, str]]] = {}
@@ -260,8 +262,8 @@ class Share:
 def batches(shares: Iterable[Share]) -> list[Batch]:
     """The batches of which the ledger still has a share, oldest first.
 
-    A partition's shares may be left out only from its first one on: before the first that is there, the
-    partition was merged up to where that one begins.
+    Only the oldest shares of a partition may be missing: before the first given share, the partition was merged
+    up to the offset at which that share begins.
     """
     ordered = sorted(shares, key=lambda one: (one.at_ms, one.from_offset))
     until: dict[tuple[str, int], int] = {}
@@ -291,7 +293,7 @@ Stated = tuple[int, Milestone | None]
 
 
 def last_of_sinks(shares: Iterable[tuple[int, str | None]]) -> list[Stated]:
-    """The last batch of each sink, and the last of all if it has no milestone; oldest first.
+    """The last batch of each sink, and the last batch of all if it has no milestone; oldest first.
 
     `shares` have the moments and texts of milestones.
     """
@@ -303,7 +305,7 @@ def last_of_sinks(shares: Iterable[tuple[int, str | None]]) -> list[Stated]:
         one = known[text] if text else None
         if one is None:
             continue
-        # Maintenance replaces versions in it by later ones.
+        # Maintenance replaces versions in a batch's milestone by later ones.
         newer = at_ms, sum(one.versions.values()), one
         found[one.sink] = max(found.get(one.sink, newer), newer, key=lambda held: held[:2])
     ordered: list[Stated] = [
@@ -345,7 +347,7 @@ def timed(positions: Positions, times: Mapping[str, int]) -> dict[str, Position]
 
 
 def joined(parts: Iterable[Existing]) -> dict[tuple[str, str], dict[str, Place]]:
-    """The last place of each table and destination."""
+    """The last position of each table and destination."""
     found: dict[tuple[str, str], dict[str, Place]] = {}
     for part in parts:
         for name, places in part.items():

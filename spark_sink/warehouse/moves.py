@@ -23,13 +23,13 @@ Name = tuple[str, str]
 Place = tuple[int, int]
 """(epoch, seq)."""
 Piece = tuple[Place | None, Name | None]
-"""Rows below a place, or all others (None), and where they belong; None where they are gone."""
+"""Rows below a position, or all other rows (None), and the table that they belong to; None if they are gone."""
 
 
 BEGINNING: Place = (-1, -1)
-"""Before all rows."""
+"""The position before all rows."""
 END: Place = (2**63 - 1, 2**63 - 1)
-"""After all rows."""
+"""The position after all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Note:
     text: str
     """Empty once it no longer holds."""
     is_gap: bool = False
-    """Whether rows have changed at the source that no record names."""
+    """Whether rows have changed at the source without a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +58,10 @@ class Event:
     """The floor of each incarnation that moved, by its new name: a truncate from before the move."""
     notes: Collection[Note] = ()
     given_up: Collection[Name] = ()
-    """The names that a DROP left rows under, of those that an operator does not want: they are gone."""
+    """The names under which a DROP left rows that an operator has given up: these rows are gone."""
     altered: Collection[tuple[Name, int]] = ()
-    """The source's tables whose columns it changed or that it renamed, by their names after it, each with its
-    version from then on."""
+    """The source's tables that the statement altered or renamed, by their names after it, each with its version
+    from then on."""
 
     @property
     def only_alters(self) -> bool:
@@ -117,7 +117,7 @@ class Event:
         )
 
     def without_given_up(self, names: Iterable[Name]) -> Event:
-        """The event as if it removed the rows that would have these names."""
+        """The event as if it removed the rows that would be in tables of these names."""
         given_up = {*self.given_up, *names}
         return replace(
             self,
@@ -130,15 +130,15 @@ class Event:
 
 @dataclass(slots=True)
 class History:
-    """The events, and up to where each destination's are carried out in the tables."""
+    """The events, and the position up to which each destination's events are carried out in the tables."""
 
     events: dict[tuple[str, Place], Event] = field(default_factory=dict)
     done: dict[str, Place] = field(default_factory=dict)
     alters: dict[tuple[str, Place], Event] = field(default_factory=dict)
-    """Those that only alter tables: there may be many, which names and rows do not depend on."""
+    """The events that only alter tables: there may be many, and names and rows do not depend on them."""
 
     def add(self, events: Iterable[Event]) -> None:
-        """Add events; one that is known gets what `carried` and `given_up` have more."""
+        """Add events; a known event gets what the new one has more in `carried` and `given_up`."""
         for event in events:
             at = event.destination, event.place
             if event.only_alters and at not in self.events:
@@ -172,7 +172,7 @@ class History:
         return [self.events[at] for at in sorted(self.events)]
 
     def notes(self, floors: Iterable[Floor] = ()) -> dict[Name, list[str]]:
-        """What is to be said of each name, by destination.
+        """The texts of each name's notes, in the order of destinations.
 
         A truncate among `floors` ends a gap: all rows from before it are gone, and later ones are published.
         """
@@ -183,11 +183,11 @@ class History:
         return found
 
     def gaps(self, floors: Iterable[Floor] = ()) -> set[Name]:
-        """The tables of which rows have changed at the source that no record names; see notes."""
+        """The tables with rows that have changed at the source without a record; see `notes`."""
         return {name for (_, name), note in self.last_notes(floors).items() if note.is_gap}
 
     def last_notes(self, floors: Iterable[Floor] = ()) -> dict[tuple[str, Name], Note]:
-        """The last note of each destination and name; see notes."""
+        """The last note of each destination and name; see `notes`."""
         last: dict[tuple[str, Name], Note] = {}
         places: dict[tuple[str, Name], Place] = {}
         for event in self.ordered():
@@ -205,7 +205,7 @@ class History:
         return any(name in event.moves for event in self.events.values())
 
     def begun(self, destination: str, name: Name) -> Event | None:
-        """The last event by which a name passed to another incarnation, or to none."""
+        """The last event at which a name passed to another incarnation, or became free."""
         found = None
         for event in self.ordered():
             if event.destination == destination and name in {*event.moves, *event.moves.values()}:
@@ -213,9 +213,9 @@ class History:
         return found
 
     def names(self, destination: str, name: Name) -> list[tuple[Name, Place]]:
-        """The names that a table has had until `name`, each with the position since which; see `Stay`.
+        """The names that a table has had up to `name`, each with the position at which it got it; see `Stay`.
 
-        Empty if no event concerns it.
+        Empty if no event concerns the table.
         """
         found: list[tuple[Name, Place]] = []
         for event in reversed([one for one in self.ordered() if one.destination == destination]):
@@ -224,7 +224,7 @@ class History:
                 continue
             found.insert(0, (name, event.place))
             if before is None:
-                # It was made after the one that had its name.
+                # The table was created after the one that had this name before.
                 return found
             name = before
         return [(name, BEGINNING), *found] if found else []
@@ -232,7 +232,7 @@ class History:
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
         """The truncates that concern the tables as they are named now.
 
-        A truncate of a name concerns the incarnation that it then had: it moved with its rows.
+        A truncate of a name concerns the incarnation that had the name then: it moved with that one's rows.
         """
         begun: dict[tuple[str, Name], Event] = {}
         for event in self.ordered():
@@ -250,7 +250,7 @@ class History:
 
 
 def carried_floor(event: Event, destination: str, name: Name) -> Floor:
-    """The floor of an incarnation that has a name since an event."""
+    """The floor of an incarnation that got a name by an event."""
     epoch, seq = event.carried[name]
     return Floor(
         database=name[0],
@@ -295,7 +295,7 @@ def present(
 def of_open(
     found: Mapping[tuple[str, Name], Iterable[Piece]], is_open: Callable[[str, Place], bool]
 ) -> dict[tuple[str, Name], list[Piece]]:
-    """The pieces of which rows may still come: those before an event that is open, by destination and place."""
+    """The pieces whose rows may still come: those before an event with `is_open(destination, place)`."""
     left = {}
     for (destination, name), own in found.items():
         kept = [one for one in own if one[0] is None or is_open(destination, one[0])]
@@ -305,7 +305,7 @@ def of_open(
 
 
 def superseded(events: Iterable[Event], until: Mapping[str, Place]) -> list[Event]:
-    """The events up to a position of each destination that change nothing beside the later ones.
+    """The events up to a position of each destination that change nothing, given the later events.
 
     Without them, each row belongs where it did, whenever it arrives; each table has the same names, note and
     truncate; and the same names are known as moved.
@@ -321,7 +321,7 @@ def superseded(events: Iterable[Event], until: Mapping[str, Place]) -> list[Even
     }
     last: dict[tuple[str, str, Name], tuple[str, Place]] = {}
     taken: dict[tuple[str, Name], list[tuple[Place, Name | None]]] = {}
-    """The statements that gave or took a name, and the name that its table had before; None if it took it."""
+    """The statements that gave or took each name, with its table's name before; None if the name was taken."""
     for event in ordered:
         at = event.destination, event.place
         before: dict[Name, Name | None] = dict.fromkeys(event.moves)
@@ -348,8 +348,10 @@ def superseded(events: Iterable[Event], until: Mapping[str, Place]) -> list[Even
 
 
 def superseded_alters(history: History, until: Mapping[str, Place]) -> list[Event]:
-    """The events up to a position of each destination that only alter tables, and whose versions are between
-    others of the same table under the same name."""
+    """The events up to a position of each destination that only alter tables, and are not needed.
+
+    Their versions are between others of the same table under the same name.
+    """
     taken: dict[tuple[str, Name], list[Place]] = {}
     for event in history.ordered():
         for name in {*event.moves, *(new for new in event.moves.values() if new is not None)}:
@@ -386,9 +388,9 @@ def _chain(
 def pieces_of(
     found: Mapping[tuple[str, Name], list[Piece]], tables: Collection[Name]
 ) -> dict[tuple[str, Name], list[Piece]]:
-    """The pieces of the names of which rows belong to one of these tables, or do so by name.
+    """The pieces of each name that is among these tables, or that has rows which belong to one of them.
 
-    The rows of all other tables are gone, so pieces beside one another that are theirs are one.
+    The rows of all other tables count as gone, so adjacent pieces of such rows become one.
     """
     kept: dict[tuple[str, Name], list[Piece]] = {}
     for at, own in found.items():
@@ -403,7 +405,7 @@ def pieces_of(
 
 
 def belongs(found: Iterable[Piece], place: Place) -> Name | None:
-    """Where a row at a position belongs."""
+    """The table that a row at a position belongs to; None if the row is gone."""
     return next(target for below, target in found if below is None or place < below)
 
 
@@ -425,8 +427,8 @@ def piece_sql(found: Iterable[Piece], target: Name | None, *, epoch: str, seq: s
 def routed_sql(found: Mapping[tuple[str, Name], Collection[Piece]]) -> tuple[str, str]:
     """The expression of an envelope's table (struct `d`, `t`), and the condition that its row is gone.
 
-    Rows of mapped tables stay where the mapping puts them. All pieces are one constant that is searched: Spark
-    writes an expression again for each of its uses, so one with a branch for each piece can fill its memory.
+    Rows of mapped tables stay where the mapping puts them. All pieces are one constant that is searched. Spark
+    repeats an expression for each of its uses, so one with a branch for each piece could fill its memory.
     """
     rows: dict[str, list[dict[str, object]]] = {}
     for (destination, name), own in sorted(found.items()):

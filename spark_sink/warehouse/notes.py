@@ -21,13 +21,13 @@ class Notes(Protocol):
         """Remove the text if it exists."""
 
     def names(self, folder: str) -> list[str]:
-        """The names of the texts in a folder, without the folder's; empty without it."""
+        """The names of the texts in a folder, without the folder's name; empty if it does not exist."""
 
     def make(self) -> None:
-        """Create the storage for them, and prove that it is writable."""
+        """Create the storage for the texts, and prove that it is writable."""
 
     def excludes(self) -> bool:
-        """Whether of two processes that commit the same version of a table one is refused."""
+        """Whether one of two processes that commit the same version of a table is refused."""
 
 
 class FileNotes:
@@ -64,7 +64,7 @@ class FileNotes:
         return self._excludes
 
     def make(self) -> None:
-        """See Notes. Also writes the first notes, those that do not exist."""
+        """See Notes. Also write those of the first notes that do not exist."""
         self._files.make(self._root)
         for name, text in self._first.items():
             if self.read(name) is None:

@@ -1,7 +1,7 @@
 """The choice of the warehouse's format, made only here.
 
-Invariant: a warehouse is opened in the format in which it was made. One in Iceberg has a note that names its
-format and the type of its catalog, written before its first table; one without that note is in Delta.
+Invariant: a warehouse is opened in the format in which it was made. A warehouse in Iceberg has a note that
+names its format and the type of its catalog, written before its first table; without that note, it is in Delta.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def open_warehouse(
 ) -> Warehouse[DataFrame]:
     """Return the warehouse in a folder; `every` and `retention_seconds` bound the history it keeps.
 
-    Without `table_format`, that of the warehouse, or Delta if there is none yet. `catalog` are the properties
-    of Iceberg's catalog; `layouts` are those of tables in Delta. Raise ForeignWarehouse, and
-    WarehouseUnusable.
+    Without `table_format`, the format is the warehouse's own, or Delta if there is no warehouse yet. `catalog`
+    has the properties of Iceberg's catalog; `layouts` returns the layouts of tables in Delta. Raise
+    ForeignWarehouse and WarehouseUnusable.
     """
     try:
         made, of_catalog, named = _made(Files(spark), root.rstrip("/"))
@@ -98,5 +98,5 @@ def _made(files: Files, root: str) -> tuple[Format | None, str, str]:
 
 
 def open_metastore(spark: SparkSession, settings: Metastore) -> HiveMetastore:
-    """Return the metastore in which the tables are registered; connect when it is first asked."""
+    """Return the metastore in which the tables are registered; it connects at its first request."""
     return HiveMetastore(spark, settings)

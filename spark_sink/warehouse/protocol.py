@@ -55,17 +55,17 @@ class Tables(Protocol[Rows]):
     def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
         """Create the table, or alter it to the columns and types of `wanted`.
 
-        Without `is_made`, it is recorded that the sink made these columns, also if nothing has to be altered.
+        Without `is_made`, record that the sink made these columns even if nothing has to be altered.
         """
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
-        """Give columns names that are free, without writing rows; safe to repeat. Return the shape then.
+        """Rename columns to names that are free, without writing rows; safe to repeat. Return the new shape.
 
-        An interrupted call has renamed some of them; the key follows last.
+        An interrupted call has renamed some of the columns; the key is changed last.
         """
 
     def reads_once(self, shape: Shape) -> bool:
-        """Whether a merge would read its rows only once now, so that they need not be computed before it."""
+        """Whether a merge would now read its rows only once, so that they need not be computed before."""
 
     def merge(
         self, shape: Shape, rows: Rows, *, is_hard: bool = False, is_new: bool = False
@@ -83,9 +83,9 @@ class Tables(Protocol[Rows]):
         """
 
     def rows(self, shape: Shape, *, beside: Rows | None = None, fixed: bool = False) -> Rows:
-        """All rows, with the bookkeeping columns, and without those that other programs added.
+        """All rows, with the bookkeeping columns, and without columns that other programs added.
 
-        `beside` are rows that they will be combined with; `fixed` rows are those of now, whenever
+        `beside` are rows that they will be combined with. With `fixed`, they are the rows of now, whenever
         they are read.
         """
 
@@ -98,8 +98,9 @@ class Tables(Protocol[Rows]):
     def replace(self, shape: Shape, rows: Rows, *, cut: tuple[int, Offsets] | None = None) -> None:
         """Replace the table's shape and rows in one commit.
 
-        `cut` is stored with it: the start of the wait that it ends (ms), and the offset up to which each
-        partition is applied; or 0, and the `seq` up to which DDL of each destination and epoch is carried out.
+        `cut` is stored with the table. It is the start of the wait that it ends (ms), with the offset up to
+        which each partition is applied; or it is 0, with the `seq` up to which the DDL of each destination and
+        epoch is carried out.
         """
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
@@ -109,7 +110,7 @@ class Tables(Protocol[Rows]):
         """Remove the table if it exists."""
 
     def current(self, database: str, table: str, *, bookkeeping: bool = False) -> Rows:
-        """The rows that readers see, without deleted ones. Raise UnknownTable."""
+        """The rows that readers see, without deleted rows. Raise UnknownTable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,25 +119,25 @@ class LastMerge:
 
     at_ms: int
     scan_ms: int | None
-    """The search for the rows that the merge replaces; None in a format that does not record it."""
+    """The time of the search for the rows that the merge replaces; None if the format does not record it."""
     rewrite_ms: int | None
     rows_folded: int
-    """Rows that were merged, one of each key; in some formats without those that changed nothing."""
+    """Rows that were merged, one for each key; in some formats, without rows that changed nothing."""
     rows_inserted: int
     rows_updated: int
     rows_copied: int
-    """Rows that were written again because their file had one that was replaced."""
+    """Rows that were written again because another row of their file was replaced."""
     files_added: int
     files_removed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What the format's own records say of a table."""
+    """What the format's own records state about a table."""
 
     shape: Shape
     rows: int | None
-    """Rows with the markers of deleted ones, or the images of a log; None if it is not recorded."""
+    """Rows and markers of deleted rows, or the images of a log; None if the number is not recorded."""
     files: int
     bytes: int
     newest_ms: int | None
@@ -169,7 +170,7 @@ class Facts(Protocol):
         """The table's facts, without reading its rows; None without such a table. Raise ForeignTable."""
 
     def size(self, name: Name) -> int:
-        """The bytes of the table's files, as far as that is known without a job; else 0."""
+        """The bytes of the table's files; 0 if only a job could find that out."""
 
     def count(self, name: Name) -> RowCount:
         """Count the rows of an existing table."""
@@ -179,7 +180,7 @@ class Facts(Protocol):
 
 
 class DeadLetters(Protocol[Given]):
-    """Records that cannot be used, byte for byte as Kafka had them. Rows have `letters.COLUMNS`."""
+    """Records that cannot be used, byte for byte as Kafka had them. Rows have `dead_letters.COLUMNS`."""
 
     def add(self, rows: Given) -> None:
         """Add records in one commit, without those whose positions are stored already."""
@@ -191,7 +192,7 @@ class DeadLetters(Protocol[Given]):
         """The number of records that became dead letters at or after a time (ms)."""
 
     def newest(self, most: int, name: Name | None = None) -> list[Letter]:
-        """At most so many, newest first; of one table if it is named."""
+        """The newest dead letters, at most `most`, newest first; only those of the table `name`, if given."""
 
 
 class RecentLog(Protocol[Rows]):
@@ -205,7 +206,7 @@ class RecentLog(Protocol[Rows]):
     def begin(self, rows: Rows, cut: Cut, *, markers: Iterable[str] = ()) -> None:
         """Replace everything by these rows and these values of the transactions topics.
 
-        The rows have all versions of tables so far, of which there may be very many.
+        The rows include all versions of tables so far, which may be very many.
         """
 
     def add(self, rows: Rows, cut: Cut) -> None:
@@ -218,7 +219,7 @@ class RecentLog(Protocol[Rows]):
         """
 
     def remove_unused(self) -> None:
-        """Remove what has not been used for minutes."""
+        """Remove what has been unused for longer than the retention time."""
 
     def newest(self) -> Recent[Rows] | None:
         """What is stored as of the newest commit; None before the first."""
@@ -240,9 +241,9 @@ class Recent(Generic[Rows]):
 
     cut: Cut
     records: Rows
-    """Those of all tables, in the columns of `envelope.FIELDS`."""
+    """The records of all tables, in the columns of `envelope.FIELDS`."""
     versions: VersionsOf
-    """Reads the stored values; raises VersionGone. There are those of all tables, of all time."""
+    """Reads stored values of the schemas topic, which are those of all tables and times; raises VersionGone."""
     markers: list[Marker]
     """All stored ends of parts of transactions."""
     statements: list[str]
@@ -252,7 +253,7 @@ class Recent(Generic[Rows]):
 class Upkeep(Protocol):
     """Maintenance beside a table's writer; each call raises CommitConflict if a batch committed first.
 
-    With `seconds`, a call raises OutOfTime once these are over, and so much of the work as remains is not done.
+    With `seconds`, a call raises OutOfTime once these are over, and leaves the rest of its work undone.
     """
 
     def retain(self, name: Name, seconds: int) -> None:
@@ -265,10 +266,10 @@ class Upkeep(Protocol):
         """Remove the markers of deleted rows from before that time (ms), in one commit."""
 
     def compact(self, name: Name, *, seconds: float | None = None) -> None:
-        """Compact many small files into few, in one commit after the other.
+        """Compact many small files into few, in several commits.
 
-        A conflict, or the end of the time, loses what is not committed yet. With `seconds`, a commit joins few
-        files, so that many fit into that time.
+        A conflict, or the end of the time, loses only what is not committed yet. With `seconds`, a commit joins
+        few files, so that many commits fit into that time.
         """
 
     def remove_unused(self, name: Name) -> None:
@@ -293,18 +294,18 @@ class Standing:
     """A table as it is now, and what other programs have done since a commit of the sink's."""
 
     commit: Commit
-    """The last one."""
+    """The table's last commit."""
     columns: Mapping[str, str]
-    """All columns that are there, and their types."""
+    """All columns of the table, and their types."""
     made: Mapping[str, str] | None
     """The columns that the sink made, and their types; None if an earlier version of the sink made them."""
     is_altering: bool = False
     """Whether the sink has begun to change columns, and may have been interrupted."""
     lost: tuple[str, ...] = ()
-    """Columns that another program removed, though they may be there again by now."""
+    """Columns that another program removed, even if they exist again by now."""
     foreign: tuple[ForeignCommit, ...] = ()
     obstacle: str = ""
-    """What another program has set that refuses the sink's changes; empty without it."""
+    """A setting of another program by which the format refuses the sink's changes; empty if there is none."""
 
 
 class Commits(Protocol):
@@ -314,13 +315,13 @@ class Commits(Protocol):
         """Note that commits of this process are the sink's, before it makes any."""
 
     def is_at(self, name: Name, commit: Commit) -> bool:
-        """Whether a commit is known to be the table's last one; by as few requests as the format allows."""
+        """Whether a commit is known to be the table's last one; makes as few requests as the format allows."""
 
     def since(self, name: Name, left: Commit | None) -> Standing | None:
-        """The table, after the commit at which the sink left it; None without a table.
+        """The table now, and what happened since the commit at which the sink left it; None without a table.
 
-        Raise TableReplaced if it does not descend from that commit, or if another program has replaced it.
-        Maintenance by others, which changes no row, and what they set or add, is no matter.
+        Raise TableReplaced if the table does not descend from that commit, or if another program has replaced
+        it. Accept maintenance by other programs, which changes no row, and what they set or add.
         """
 
 

@@ -1,4 +1,4 @@
-"""Reloads that a command requests of the sink that runs, or of the next that does.
+"""Reloads that a command requests from the running sink, or from the next one to run.
 
 Invariant: a request that is not answered in time stays in the log, and a sink carries it out later.
 """
@@ -24,9 +24,9 @@ def request_reloads(
     timeout: float,
     stopped: Callable[[float], bool],
 ) -> bool:
-    """Request them and wait for the answers; return whether all came before a stop.
+    """Request reloads and wait for the answers; return whether all answers came before a stop.
 
-    Raise ReloadRefused, once all are answered, if a sink refused some, or if some are not answered in time.
+    Raise ReloadRefused if a sink refused some, once all are answered; or if `timeout` seconds pass before that.
     """
     unanswered: dict[Name, Request] = {one.name: one for one in requests}
     refused: dict[Name, ReloadRefused] = {}

@@ -30,12 +30,12 @@ Entry = tuple[str, str, str, int] | Long
 class Shape:
     """A warehouse table: its name, the source's columns (name, type) in order, and its key.
 
-    An empty key means that the table is a log of signed images, or with `history` one of all changes. `apart`
+    An empty key means that the table is a log of signed images or, with `history`, of all changes. `apart`
     means that mapped tables fill it: each row belongs to one source table, and equal keys of two source tables
-    are two rows. `followed` are versions (destination, database, table, number) up to which the rows have the
-    columns of their source tables; of a table that was renamed, each of its names since (epoch, seq) with the
-    numbers of the last and first version of its rows there.
-    `comments` are those of columns, by name, and of the table, under the empty name.
+    are two rows. `followed` has the versions (destination, database, table, number) up to which the rows have
+    the columns of their source tables. For a renamed table, it has each name, the position (epoch, seq) at
+    which the table got it, and the numbers of the last and first version of the rows under it. `comments` has
+    the comments of the columns, by name, and of the table, under the empty name.
     """
 
     database: str
@@ -52,7 +52,7 @@ class Shape:
     def followed_by(self) -> Followed:
         """For each source table whose columns are identified, the version up to which its rows have them.
 
-        Without those that were renamed.
+        Tables that were renamed are omitted.
         """
         return {(one[0], one[1], one[2]): one[3] for one in self.followed if len(one) == 4}
 

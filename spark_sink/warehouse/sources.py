@@ -1,7 +1,7 @@
 """The sources that fill a table, and the commit time up to which all changes of each are applied.
 
-A marker of a deleted row may be purged only once no source can still send an older change of its key. A source
-whose rows were all replaced by others' has no row left in the table, so the rows alone do not name them all.
+A marker of a deleted row may be purged only once no source can still send an older change of its key. The rows
+alone do not name all sources: those of a source may all have been replaced by rows of other sources.
 
 Invariant: a commit time is certain only once everything that Kafka held well after it was noted is applied. A
 source publishes in commit order, but its partitions are applied unevenly, and a transaction that was open in

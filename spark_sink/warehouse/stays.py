@@ -1,7 +1,7 @@
-"""The names that a table has had, one after the other, and the versions of each that its rows are of.
+"""The names that a table has had, one after the other, and the versions of its rows under each name.
 
-Several tables may have had a name, one after the other, and number their versions together. So a table is known
-by the statements at which it took its names, and rows and their versions belong to it by their positions.
+Several tables may have had the same name, one after the other; their versions are numbered together. So a table
+is known by the statements at which it took its names, and rows and versions belong to it by their positions.
 
 Invariant: the versions of a name between two of these statements are of one table, and have consecutive
 numbers. All functions are pure.
@@ -19,9 +19,9 @@ from spark_sink.warehouse.shape import Entry, Long, Shape
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A name, the position since which the table has had it, and which versions are known of its rows there.
+    """A name, the position at which the table got it, and the first and last known version of its rows there.
 
-    Without any, both numbers are 0.
+    If no version is known, both numbers are 0.
     """
 
     name: Name
@@ -30,21 +30,21 @@ class Stay:
     last: int = 0
 
     def entry(self, destination: str) -> Long:
-        """As `Shape.followed` has it."""
+        """The stay as an entry of `Shape.followed`."""
         return (destination, *self.name, self.last, self.first, *self.since)
 
 
 def known_stays(
     names: Sequence[tuple[Name, Place]], followed: Iterable[Entry], destination: str
 ) -> list[Stay]:
-    """The stays of a table that has had `names`, with the versions that a shape's `followed` has."""
+    """The stays of a table that has had `names`, with the versions in a shape's `followed`."""
     own = [one for one in followed if one[0] == destination]
     found = sorted((_stay(one) for one in own if len(one) == 7), key=lambda one: one.since)
     if found and (not names or found[-1].since >= names[-1][1]):
         return found
     ranges = {(one.name, one.since): one for one in found}
     result = [ranges.get(one, Stay(*one)) for one in names]
-    # A table that was never renamed has but the number.
+    # The entry of a table that was never renamed has only a number.
     for _, database, table, number in (one for one in own if len(one) == 4):
         named = [at for at, one in enumerate(result) if one.name == (database, table)]
         for at in named[-1:]:
@@ -53,7 +53,7 @@ def known_stays(
 
 
 def seen(stay: Stay, number: int) -> Stay:
-    """The stay with a version; before the first name that is known of it, a table was the only one of it."""
+    """The stay with a version; a name from the beginning has had no other table, so its versions begin at 1."""
     first = 1 if stay.since == BEGINNING else min(number, stay.first or number)
     return replace(stay, first=first, last=max(number, stay.last))
 
@@ -66,9 +66,9 @@ def carried(
     *,
     newest: Callable[[str, Name], int],
 ) -> list[Stay]:
-    """The stays of a table that is renamed, by the tables as they are after the statements up to `done`.
+    """The stays of a table that is renamed; `shapes` are of the tables after the statements up to `done`.
 
-    `newest` returns the greatest version of a destination's rows in one of them.
+    `newest` returns the greatest version of a destination's rows in a table.
     """
     before = [name for name, since in names if since <= done]
     shape = shapes.get(before[-1]) if before else None
@@ -76,13 +76,13 @@ def carried(
         return [Stay(*one) for one in names]
     stays = known_stays(names[: len(before)], shape.followed, destination)
     if not any(one.last for one in stays) and (number := newest(destination, before[-1])):
-        # Its columns were but names until now.
+        # Until now, its columns were distinguished by name alone.
         stays[-1] = seen(stays[-1], number)
     return [*stays, *(Stay(*one) for one in names[len(before) :])]
 
 
 def with_versions(stays: Sequence[Stay], versions: Iterable[TableVersion]) -> list[Stay] | None:
-    """The stays with versions that a batch has rows of; None if one of them is of another name."""
+    """The stays with the versions of which a batch has rows; None if a version is of another name."""
     result = list(stays)
     for version in versions:
         name = version.key.database, version.key.table

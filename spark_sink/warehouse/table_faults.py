@@ -1,10 +1,10 @@
-"""What prevents work on one table, and what prevents it on all.
+"""The distinction of failures of one table from failures that concern all tables.
 
-A data file that is missing, a log that is cut, a property or a constraint that Delta or Iceberg refuses to
-write against: these are of one table, which waits while all others continue.
+A missing data file, an incomplete log, a property or a constraint because of which Delta or Iceberg refuses to
+write: these concern one table, which waits while all others continue.
 
-Invariant: a failure is one of a table only if it is not known as one of the machine, the network, Kafka or a
-stop, it comes again, and the warehouse takes a file meanwhile.
+Invariant: a failure counts as one table's only if it is not known as a failure of the machine, the network,
+Kafka or a stop, if it occurs twice, and if the warehouse can be written to after that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 FAILURES: Final = (PySparkException, Py4JJavaError)
 """What Spark, Delta and Iceberg raise."""
 _SECONDS: Final = 1.0
-"""Before the second attempt."""
+"""The pause before the second attempt."""
 _SHARED: Final = re.compile(
     # Memory, disks and limits of the machine.
     r"OutOfMemory|Java heap space|GC overhead limit|Total size of serialized results|UNABLE_TO_ACQUIRE_MEMORY"
@@ -46,21 +46,21 @@ _SHARED: Final = re.compile(
     r"|UnknownHostException|ConnectException|ConnectTimeout|NoHttpResponse|SocketException|SocketTimeout"
     r"|NoRouteToHost|SSLException|Connection (refused|reset)|Broken pipe|Unable to execute HTTP request"
     r"|AWSClientIOException|SlowDown|Status Code: 5\d\d|StandbyException|SafeModeException"
-    # Credentials, which are those of the sink.
+    # Credentials, which belong to the sink and not to a table.
     r"|ExpiredToken|TokenExpired|InvalidAccessKeyId|SignatureDoesNotMatch|NoAuthWithAWS|NoAwsCredentials"
 )
 Result = TypeVar("Result")
 
 
 def is_shared(failure: Exception) -> bool:
-    """Whether a failure is known as one that prevents work on any table."""
+    """Whether a failure is known to prevent work on all tables."""
     if is_loss(failure) or _SHARED.search(str(failure)):
         return True
     return isinstance(named(failure), KafkaUnreachable | WarehouseUnusable)
 
 
 def table_failed(name: Name, failure: Exception, warehouse: Warehouse[Any]) -> TableError:
-    """The error of a table for a failure of Spark; raise the failure if it may be one of all tables."""
+    """The table's error for a failure of Spark; raise the failure itself if it may concern all tables."""
     if is_shared(failure):
         raise failure
     if isinstance(found := named(failure), TableError):
@@ -78,7 +78,7 @@ def table_failed(name: Name, failure: Exception, warehouse: Warehouse[Any]) -> T
 
 
 def reason(failure: Exception) -> str:
-    """What Spark, Delta or Iceberg says of a failure."""
+    """The message of Spark, Delta or Iceberg for a failure."""
     return failure.where if isinstance(failure, SinkError) else _innermost(str(failure))
 
 
@@ -90,9 +90,9 @@ def twice(
     between: Callable[[], object] = lambda: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Do what is safe to repeat with a table, and again if it fails by Spark; raise TableFailed after that.
+    """Call `act`, which is safe to repeat, and again if it fails by Spark; then raise TableFailed.
 
-    Raise the failure itself if it may be one of all tables, or after a stop. `between` is called before the
+    Raise the failure itself if it may concern all tables, or after a stop. `between` is called before the
     second attempt.
     """
     try:

@@ -1,6 +1,6 @@
-"""What is set for single tables: rules that each apply to the tables that a pattern matches.
+"""The settings of single tables: rules, each for the tables whose names match a pattern.
 
-Invariant: each setting of a table is that of the first rule that matches it and states the setting.
+Invariant: for each setting of a table, the first rule decides that matches the table and states the setting.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spark_sink.warehouse.layout import Layout
 
 
 class _Rule(Protocol):
-    """Settings of the tables whose whole name, `database.table`, matches; None is not stated."""
+    """Settings of the tables whose whole name, `database.table`, matches; None means not stated."""
 
     @property
     def match(self) -> str: ...

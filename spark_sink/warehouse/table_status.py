@@ -3,9 +3,9 @@
 Invariant: read-only; it reads only the warehouse, so it works while Kafka is unavailable and beside a running
 sink.
 
-All tables of the warehouse with their state, size and age: one line each, or JSON. Invariant:
-read-only; it reads the warehouse's logs and no rows, unless rows are to be counted. A table that
-cannot be read is listed with the reason, and the others are listed too.
+Also the list of all tables with their state, size and age: one line each, or JSON. Invariant: read-only; it
+reads the warehouse's logs, and rows only to count them. A table that cannot be read is listed with the reason,
+and all other tables are listed too.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
 def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
-    """The lines of the status: a summary, topics that are refused, and each table, more of those that wait."""
+    """The lines of the status: a summary, refused topics, and each table, with more lines if it waits."""
     waits = Waits(warehouse.log, time.time)
     waits.refresh()
     last, reached = warehouse.log.last(), warehouse.log.applied()
     asked = {request.name: request for request in waits.requests}
     there = set(warehouse.tables.names())
     notes = warehouse.log.ddl().notes(warehouse.log.floors())
-    # Not a table that has waited, and was removed since.
+    # A table that has waited, and was removed since, is not listed.
     waited = (name for name, held in waits.tables.items() if held.waits or held.error)
     names = sorted({*there, *waited, *asked})
     yield f"last batch applied: {_batch(last) if last is not None else 'never'}"

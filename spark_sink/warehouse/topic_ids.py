@@ -1,11 +1,11 @@
-"""Kafka's ids of the topics that the warehouse has offsets of, and topics of which records are gone.
+"""Kafka's ids of the topics of which the warehouse has offsets, and the topics that have lost records.
 
-A topic that was deleted and made again has another id, and offsets in it mean other records. The records that
-were not read before are gone, so a table of such a topic waits until it is reloaded. So it does if Kafka has
-removed such records of the same topic.
+A topic that was deleted and made again has another id, and its offsets mean other records. The records that
+were not read before are gone, so a table of such a topic waits until it is reloaded. A table also waits if
+Kafka has removed unread records of a topic that still exists.
 
-Invariant: a topic's id is noted before any of its records is applied, and a new one only once all that its
-tables need is recorded: that they wait, and that the offsets are void.
+Invariant: a topic's id is noted before any of its records is applied. A new id is noted only once it is
+recorded that the topic's tables wait and that its offsets are void.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class TopicIds:
     """Returns the destinations that publish a table."""
     _ids: dict[str, str] | None = None
     _again: dict[str, list[Name]] = field(default_factory=dict)
-    """Topics that were made again or lack records, each with tables that have waited for it, or need not."""
+    """Topics that were made again or lack records, each with the tables that have waited for it or need not."""
     _lost: dict[str, str] = field(default_factory=dict)
-    """Of those that were not made again, what they lack."""
+    """The topics that were not made again, but lack records, each with what it lacks."""
 
     def replaced(self, ids: Mapping[str, str]) -> set[str]:
-        """Those of the topics that have another id than the noted one."""
+        """The topics whose id differs from the noted one."""
         known = self._known()
         return {topic for topic, one in ids.items() if known.get(topic, one) != one}
 
     def unknown(self, topics: Collection[str]) -> set[str]:
-        """Those of the topics of which no id is noted."""
+        """The topics of which no id is noted."""
         return set(topics) - self._known().keys()
 
     def check(self, ids: Mapping[str, str]) -> None:
@@ -92,10 +92,10 @@ class TopicIds:
         *,
         lost: Mapping[str, str] | None = None,
     ) -> None:
-        """Make the tables of topics wait that were made again, from the beginning of these on.
+        """Make the tables wait whose topics were made again or lack records, from the offsets `earliest`.
 
-        `sources` has the topics, each with its source tables and the tables that these fill, with None if that
-        is not known; `lost` has those that were not made again, with what they lack.
+        `sources` has the topics, each with its source tables and the tables that these fill (None if that is
+        not known). `lost` has the topics that were not made again, each with what it lacks.
         """
         waits, _ = self.waits, self._known()
         lost = lost or {}
@@ -130,10 +130,10 @@ class TopicIds:
         self._write()
 
     def faults(self, parts: Iterable[_Part]) -> dict[Name, TableError]:
-        """Why tables with records in topics that were made again have to wait.
+        """The errors of tables that have to wait, as they have records in topics that were made again.
 
-        Those that have waited do not again, and a table that is new need not. Nor need one that no mapping
-        fills: if it has rows of a topic, it has waited under its own name, and may have another one since.
+        A table that has waited does not wait again, and a new table need not wait. Nor need a table that no
+        mapping fills: if it has rows of such a topic, it has waited, though perhaps under an earlier name.
         """
         found: dict[Name, TableError] = {}
         self._known()
@@ -158,7 +158,7 @@ class TopicIds:
         return True
 
     def _has(self, name: Name, sources: Collection[Name]) -> bool:
-        """Whether mapped tables fill a table, and one of these may be among them."""
+        """Whether mapped tables fill a table, and one of them may be among `sources`."""
         shape = None
         with suppress(ForeignTable):
             shape = self.shape(*name)
@@ -176,7 +176,7 @@ class TopicIds:
                 self._again = {topic: [(d, t) for d, t in names] for topic, names in again}
                 self._lost = dict(body.get("lost", {}))
             except (ValueError, AttributeError, TypeError):
-                # A process that was killed has left it cut; the present ids are noted again.
+                # A killed process has left the note incomplete; the present ids are noted again.
                 self._ids = {}
         return self._ids
 
@@ -185,7 +185,7 @@ class TopicIds:
         self.notes.write(self.note, json.dumps({**body, "lost": self._lost}))
 
     def _fault(self, name: Name, topics: Collection[str]) -> TableError:
-        """The reason for which a table waits if topics of its rows were made again, or lack records."""
+        """The error for which a table waits if topics of its rows were made again, or lack records."""
         again = f"python -m spark_sink reload {argument(name)}"
         texts = [self._lost[topic] for topic in sorted(topics) if topic in self._lost]
         if texts:

@@ -1,4 +1,4 @@
-"""Columns of which existing rows have NULL because their value is not known, for `status`.
+"""Columns in which rows have NULL because their value is not known, for `status`.
 
 Invariant: a column is noted before the commit that adds it, and reported only while the table has such rows.
 """
@@ -41,7 +41,7 @@ def column_lines(warehouse: Warehouse[Any]) -> Iterator[tuple[Name, str]]:
         return
     for name in warehouse.tables.names():
         if _file(name) in there:
-            # Of a table that cannot be read, `status` has the wait.
+            # If the table cannot be read, `status` reports its wait.
             with suppress(*FAILURES):
                 yield from [(name, line) for line in _lines(warehouse, name)]
 

@@ -1,11 +1,11 @@
 """The waiting tables, the offsets from which they wait, and the reload requests for them.
 
-They are stored in the warehouse as a log of rows, of which the last of each table is in force. Only the sink
-writes states; commands only add requests, so the two never conflict.
+They are stored in the warehouse as a log of rows; the last row of each table is in force. Only the sink writes
+states; commands only add requests, so the two never conflict.
 
-Invariant: batches do not touch a waiting table, and each partition that has had changes for it since is
-recorded with an offset at or before the first of them. A table reloaded up to a cut ignores changes before
-that cut.
+Invariant: batches do not touch a waiting table, and each partition with changes for the table since then is
+recorded with an offset at or before the first of these changes. A table reloaded up to a cut ignores changes
+before that cut.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ WAITING: Final = "waiting"
 RELOADING: Final = "reloading"
 LOADED: Final = "loaded"
 _ALWAYS_STATED: Final = ("from_beginning", "only_new", "skip_unusable", "time_zone", "topics")
-"""What each request states; other options only if they are given, as earlier versions do not know them."""
+"""The options that each request states; others only if they are given, as earlier versions do not know them."""
 _UNSTATED: Final = ("cause", "begun", "replacing")
-"""What is stored of a state only if there is any, as earlier versions of the sink do not know it."""
+"""The members of a state that are stored only if they are set, as earlier versions do not know them."""
 _OF_MAINTENANCE: Final = (MAINTAIN, MAINTAINED)
-"""Requests for maintenance and their answers, which are of no table's state."""
+"""Requests for maintenance and their answers, which are not states of a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,9 @@ class Request:
     discard: bool = False
     """Whether the rows of a table that the source has dropped are given up, and the table is removed."""
     replaced: bool = False
-    """Whether the sink asks by itself, as all rows have come that replace those of the table."""
+    """Whether the sink itself makes the request, as all rows that replace the table's rows have come."""
     unknown: tuple[str, ...] = ()
-    """What a command of another version states, which this one does not know."""
+    """The options that a command of another version states and this version does not know."""
 
     @property
     def name(self) -> Name:
@@ -98,9 +98,9 @@ class WaitState:
     cause: str = ""
     """The error for which the table waits, once `error` is why a request was refused."""
     begun: int = 0
-    """How many processes have begun the reload that was asked for, none of which was stopped in order."""
+    """How many processes have begun the requested reload; none of them was stopped in order."""
     replacing: tuple[tuple[Source, Place], ...] = ()
-    """The source tables of which existing rows are still to come, with the positions before the first."""
+    """The source tables whose existing rows are still to come, each with the position before the first row."""
 
     @property
     def waits_for(self) -> str:
@@ -129,7 +129,7 @@ class Waits:
     maintenance: list[Mapping[str, Any]] = field(default_factory=list)
     """The rows of requests for maintenance, and of answers."""
     sink: str | None = None
-    """Only requests for the sink of this name; None for those of all sinks."""
+    """The name of the sink whose requests are read; None for the requests of all sinks."""
     _last: int = 0
     _moment: int = 0
     """The last moment (ms) that was recorded: the clock may be set back."""
@@ -189,25 +189,25 @@ class Waits:
             self._put(replace(held, offsets={**held.offsets, **new}, at_ms=self._now()))
 
     def replaces(self, name: Name, replacing: Mapping[Source, Place]) -> None:
-        """Record of which source tables existing rows are still to come, for a table that waits."""
+        """Record the source tables of a waiting table whose existing rows are still to come."""
         held, now = self.tables[name], tuple(sorted(replacing.items()))
         if held.replacing != now:
             self._put(replace(held, replacing=now, at_ms=self._now()))
 
     def reloading(self, held: WaitState, *, broken_off: int = 0) -> WaitState:
-        """Record that a reload has begun, which so many processes did not survive."""
+        """Record that a reload has begun; `broken_off` processes began it before and did not survive it."""
         return self._put(replace(held, kind=RELOADING, at_ms=self._now(), begun=broken_off + 1))
 
     def interrupt(self, held: WaitState) -> WaitState:
-        """Record that what a running reload builds no longer fits; the table waits on."""
+        """Record that what a running reload builds no longer fits; the table still waits."""
         return self._put(replace(held, kind=WAITING, at_ms=self._now()))
 
     def refuse(self, held: WaitState, fault: TableError | Exception, request: Request) -> None:
-        """Record the failure of a request; a waiting table stays waiting, and no other begins to."""
+        """Record the failure of a request; a waiting table still waits, and no other table begins to wait."""
         error = type(fault).__name__
         reason, advice = getattr(fault, "where", str(fault)), getattr(fault, "advice", "")
         if held.action and "python -m " not in advice:
-            # It does not say how the wait ends.
+            # The advice does not state how the wait ends.
             stated = advice in held.action
             advice = held.action if stated else f"{advice}. {held.action}"
         self._put(
@@ -239,7 +239,7 @@ class Waits:
         )
 
     def pass_on(self, name: Name) -> None:
-        """End the wait of a name, as the rows for which it waits have another one, which waits."""
+        """End the wait of a name, as the rows for which it waits now have another name, which waits."""
         held = self.tables[name]
         ended = WaitState(
             kind=LOADED, database=name[0], table=name[1], since_ms=held.since_ms, at_ms=self._now()
@@ -247,7 +247,7 @@ class Waits:
         self._put(ended)
 
     def ask(self, *requests: Request) -> None:
-        """Add requests, which the sink reads from the log together."""
+        """Add requests, all in one file of the log, so that the sink reads them together."""
         self.log.wait(
             *(
                 {
@@ -263,7 +263,7 @@ class Waits:
         )
 
     def after(self, moment_ms: int) -> int:
-        """A moment at or after another one, and after all that is recorded here."""
+        """A moment at or after `moment_ms`, and after everything that is recorded here."""
         self._moment = max(moment_ms, self._moment + 1)
         return self._moment
 
@@ -332,7 +332,7 @@ def _offsets(text: str) -> dict[tuple[str, int], int]:
 
 
 def loaded_sql(states: Iterable[WaitState], start: Offsets, name: Name | None = None) -> str:
-    """The condition that a reload has applied a record already, of an older version perhaps.
+    """The condition that a reload has already applied a record, perhaps one of an older table version.
 
     Empty if no reload reaches past `start`; `name` limits it to one table.
     """

@@ -1,7 +1,7 @@
 """A checkpoint: all schemas of a destination at one position, so that a history can begin there.
 
 Invariant: a checkpoint is exactly the result of the records before it; it may be deleted as long as
-another one and the records after that exist.
+another checkpoint and all records after that checkpoint exist.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class CheckpointPolicy:
     expire_ms: int = 360 * HOUR_MS
 
     def is_due(self, newest: CheckpointHead, *, count: int, server_uuid: str, now_ms: int) -> bool:
-        """Whether to make one: after so many statements, after so much time if there were any, and
-        on another server, whose positions are not comparable with earlier ones."""
+        """Whether to make a checkpoint: after enough statements, after enough time if there was a statement,
+        and on another server, whose positions are not comparable with earlier positions."""
         since = count - newest.count
         late = now_ms - newest.made_ms >= self.interval_ms
         moved = server_uuid != newest.position.server_uuid
@@ -39,12 +39,12 @@ class CheckpointHead:
 
     destination: str
     number: int
-    """Counted from 1; a later one has a greater number, also after going back."""
+    """Counted from 1; a later checkpoint has a greater number, also after a rollback."""
     position: HistoryPosition
     made_ms: int
     """By the worker's clock."""
     count: int
-    """Records of the history before it."""
+    """The number of the history's records before it."""
     server: Server
     begins: bool = False
     """Whether it is a baseline: nothing before it belongs to this history."""
@@ -54,7 +54,7 @@ class CheckpointHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaCheckpoint:
-    """All schemas at that position."""
+    """A checkpoint with all schemas at its position."""
 
     head: CheckpointHead
     tables: Mapping[TableName, Table]
@@ -63,6 +63,6 @@ class SchemaCheckpoint:
     dropped: Mapping[TableName, HistoryPosition] = field(default_factory=dict)
     """Dropped tables, and when they were dropped."""
     given: tuple[SchemaRecord, ...] = ()
-    """Definitions that an operator gave for later positions: the destination went back before them."""
+    """Definitions that an operator gave for later positions: the destination was set back to before them."""
     views: frozenset[TableName] = frozenset()
-    """The names of all views; none in checkpoints of versions that did not keep them."""
+    """The names of all views; empty in checkpoints of versions that did not keep them."""

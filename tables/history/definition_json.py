@@ -1,9 +1,10 @@
 """Tables, databases and servers as JSON and back; equal tables are read as one object.
 
 Invariant: every later version can read what is written. A column is an array in a fixed order, with
-default values omitted at the end, and new fields follow the others. A change has both definitions
-whole: the later one refers to what it shares with the earlier one by index there, and the earlier
-one is a text that is not parsed if a definition with its name, a digest, was read before.
+default values omitted at the end; new fields are appended. A change contains both definitions. The
+later definition refers to columns and indexes that it shares with the earlier one by their index
+there. The earlier definition is a text, named by its digest: it is parsed only if no definition of
+that name was read before.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ def _array(value: Column | Index, names: tuple[str, ...], usual: dict[str, Any])
 
 
 def table_json(table: Table, old: Table | None = None) -> dict[str, Any]:
-    """A table; what it shares with an older definition is only referred to by index."""
+    """A table; columns and indexes that it shares with an older definition are given by their index there."""
     columns: list[Any] = [_array(column, _COLUMN, _USUAL_COLUMN) for column in table.columns]
     indexes: list[Any] = [_array(index, _INDEX, _USUAL_INDEX) for index in table.indexes]
     if old is not None:
-        # Equal columns differ as arrays if one was dropped and added again.
+        # Arrays are compared: a column that was dropped and added again is equal, but its array differs.
         before = [_array(column, _COLUMN, _USUAL_COLUMN) for column in old.columns]
         columns = _counted(list(map(tuple, columns)), columns, tuple(map(tuple, before)))
         indexes = _counted(table.indexes, indexes, old.indexes)
@@ -75,7 +76,7 @@ def _counted(values: Iterable[Any], arrays: list[Any], old: tuple[Any, ...]) -> 
 
 
 def named(table: Table) -> tuple[str, str]:
-    """A table as text, and the name of this definition: the same for equal tables only."""
+    """A table as text, and the name of the definition, which only equal tables share."""
     text = orjson.dumps(table_json(table))
     return text.decode(), _digest(text)
 
@@ -155,8 +156,8 @@ def packs(changes: Iterable[Change], *, limit: int = PACK_BYTES) -> list[list[Ch
 
 
 class Definitions:
-    """Reads definitions; equal tables are one object, and so is what two versions share, so that a
-    long history is small."""
+    """Reads definitions; equal tables are one object, and versions share their equal columns and
+    indexes, so that a long history is small."""
 
     def __init__(self) -> None:
         self._indexes: dict[tuple[Any, ...], Index] = {}
@@ -168,7 +169,7 @@ class Definitions:
     def table(
         self, value: dict[str, Any], name: str | None = None, old: Table | None = None
     ) -> Table:
-        """Read what ``table_json`` wrote for the definition with this name; a whole one needs none."""
+        """Read what ``table_json`` wrote; ``name`` is the definition's, and is needed only with ``old``."""
         name = name or _digest(orjson.dumps(value))
         table = self._tables.get(name)
         if table is None:
@@ -195,8 +196,10 @@ class Definitions:
         return self.table(orjson.loads(text), name) if table is None else table
 
     def _column(self, array: list[Any]) -> Column:
-        """A new column: finding an equal one would cost more memory than it saves, since versions
-        of a table share theirs anyway. Values that most columns have are one object."""
+        """Make a new column; values that most columns have are one object.
+
+        A search for equal columns would cost more memory than it saves: a table's versions share theirs anyway.
+        """
         name, *others = array
         return Column(**dict(zip(_COLUMN, [name, *map(self._one, others)], strict=False)))
 

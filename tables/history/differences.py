@@ -1,8 +1,7 @@
-"""The differences between two definitions of a table, item by item; and of a history from a server's
-definitions.
+"""The differences between two definitions of a table, item by item, and between a history and a server.
 
-Invariant: equal definitions have no difference, and others have at least one; unchanged items are
-not listed.
+Invariant: equal definitions have no difference, unequal definitions have at least one; unchanged
+items are not listed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Difference:
     name: str = ""
     """The column's or key's name."""
     old: str | None
-    """None if the first has none."""
+    """None if the first definition lacks the item; likewise ``new`` and the second."""
     new: str | None
 
     def __str__(self) -> str:
@@ -37,7 +36,7 @@ class Difference:
 
 
 def differences(old: Table | None, new: Table | None) -> list[Difference]:
-    """All differences, columns first; for a table that is only in one of them, its presence."""
+    """All differences, columns first; if only one side has the table, its presence."""
     if old is None or new is None:
         return list(_presence(old, new))
     found = [*_columns(old, new, whole=True), *_order(old, new), *_keys(old, new)]
@@ -47,8 +46,8 @@ def differences(old: Table | None, new: Table | None) -> list[Difference]:
 
 
 def witnessed(old: Table | None, new: Table | None) -> list[Difference]:
-    """Differences that rows depend on: columns without their defaults, their order, the primary
-    key, and the defaults of added columns."""
+    """Differences that rows depend on: columns without their default values, their order, the primary
+    key, and the table's character set, which added columns take."""
     if old is None or new is None:
         return list(_presence(old, new))
     found = [*_columns(old, new, whole=False), *_order(old, new)]
@@ -58,7 +57,7 @@ def witnessed(old: Table | None, new: Table | None) -> list[Difference]:
 
 
 def column_text(column: Column, *, whole: bool = True) -> str:
-    """A column's definition in SQL; not ``whole``: without its default and the like."""
+    """A column's definition in SQL; unless ``whole``, without its default value and similar attributes."""
     words = [column.type]
     if column.charset is not None:
         words.append(f"CHARACTER SET {column.charset} COLLATE {column.collation}")
@@ -96,7 +95,7 @@ def _columns(old: Table, new: Table, *, whole: bool) -> Iterator[Difference]:
 
 
 def _order(old: Table, new: Table) -> list[Difference]:
-    """Only of the columns that both have: others are listed already."""
+    """The order of the columns that both tables have: other columns are listed already."""
     names = {column.name for column in new.columns} & {column.name for column in old.columns}
     before, after = (
         _listed(column.name for column in table.columns if column.name in names)
@@ -128,8 +127,8 @@ def _text_of(table: Table) -> str:
 
 # Comparison of a schema history with a server's definitions at the same position.
 #
-# Invariant: each table that either of them has is compared, by what rows depend on; a table that
-# is not visible on the server is no difference.
+# Invariant: each table of the history or of the server is compared, by what rows depend on; a table
+# that is not visible on the server is not a difference.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +136,9 @@ class Deviation:
     """One difference between the server and the history."""
 
     table: str
-    """``database.table``; a database alone if it is what differs."""
+    """``database.table``; the database alone if the database itself differs."""
     difference: Difference
-    """From the history's to the server's."""
+    """From the history's definition to the server's."""
 
 
 def deviations(

@@ -1,8 +1,8 @@
 """Every table of a destination as of any position: the schema history, Canal's TSDB.
 
 Invariant: a version is never changed, and at a position the greatest version at or before it is
-valid. A statement applied again at the same position changes nothing. A table is only called known
-if it is. Source: the interface of Canal's TableMetaTSDB.
+valid. A statement applied again at the same position changes nothing. A table is called known only
+if its definition is known. Source: the interface of Canal's TableMetaTSDB.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class SchemaHistory:
         self._corrections = Corrections()
         self._checkpoints = 0
         self._count = 0
-        """The number that the first record follows, before there is a baseline."""
+        """Before there is a baseline: the number that the first record will follow."""
         self._lock = threading.RLock()
 
     def init(self, destination: str, *, count: int = 0, checkpoints: int = 0) -> bool:
         """Reset to an empty history; return whether it is for another destination than before.
 
-        Its numbers follow ``count``, the last one of a record, and ``checkpoints``, that of a checkpoint.
+        New records are numbered after ``count``, new checkpoints after ``checkpoints``.
         """
         with self._lock:
             changed, self.destination = destination != self.destination, destination
@@ -112,10 +112,9 @@ class SchemaHistory:
         position: HistoryPosition,
         views: Iterable[TableName] = (),
     ) -> tuple[SchemaRecord, ...]:
-        """Add tables and views that are captured later, as the server has them at a position; known
-        ones stay.
+        """Add databases, tables and views that are captured later, as the server has them at a position.
 
-        A table that the history has under the name of a view is ignored.
+        Known ones stay. A table that the history has under the name of an added view is removed.
         """
         with self._lock:
             steps, now = self._required_steps(), self.now()
@@ -232,9 +231,9 @@ class SchemaHistory:
         statement: ParsedStatement,
         hidden: Callable[[Table], Table] | None = None,
     ) -> ResolvedStatement:
-        """Resolve and apply a statement; it has no record if it changes nothing or was applied before.
+        """Resolve and apply a statement; the result has no record if it changes nothing or was applied before.
 
-        ``hidden`` takes out of a definition what is not to be stored.
+        ``hidden`` removes from a definition what must not be stored.
         """
         with self._lock:
             steps = self._required_steps()
@@ -270,7 +269,7 @@ class SchemaHistory:
                     unchanged=found.emptied,
                     views=found.views,
                 ),
-                # Later statements copy definitions, also into other tables.
+                # Later statements copy these definitions from the catalog, also into other tables.
                 follows=bool(given) or hidden is not None,
             )
             if record.is_of_views:
@@ -284,10 +283,10 @@ class SchemaHistory:
         position: HistoryPosition,
         given: Given | None = None,
     ) -> tuple[SchemaRecord, ...]:
-        """Give a table's definition from a position on: for an unresolved one, its ``since``.
+        """Give a table's definition from a position on; for an unresolved table, from its ``since``.
 
-        Statements after it that could not be resolved without it are resolved again; each is a
-        record too. Without a definition only its author is recorded.
+        Later statements that could not be resolved without the definition are resolved again; each has a
+        record too. Without a definition only the author is recorded.
         """
         with self._lock:
             return tuple(
@@ -295,7 +294,7 @@ class SchemaHistory:
             )
 
     def rollback(self, position: PositionQuery) -> RewoundHistory:
-        """Roll back to a position; raise HistoryTooShort or PositionUnknown, and then nothing has changed."""
+        """Roll back to a position; if HistoryTooShort or PositionUnknown is raised, nothing has changed."""
         with self._lock:
             old = self._required_steps()
             number = old.number_at(position)
@@ -305,7 +304,7 @@ class SchemaHistory:
             return old.rewound(number, position, records)
 
     def is_due(self, now_ms: int, server_uuid: str | None = None) -> bool:
-        """Whether a checkpoint is due, now that this server is read."""
+        """Whether a checkpoint is due; ``server_uuid`` is the server that is read now."""
         with self._lock:
             steps = self._required_steps()
             newest = steps.newest
@@ -316,7 +315,7 @@ class SchemaHistory:
     def checkpoint(
         self, at: HistoryPosition, *, made_ms: int, count: int | None = None
     ) -> SchemaCheckpoint:
-        """All schemas at a position, where the cursor is to have ``count`` records before it."""
+        """Make a checkpoint at a position; ``count``: the records that the cursor there has before it."""
         with self._lock:
             steps = self._required_steps()
             number = steps.number_at(at) if count is None else count
@@ -336,8 +335,10 @@ class SchemaHistory:
             return replace(made, given=self._corrections.after(head.position))
 
     def forget_before(self, checkpoint: int) -> None:
-        """Begin at a later checkpoint, by its number, as the journal does from now on; one that is
-        not held is older than all held ones."""
+        """Begin at the later checkpoint with this number, as the journal does from now on.
+
+        A checkpoint that is not held is older than all held checkpoints, and changes nothing.
+        """
         with self._lock:
             steps = self._required_steps()
             for head in steps.heads[1:]:

@@ -1,7 +1,7 @@
 """Positions of schema changes in a source's stream, and their order.
 
-Invariant: positions compare by number, by file and offset in it, or by the contents of a GTID set;
-never as strings. If two of them are not comparable, the answer is "not known", and the caller
+Invariant: positions are compared by numbers, by file and offset, or by the contents of a GTID set,
+never as strings. If two positions are not comparable, the answer is "not known", and the caller
 refuses.
 """
 
@@ -17,14 +17,16 @@ from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPosition:
-    """The position of a statement's event, or one between two transactions, whose start and end are
-    equal."""
+    """The position of a statement's event, or a position between two transactions.
+
+    Between two transactions, start and end are equal.
+    """
 
     server_uuid: str
     start: Coordinates
     end: Coordinates
     gtid: str | None = None
-    """For a statement, if the server has GTIDs."""
+    """The GTID of a statement, if the server has GTIDs."""
     gtid_set: Gtids | None = None
     """Between transactions: all earlier GTIDs, if the server has GTIDs."""
     ts_ms: int
@@ -33,7 +35,7 @@ class HistoryPosition:
     thread: int = 0
     """The connection that executed it."""
     user: str | None = None
-    """Who executed it, if the binlog has it."""
+    """The user who executed it, if the binlog has the name."""
 
     @classmethod
     def between(cls, offset: SourceOffset, *, ts_ms: int) -> HistoryPosition:
@@ -60,7 +62,7 @@ class HistoryPosition:
 
     @property
     def is_statement(self) -> bool:
-        """Whether it is the position of a statement, not between two."""
+        """Whether it is the position of a statement, not a position between transactions."""
         return self.start != self.end
 
     def __str__(self) -> str:
@@ -98,7 +100,7 @@ def reached(position: HistoryPosition, query: PositionQuery) -> bool | None:
             verdict = _by_set(position, query.gtid_set)
             if verdict is not None:
                 return verdict
-            # The server has none now, or had none then.
+            # The server has no GTIDs now, or had no GTIDs then.
             return _by_coordinates(position, query.server_uuid, query.coordinates)
         case _ if query.server_uuid == position.server_uuid and query.is_statement:
             return position.start.order <= query.start.order
@@ -142,7 +144,7 @@ def _by_gtid(position: HistoryPosition, query: str) -> bool | None:
         at, last = _split(query)
         return number <= last if source == at else None
     if isinstance(position.gtid_set, GtidSet):
-        # It is after all its members, so only its last one is not before it.
+        # The position is after all GTIDs of its set: of these, only the last of its source reaches it.
         source, last = split_gtid(query)
         return query not in position.gtid_set or f"{source}:{last + 1}" not in position.gtid_set
     if isinstance(position.gtid_set, MariadbGtidList):
@@ -151,7 +153,7 @@ def _by_gtid(position: HistoryPosition, query: str) -> bool | None:
 
 
 def _split(gtid: str) -> tuple[str, int]:
-    """The part that comparable GTIDs share, and the number that orders them; for either make of server."""
+    """The part that comparable GTIDs share, and the number that orders them; for MySQL and MariaDB."""
     if ":" in gtid:
         return split_gtid(gtid)
     domain, _, sequence = mariadb.split_gtid(gtid)

@@ -1,7 +1,7 @@
-"""The columns of a table version as the warehouse names them now, and what its rows have in later ones.
+"""The columns of a table version as the warehouse names them now, and its rows' values in later columns.
 
-Invariant: the rules are those of the wire contract, without the sink's code: a column is found by its
-identity, else by its name; a column that is newer than a row has its initial value.
+Invariant: the rules of the wire contract are applied without the sink's code: a column is found by its
+identity, or else by its name; in rows older than a column, the column has its initial value.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Described:
     primary_key: tuple[str, ...]
     topic: str
     partitions: int | None = None
-    """The number of partitions of its keys; None if not recorded."""
+    """The number of partitions over which its keys are spread; None if not recorded."""
     ids: tuple[str | None, ...] = ()
-    """What identifies each column; None if it is its name."""
+    """The identity of each column; None if its name identifies it."""
     initial: tuple[Mapping[str, Any] | None, ...] = ()
-    """What rows from before each column have in it."""
+    """The value of each column in rows that are older than the column."""
     nullable: tuple[bool, ...] = ()
     """Whether each column may be NULL; empty if that is not known."""
 
@@ -62,22 +62,22 @@ class Followed:
     is_apart: bool = False
     """Whether each row belongs to one of several source tables."""
     stays: tuple[tuple[Name, int, int], ...] = ()
-    """Of a table that was renamed, its names in their order, with the first and last version of its rows."""
+    """The names of a renamed table in their order, each with the first and the last version of its rows."""
 
     @classmethod
     def of(cls, part: Mapping[str, Any], destination: str) -> Followed:
-        """Read the members of a table in a dump; an earlier version of the sink has none."""
+        """Read the members of a table in a dump; dumps of an earlier sink lack them."""
         own = [one for one in part.get("followed", ()) if one[0] == destination]
         until = {(one[1], one[2]): one[3] for one in own if len(one) == 4}
-        # Followed by the position since which the table had the name.
+        # Such an entry ends with the position since which the table had the name.
         renamed = sorted((one for one in own if len(one) > 4), key=lambda one: one[5:7])
         stays = tuple(((one[1], one[2]), one[4], one[3]) for one in renamed)
         return cls(until, bool(part.get("apart")), stays)
 
     def versions(self, key: tuple[str, str, int], table: Name) -> list[tuple[Name, int, int]]:
-        """The names of a table with the versions that its rows had, oldest first, `key` among them.
+        """The names of a table with the versions that its rows had, oldest first; they include `key`.
 
-        Empty if its columns have only names.
+        Empty if its columns are identified by their names alone.
         """
         own, number = key[:2], key[2]
         if self.stays:
@@ -100,13 +100,13 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """One version: names by its own ones, and values and types by present names, all in lower case."""
+    """One version: present names by its own names, and values and types by present names, in lower case."""
 
     names: Mapping[str, str]
     values: Mapping[str, Any]
     types: Mapping[str, str]
     altered: frozenset[str] = frozenset()
-    """Columns of which a later statement may have changed the values, by their present names."""
+    """The present names of columns whose values a later statement may have changed."""
 
     def image(self, image: Mapping[str, Any]) -> dict[str, Any]:
         """A row's image with the columns as they are now."""
@@ -129,7 +129,7 @@ class PresentColumns:
     )
 
     def of(self, key: tuple[str, str, int], table: Name, followed: Followed) -> Present:
-        """A version, in the warehouse's table of that name."""
+        """A version as it appears in the warehouse's table of that name."""
         described = self.versions.get(key)
         if described is None:
             return Present({}, {}, {})
@@ -193,7 +193,7 @@ def _altered(
     number: int,
     last: Mapping[str, tuple[str, str, Any]],
 ) -> Iterable[str]:
-    """The columns of a version that have another type since, or, without a key, are gone."""
+    """The columns of a version that got another definition later, or, in a table without a key, are gone."""
     own = dict(zip(steps[number], _definitions(versions[number]), strict=True))
     for described, identities in zip(versions[number + 1 :], steps[number + 1 :], strict=True):
         for identity, found in zip(identities, _definitions(described), strict=True):

@@ -1,8 +1,8 @@
 """A record of the schema history: the statement, its position, and its effect on tables.
 
-Invariant: a record is resolved: it has each table before and after it as a value, so that its
-statement is never parsed again. A statement that could not be resolved is a record too, with the
-reason.
+Invariant: a record is resolved: it contains each table's definition before and after it, so that its
+statement need not be parsed again. A statement that could not be resolved is a record too, with
+the reason.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Given:
 
 
 def remakes(change: Change) -> bool:
-    """Whether a name means another table from here on, or none; an ALTER keeps it."""
+    """Whether a name means another table, or no table, from here on; after an ALTER it means the same table."""
     return isinstance(change, TableChange) and (change.old is None or change.new is None)
 
 
@@ -99,7 +99,7 @@ class SchemaRecord:
     given: Given | None = None
     """Of a resolution: its author; None if an older version did not record it."""
     unchanged: tuple[TableName, ...] = ()
-    """The tables that it concerns and leaves unchanged: those that it empties, for example."""
+    """The tables that it concerns but leaves unchanged, for example tables that it empties."""
     views: tuple[ViewChange, ...] = ()
     """Views that it created and dropped; their columns are not kept."""
 
@@ -120,13 +120,13 @@ class SchemaRecord:
 
     @property
     def tables(self) -> tuple[TableName, ...]:
-        """The tables that it changed, each once, those of a rename under both names."""
+        """The tables that it changed, each once; a renamed table under both names."""
         named = [change.name for change in self.changes if isinstance(change, TableChange)]
         return tuple(dict.fromkeys([*named, *self.unresolved]))
 
     @property
     def concerned(self) -> tuple[TableName, ...]:
-        """Those, and the ones whose definition it leaves unchanged."""
+        """The tables that it changed, and the tables whose definition it leaves unchanged."""
         return tuple(dict.fromkeys([*self.tables, *self.unchanged]))
 
     @property

@@ -2,8 +2,8 @@
 on them.
 
 Invariant: a given definition is valid from its position to the next statement that changes the
-table. Statements after it are resolved again from it, also those that were resolved from a wrong
-definition; one that cannot be resolved ends it.
+table. Later statements are resolved again from it, even if they were resolved from a wrong definition
+before; a statement that cannot be resolved ends its validity.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Identity = tuple[str, str, int]
 
 
 class Corrections:
-    """All definitions ever given, also those after a position that the history was rolled back to."""
+    """All definitions ever given, also for positions after the one that the history was rolled back to."""
 
     def __init__(self) -> None:
         self._given: dict[TableName, dict[Identity, SchemaRecord]] = {}
@@ -37,7 +37,7 @@ class Corrections:
     def changes_of(
         self, position: HistoryPosition, names: Iterable[TableName], before: SchemaView
     ) -> tuple[TableChange, ...]:
-        """The changes given for an unresolved statement; nothing if they are not complete."""
+        """The changes given for an unresolved statement; empty unless each of the tables has one."""
         found = []
         for name in names:
             record = self._given.get(name, {}).get(position.identity)
@@ -47,7 +47,7 @@ class Corrections:
         return tuple(found)
 
     def after(self, position: HistoryPosition) -> tuple[SchemaRecord, ...]:
-        """Those for positions not yet reached."""
+        """The definitions given for positions that are not reached yet."""
         given = (record for records in self._given.values() for record in records.values())
         return tuple(record for record in given if not reached(record.position, position))
 
@@ -99,7 +99,7 @@ def _noted(
 
 
 def _step_at(position: HistoryPosition, name: TableName, steps: Steps) -> int:
-    """The last step that had happened at a position; the checkpoint's own if that holds nothing later."""
+    """The last step at a position; the checkpoint's own if the table is unresolved there by that statement."""
     number = steps.number_of(position)
     if number is not None:
         return number
@@ -155,7 +155,7 @@ class _Given:
         """Process the next record of the history."""
         touched = self.names.intersection(record.tables)
         if not touched or record.kind == "resolution":
-            # An earlier definition is replaced by the one given now.
+            # The definition that is given now replaces an earlier one.
             return
         if record.kind != "statement":
             for name in touched:
@@ -178,7 +178,7 @@ class _Given:
         now = self._steps.view(record.number)
         for change in changed:
             if record.outcome == "resolved" and now.find(*change.name) == change.new:
-                # It did not need the given definition: the table was dropped, or recreated.
+                # The statement did not need the given definition: it dropped or recreated the table.
                 continue
             self.take(
                 change.name,

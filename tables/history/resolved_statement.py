@@ -3,8 +3,8 @@
 A statement is parsed and resolved once, at its position; the result is stored, sent to the decoders, and
 published.
 
-Invariant: what a statement makes of an unknown table is unknown too, until the table is dropped or
-recreated.
+Invariant: a table that a statement derives from an unknown table is unknown too, until it is dropped
+or recreated.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 _NAMELESS = Column(name="\0", type="int", nullable=True)
 _TRUNCATE = "TRUNCATE TABLE"
 UNKNOWN = Table(columns=(_NAMELESS,), charset="utf8mb4", collation="utf8mb4_general_ci")
-"""Represents in a catalog a table whose definition is not known: no column can have such a name, so
-no statement names it, and every table made from this one still contains it."""
+"""Represents in a catalog a table whose definition is not known. No column can have this column's name,
+so no statement names it, and every table derived from this table still contains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,11 @@ class ResolvedStatement:
     renames: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
     """For each altered table, old column names to new ones."""
     unlogged: tuple[tuple[TableName, str], ...] = ()
-    """The tables of which it changes rows that no event names, and by what."""
+    """The tables whose rows it changes without row events, and the clause that does so."""
     record: SchemaRecord | None = None
     """Its record in the history; None if it changes nothing there."""
     logical: tuple[Logical, ...] = ()
-    """Its changes without the steps of online schema change tools, where these were looked for."""
+    """Its changes without the steps of online schema change tools, if such steps were looked for."""
     is_noise: bool = False
     """Whether it only serves such a tool."""
 
@@ -76,7 +76,7 @@ class ResolvedStatement:
                 yield one
 
     def with_tables(self, converted: Callable[[Table], Table]) -> ResolvedStatement:
-        """Return it with other definitions of its tables."""
+        """Return it with its tables' definitions converted."""
 
         def of(table: Table | None) -> Table | None:
             return None if table is None else converted(table)
@@ -89,7 +89,7 @@ class ResolvedStatement:
 
     @property
     def has_effect(self) -> bool:
-        """Whether the history changes, or the rows of a table."""
+        """Whether it changes the history or the rows of a table."""
         return bool(self.changes or self.emptied or self.views) or self.reason is not None
 
 
@@ -119,7 +119,7 @@ def resolved(
         reason, names = error.detail or str(error), error.tables
         made = ResolvedStatement(type=statement.type, reason=reason, unresolved=names)
     except Exception as error:
-        # A fault of ours, too, concerns only the tables of its statement; nothing was changed.
+        # A fault of Aqueduct, too, concerns only the tables of the statement; nothing was changed.
         reason = repr(error) if may_quote else type(error).__name__
         log.error("a statement cannot be taken: %s", statement.text, exc_info=may_quote)
         names = tuple(sorted(statement.tables))
@@ -138,7 +138,7 @@ def resolved(
 def without_change(
     statement: ParsedStatement, record: SchemaRecord | None = None
 ) -> ResolvedStatement:
-    """Return a statement that changes no definition, or none that the history does not have already."""
+    """Return a statement that changes no definition, or whose changes the history already has."""
     return ResolvedStatement(
         type=statement.type,
         emptied=tuple(sorted(statement.tables)) if statement.type == _TRUNCATE else (),
@@ -162,7 +162,7 @@ def _emptied(statement: ParsedStatement, catalog: Catalog) -> tuple[TableName, .
 
 
 def _trusted(type_: str, changes: tuple[Change, ...]) -> ResolvedStatement:
-    """The changes of known tables; the others only by name."""
+    """The changes of known tables; unknown tables only by name."""
     known: list[Change] = []
     unresolved: dict[TableName, None] = {}
     for change in changes:

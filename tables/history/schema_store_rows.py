@@ -1,8 +1,8 @@
 """The schema history as rows of Canal's two tables, and back.
 
 Invariant: each column has the content that Canal defines for it; ``extra`` has the rest, so that
-the history read back equals the one written. Content too large for a row continues in others,
-marked by the server's name. Rows are of one history only: those that it removed are ignored.
+a history read back equals the history written. Content too large for a row continues in further
+rows, marked in the server's name. The rows are of one history: rows that it removed are ignored.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from tables.journal_format import FORMAT, damaged, decoded
 EXTRA_BYTES = 65_000
 """The size of a TEXT column, with a little room."""
 PART_CHARACTERS = 16_000
-"""Each takes at most four bytes, quoted or not."""
+"""The length of a part; a character takes at most four bytes, quoted or not."""
 LIST_CHARACTERS, TYPE_CHARACTERS = 1024, 256
 _PART = orjson.dumps({"format": FORMAT}).decode()
 _LARGE = ("changes", "unresolved", "tables", "views", "gtid_set", "reason")
 """Fields that may be too large for ``extra``."""
 _OTHERS = {"baseline": "#base-", "resolution": "#given-"}
-"""Suffixes of the server's name for records without a statement, so that they share no key with one."""
+"""Suffixes of the server's name for records without a statement: so no statement's record has their key."""
 
 
 def key_of(record: SchemaRecord) -> RowKey:
@@ -105,7 +105,7 @@ def record_rows(record: SchemaRecord) -> list[HistoryRow]:
 
 
 def _names(record: SchemaRecord) -> str:
-    """The tables that it concerns, with their databases where these are several."""
+    """The tables that a record concerns, with their databases if there are several databases."""
     names = record.concerned
     is_one = len({database for database, _ in names}) < 2
     return ",".join(table if is_one else f"{database}.{table}" for database, table in names)
@@ -126,7 +126,7 @@ def _extra(value: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def snapshot_rows(checkpoint: SchemaCheckpoint) -> list[SnapshotRow]:
-    """The row of a snapshot, after those with its definitions: a search for the last one finds it."""
+    """The rows of a snapshot: definitions first, so that a search for the last row finds its own row."""
     head = checkpoint.head
     key = snapshot_key(head)
     texts = [value.decode() for _, value in checkpoint_records(checkpoint)]
@@ -212,8 +212,7 @@ class _Found:
 
 
 def history_of(stored: Stored) -> SchemaHistory | None:
-    """The stored history, from the oldest snapshot from which no record is missing; None if there
-    is none."""
+    """The stored history, from the oldest snapshot after which no record is missing; None without one."""
     found = _Found(stored)
     heads = [head for head, _ in found.heads.values()]
     begins = max((index for index, head in enumerate(heads) if head.begins), default=0)
@@ -314,7 +313,7 @@ class Changes:
         self._kept: dict[Any, Any] = {}
 
     def change(self, value: dict[str, Any]) -> Change:
-        """Read what ``change_json`` wrote; raise KeyError or TypeError if it is not that."""
+        """Read what ``change_json`` wrote; raise KeyError or TypeError for another value."""
         old, new = value["old"], value["new"]
         if "database" in value:
             return DatabaseChange(

@@ -1,6 +1,6 @@
 """A checkpoint, the records after it, and their combined result.
 
-Invariant: a record is the next one, or it is refused; its versions are in force from its number on.
+Invariant: only the record with the next number is accepted; its versions are in force from its number on.
 No statement is parsed here: records are resolved.
 """
 
@@ -26,7 +26,7 @@ class RewoundHistory:
     count: int
     """The number of remaining records."""
     records: tuple[SchemaRecord, ...]
-    """Definitions that were given later and are valid here too; they are the next records."""
+    """Definitions that were given later and are valid at the position too; they are the next records."""
     forgotten: tuple[SchemaRecord, ...]
     """Records that will be read again from the stream; the journal is to remove them too."""
     heads: tuple[CheckpointHead, ...]
@@ -47,7 +47,7 @@ class Steps:
         self._statements: dict[str, list[int]] = {}
         """For each server the numbers of its statements, which are in the order of its binlog."""
         self._elsewhere: tuple[str, int, frozenset[str]] = ("", 0, frozenset())
-        """The present server, the number of statements from other servers, and the GTIDs of those."""
+        """The present server, the number of statements from other servers, and their GTIDs."""
 
     @property
     def count(self) -> int:
@@ -67,7 +67,7 @@ class Steps:
                 destination=record.destination,
             )
         if record.kind == "resolution":
-            # As of this checkpoint: it may have been given for a later position.
+            # Numbered as of this checkpoint: the definition may have been given for a later position.
             record = replace(record, amends=self._amended_by(record))
             self.records.append(record)
             self._amend(record)
@@ -118,8 +118,7 @@ class Steps:
             known[name] = (*known.get(name, ()), amendment)
 
     def _amended_by(self, record: SchemaRecord) -> int:
-        """The step whose outcome a resolution corrects: a later checkpoint may be the only one to
-        hold it."""
+        """The step whose outcome a resolution corrects; perhaps only a later checkpoint includes that step."""
         number = self.number_of(record.position)
         if number is None and self._begins_with(record):
             number = self.base.count
@@ -128,7 +127,7 @@ class Steps:
         return record.number - 1 if number is None else number
 
     def _begins_with(self, resolution: SchemaRecord) -> bool:
-        """Whether this checkpoint holds a resolution's statement, as a table's last."""
+        """Whether this checkpoint has a table unresolved, with the resolution's statement as the last one."""
         tables, count = self.versions.tables, self.base.count
         held = (tables.at(self.versions.name(name), count) for name in resolution.tables)
         return any(
@@ -174,7 +173,7 @@ class Steps:
         return self._elsewhere[2]
 
     def position_at(self, number: int) -> HistoryPosition:
-        """The position of a step; of one included in the checkpoint, the checkpoint's position."""
+        """The position of a step; for a step that the checkpoint includes, the checkpoint's position."""
         at = number - self.base.count
         return self.records[at - 1].position if at > 0 else self.base.position
 
@@ -215,7 +214,7 @@ class Steps:
         return SchemaView(self.versions, number, query=query, positions=self.position_at)
 
     def until(self, number: int, query: PositionQuery) -> tuple[Steps, list[SchemaRecord]]:
-        """The same up to a position, and the resolutions that were made later but are valid there."""
+        """The steps up to a position, and the resolutions that were made later but are valid there."""
         new = Steps(SchemaCheckpoint(head=self.base, tables={}, databases={}))
         new.versions.tables = self.versions.tables.until(number)
         new.versions.databases = self.versions.databases.until(number)
@@ -243,7 +242,7 @@ class Steps:
         )
 
     def since(self, head: CheckpointHead) -> Steps:
-        """The same without the part before a later checkpoint."""
+        """The steps from a later checkpoint on."""
         new = Steps(self.checkpoint(head))
         new.heads = [one for one in self.heads if one.number >= head.number]
         for record in self.records[head.count - self.base.count :]:
@@ -274,8 +273,10 @@ class Steps:
 
 
 def _by_coordinates(query: PositionQuery) -> bool:
-    """Whether only positions of its own server are comparable; later ones from another server are
-    after it."""
+    """Whether a query is comparable only with positions of its own server.
+
+    Later positions of another server are after it.
+    """
     match query:
         case SourceOffset(gtid_set=None) | HistoryPosition(gtid=None, gtid_set=None):
             return True
@@ -283,14 +284,14 @@ def _by_coordinates(query: PositionQuery) -> bool:
 
 
 def _holds(resolution: SchemaRecord, amends: int, number: int, query: PositionQuery) -> bool:
-    """Whether a definition was given for a position at or before the one asked for."""
+    """Whether a definition was given for a position at or before the query's."""
     if amends != number:
         return amends < number
     return reached(resolution.position, query) is not False
 
 
 def _is_after(head: CheckpointHead, number: int, query: PositionQuery) -> bool:
-    """Whether a checkpoint is of a later position; nothing may have happened in between."""
+    """Whether a checkpoint is after a position, even if no step is in between."""
     return head.count > number or reached(head.position, query) is False
 
 

@@ -21,7 +21,7 @@ from wire.text import printed
 # Versions of many keys, each in force from a step of the history on.
 #
 # Invariant: versions are only added after existing ones; a rollback makes a new timeline. So a
-# reader of an old one sees no change while another thread continues.
+# reader of an old timeline sees no change while another thread continues.
 
 
 Key = TypeVar("Key")
@@ -57,7 +57,7 @@ class Timeline(Generic[Key, Value]):
         return versions[found - 1] if found else None
 
     def names(self) -> list[Key]:
-        """All keys that ever had a version; may be called while another thread adds some."""
+        """All keys that ever had a version; may be called while another thread adds keys."""
         return list(self._versions)
 
     def all_at(self, number: int) -> Iterator[tuple[Key, int, Value]]:
@@ -102,7 +102,7 @@ class Amendment:
 
     @property
     def order(self) -> tuple[int, tuple[int, int], int]:
-        """The order among several: the greatest is valid."""
+        """The order among several amendments: the greatest is valid."""
         return self.amends, self.position.start.order, self.number
 
 
@@ -215,8 +215,8 @@ class SchemaView:
         return {schema: "\n\n".join(lines) + "\n" for schema, lines in texts.items()}
 
     def versions(self) -> Iterator[tuple[TableName, Version]]:
-        """Every table that ever existed, as of here; a dropped one as Dropped."""
-        # Of a table that no step has, an operator may have given the definition.
+        """Every table that ever existed, as of this position; a dropped table as Dropped."""
+        # An operator may have given the definition of a table that no step has.
         for name in dict.fromkeys((*self._tables.names(), *self._amendments)):
             found = self._at(name)
             if found is not None:

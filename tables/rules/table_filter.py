@@ -12,7 +12,7 @@ import re
 from connectors.mysql.server.system_databases import SYSTEM
 
 _DOUBLED = re.compile(r"\\\\(?=[^\]\\])")
-"""One backslash in a properties file, such as Canal's."""
+"""Two backslashes, which mean one in a properties file such as Canal's."""
 _ANY_TABLE = frozenset({".*", ".+"})
 _NAMED = re.compile(r"\^?([\w-]+)\\?\.(?:([\w-]+)|\(([\w|-]+)\))\$?")
 """An expression of one table, or of several that are listed."""
@@ -48,20 +48,20 @@ class TableFilter:
 
 
 def named_databases(include: str) -> list[str]:
-    """The databases that include expressions spell out; empty if one of them may match others."""
+    """The databases that include expressions spell out; empty if an expression may match other databases."""
     found = [literal_prefix(one.pattern).partition(".") for one in expressions(include)]
     return sorted({name for name, _, _ in found}) if all(point for _, point, _ in found) else []
 
 
 def open_databases(include: str) -> list[str] | None:
-    """The databases in which expressions may match tables that they do not spell out; None: that may be any."""
+    """The databases in which expressions may match tables that they do not spell out; None: any database."""
     others = [one.pattern for one in expressions(include) if _NAMED.fullmatch(one.pattern) is None]
     found = [literal_prefix(one).partition(".") for one in others]
     return sorted({name for name, _, _ in found}) if all(point for _, point, _ in found) else None
 
 
 def named_tables(include: str) -> list[tuple[str, str]]:
-    """The tables that include expressions spell out, as they do; a dot alone is taken for itself."""
+    """The tables that include expressions spell out, in their spelling; a plain dot counts as a literal dot."""
     found = [_NAMED.fullmatch(one.pattern) for one in expressions(include)]
     return [
         (one[1], table)
@@ -72,7 +72,7 @@ def named_tables(include: str) -> list[tuple[str, str]]:
 
 
 def expressions(text: str) -> list[re.Pattern[str]]:
-    """The expressions of a list with commas; raise ValueError for an invalid one."""
+    """The expressions of a list with commas; raise ValueError for an invalid expression."""
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         try:
@@ -83,7 +83,7 @@ def expressions(text: str) -> list[re.Pattern[str]]:
 
 
 def literal_prefix(pattern: str) -> str:
-    """The lower-case prefix of all names that an expression matches; it may be shorter than the longest."""
+    """A lower-case prefix of all names that an expression matches; not always the longest prefix."""
     if _has_choice(pattern):
         return ""
     found, at = "", int(pattern.startswith("^"))

@@ -18,7 +18,7 @@ from wire.records import WIRE_VERSION
 from wire.table_version import Definition
 
 _FORMAT = "record_format"
-"""Not ``format``, which the journal adds to what it keeps: the number of its own format."""
+"""Not ``format``: the journal adds the number of its own format to each value by that name."""
 
 
 def _since(value: Any) -> Mapping[int, int] | None:
@@ -44,10 +44,10 @@ class TableVersion:
     ts_ms: int
     partitions: int | None = None
     """The number of partitions of its topic over which the table's keys are spread; None if not
-    recorded: the settings' value."""
+    recorded: then the settings' value holds."""
     since: Mapping[int, int] | None = None
-    """The offset in each partition from which on keys are spread so: all older rows of the table are before it.
-    None if the topic never had another count."""
+    """By partition, the offset from which keys are spread over this count: all older rows of the table are
+    before it. None if the topic never had another count."""
     format: str = DEBEZIUM
     """The name of the format of its rows' records."""
     stated: Mapping[str, Any] | None = None
@@ -84,7 +84,7 @@ class TableVersion:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> TableVersion:
-        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
+        """Read what ``to_json`` wrote; raise JournalUnreadable for another value."""
         try:
             return cls(
                 destination=value["destination"],

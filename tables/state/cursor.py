@@ -36,8 +36,8 @@ class CursorFold:
         """Fold a record in; an older one changes nothing. Raise JournalDamaged if the cursor goes back."""
         cursor, old = Cursor.from_json(decoded(record)), self.last
         if record.offset <= self._offset:
-            # A checkpoint already had a later one; its missing records make us read from before
-            # that.
+            # A checkpoint already had a later cursor; since records were missing there, the fold
+            # began before it.
             return
         if old is not None and (cursor.epoch < old.epoch or cursor.seq < old.seq):
             raise JournalDamaged(
@@ -85,7 +85,7 @@ class CursorProof:
     """The last transaction before it."""
     head: FileHead | None = None
     """The newest file whose beginning was read, or in which the run began; the last transaction may be in an
-    earlier one, or in none."""
+    earlier file, or in no file."""
     recent: tuple[Recent, ...] = ()
     """The last published transactions that have GTIDs, oldest first."""
     by_gtids_to: Coordinates | None = None
@@ -100,7 +100,7 @@ class CursorProof:
     def after(
         self, landmark: Landmark | None, recent: Iterable[Recent], head: FileHead | None = None
     ) -> CursorProof:
-        """The proof once these were published."""
+        """The proof after these transactions were published."""
         kept = (*self.recent, *recent)[-KEPT:]
         return replace(
             self, landmark=landmark or self.landmark, head=head or self.head, recent=kept
@@ -118,7 +118,7 @@ class CursorProof:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> CursorProof:
-        """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError if it is not that."""
+        """Read what ``to_json`` wrote; raise KeyError, ValueError or TypeError for another value."""
         if not value:
             return cls()
         landmark, head, to = value["landmark"], value["head"], value["by_gtids_to"]
@@ -146,7 +146,7 @@ class Resume:
 
     transaction_id: str
     rows: int
-    """Source rows of it that are processed, including filtered ones."""
+    """Source rows of it that are processed, including filtered rows."""
     published: int
     """Row records of it that are published."""
     part: int
@@ -163,7 +163,7 @@ class Claimed:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Claimed:
-        """Read these fields of what ``Cursor.to_json`` wrote; raise JournalDamaged."""
+        """Read these fields of what ``Cursor.to_json`` wrote; raise JournalUnreadable."""
         try:
             return cls(
                 destination=str(value["destination"]),
@@ -234,7 +234,7 @@ class Cursor:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Cursor:
-        """Read what ``to_json`` wrote; raise JournalDamaged if it is not that."""
+        """Read what ``to_json`` wrote; raise JournalUnreadable for another value."""
         # Cursors that were written before there was a checksum have none.
         if value.get("check") not in (None, _check(value)):
             raise JournalUnreadable(
@@ -262,7 +262,7 @@ class Cursor:
                     xid: PreparedPosition(Coordinates(at["file"], at["pos"]), at["gtid"])
                     for xid, at in value.get("prepared", {}).items()
                 },
-                # Nor did any have a schema history then.
+                # Such cursors have no schema history either.
                 history=value.get("history"),
                 # Cursors that were written before positions were verified have no proof.
                 proof=CursorProof.from_json(value.get("proof") or {}),

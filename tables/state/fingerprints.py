@@ -1,7 +1,7 @@
 """The fingerprints of the last transactions of a destination whose sources have no GTIDs.
 
-Invariant: they are written in the Kafka transaction of the rows they describe, in the binlog's
-order, into a ring of records, so that the journal never holds more than the last of them. A run
+Invariant: fingerprints are written in the Kafka transaction of the rows they describe, in the
+binlog's order. They are in a ring of records, so that the journal holds only the last of them. A run
 that does not write them removes them: a sequence with a gap would align at the wrong position.
 """
 
@@ -50,7 +50,10 @@ class Fingerprints:
             raise damaged("fingerprints", record, error) from error
 
     def last(self, offset: SourceOffset) -> list[Fingerprint]:
-        """Those up to a cursor, the oldest first; later ones are from a run whose cursor was set back."""
+        """The fingerprints up to a cursor, the oldest first.
+
+        Later fingerprints come from a run whose cursor was set back.
+        """
         return [
             one
             for slot in sorted(self._slots.values(), key=lambda slot: slot.number)
@@ -59,7 +62,7 @@ class Fingerprints:
         ]
 
     def add(self, prints: Iterable[Fingerprint], server_uuid: str) -> list[Entry]:
-        """Add later ones; return the journal records."""
+        """Add later fingerprints; return the journal records."""
         changed: dict[int, _Slot] = {}
         newest = max(self._slots.values(), key=lambda slot: slot.number, default=None)
         for one in prints:
@@ -75,7 +78,7 @@ class Fingerprints:
         return [(self._key(at), _value(slot)) for at, slot in changed.items()]
 
     def cut(self, offset: SourceOffset) -> list[Entry]:
-        """Remove those after a cursor that was set back: they will be read again."""
+        """Remove the fingerprints after a cursor that was set back: their transactions will be read again."""
         changed = []
         for at, slot in self._slots.items():
             if slot.server_uuid != offset.server_uuid:
@@ -87,7 +90,7 @@ class Fingerprints:
         return changed
 
     def clear(self) -> list[Entry]:
-        """Remove all."""
+        """Remove all fingerprints; return the journal records."""
         keys = [self._key(at) for at in self._slots]
         self._slots.clear()
         return [tombstone(key) for key in keys]

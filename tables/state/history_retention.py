@@ -1,13 +1,13 @@
 """The expiry of a schema history in the journal.
 
-Invariant: every position of the last ``expire_ms`` stays within reach, and so do the cursor's and
-any other that is still needed. So one checkpoint is the new beginning: the newest one of that age
-at or before the cursor and the needed positions. Removed are
+Invariant: every position of the last ``expire_ms`` stays within reach, and so do the cursor's
+position and all other needed positions. So one checkpoint is the new beginning: the newest
+checkpoint of that age at or before the cursor and the needed positions. Removed are
 
-- records that it holds, those with a number up to its count;
-- checkpoints before it, and those left incomplete before the newest complete one.
+- the records that this checkpoint includes, with a number up to its count;
+- the checkpoints before it, and incomplete checkpoints before the newest complete one.
 
-If no checkpoint is old enough, only incomplete ones are removed. Age is measured by the source's
+If no checkpoint is old enough, only incomplete checkpoints are removed. Age is measured by the source's
 clock, back from the newest statement or checkpoint: an idle source loses nothing.
 """
 
@@ -48,15 +48,15 @@ class Retention:
         self._destination = destination
         self._cursor: Cursor | None = None
         self._records: dict[bytes, tuple[int, int]] = {}
-        """Number and time of each."""
+        """The number and time of each record."""
         self._heads: dict[int, _Head] = {}
         self._parts: dict[int, dict[str, bytes]] = {}
-        """Of each checkpoint the present keys."""
+        """The present keys of each checkpoint, by part."""
         self._unreadable: dict[bytes, JournalUnreadable | JournalTooNew] = {}
         """Errors by key; a later record of the key clears each."""
 
     def take(self, record: StoredRecord) -> None:
-        """Add a record of the journal; those of other destinations are ignored."""
+        """Add a record of the journal; records of other destinations are ignored."""
         kind, _, rest = record.key.decode("utf-8", "replace").partition("/")
         if kind == CURSOR.name and rest == self._destination:
             self._cursor = Cursor.from_json(decoded(record))

@@ -1,9 +1,9 @@
 """Kafka's ids of the topics that a destination has written to.
 
-A topic that was deleted and made again has the same name and another id, and lacks what was published.
+A topic that was deleted and created again has the same name and another id, and lacks what was published.
 
-Invariant: a topic's id is in the Kafka transaction that first writes to it, or in the next claim, and only an
-operator replaces it.
+Invariant: a topic's id is written in the Kafka transaction that first writes to the topic, or in the next
+claim. Only an operator replaces it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class KnownTopic:
     ts_ms: int
     """In milliseconds since 1970, by the worker's or the command's clock."""
     by: str = ""
-    """The operator who accepted that it was made again; empty if it was not."""
+    """The operator who accepted that the topic was created again; empty if it was not."""
     why: str = ""
     lacks_versions: bool = False
     """Whether it is the topic of table versions, which are all to be published again."""

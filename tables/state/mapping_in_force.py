@@ -1,8 +1,8 @@
 """The versions of the mapping that a destination published by, with the position from which each was in force.
 
 Invariant: a record is in the Kafka transaction that claims an epoch at its position, between two transactions
-of the source. All rows before that position were published by earlier versions, all rows after it by this one
-or later ones. A copy of the newest one is beside it, so that ZooKeeper may lose it.
+of the source. All rows before that position were published by earlier versions, all rows after it by this
+version or later versions. The journal also has a copy of the newest version, which ZooKeeper may lose.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tables.journal_kind import Kind, StatePart
 from tables.rules.mapping.stored_version import StoredVersion
 
 MOST_COPIED_BYTES = 500_000
-"""Of a compressed version: with the rest of a claim it must fit into one of Kafka's batches."""
+"""The limit of a compressed version: with the rest of a claim it must fit into one batch of Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class MappingInForce:
     destination: str
     version: int
     digest: str
-    """Of the mapping's contents."""
+    """The digest of the mapping's contents."""
     position: str
     """The position of the source at which it came into force, as an operator reads it."""
     seq: int
@@ -44,7 +44,7 @@ class MappingsInForce:
 
     by_version: dict[int, MappingInForce] = field(default_factory=dict)
     copy: StoredVersion | None = None
-    """A copy of a version that was in force; of the last one, unless that is too large for it."""
+    """A copy of the last version that was in force; of an earlier version if the last is too large."""
     refused: tuple[int, str] | None = None
     """The last version that the destination's tables do not fit, and why."""
 
@@ -61,7 +61,7 @@ class MappingsInForce:
             self.by_version[found.version] = found
 
     def in_order(self) -> list[MappingInForce]:
-        """All of them, the oldest first."""
+        """All boundaries, the oldest version first."""
         return [self.by_version[number] for number in sorted(self.by_version)]
 
     @property
@@ -82,7 +82,7 @@ def note_of(one: MappingInForce) -> Entry:
 
 
 def copy_of(destination: str, version: StoredVersion) -> list[Entry]:
-    """The record with a version itself: ``mapping_copy/<destination>``; none if that is too large."""
+    """The record with a version itself: ``mapping_copy/<destination>``; empty if the version is too large."""
     stored = version.to_bytes()
     if len(stored) > MOST_COPIED_BYTES:
         return []

@@ -1,8 +1,8 @@
 """Cursors of a merge in the journal: how far each shard's topic was merged.
 
-Invariant: a cursor is in the Kafka transaction with the records that it counts, so each is merged exactly once.
-One record of the journal holds all partitions of one topic. A cursor proves its offsets: it has a checksum of
-the record before each, which a topic that was truncated or recreated lacks.
+Invariant: a cursor is written in the Kafka transaction of the records that it counts, so each record is merged
+exactly once. One record of the journal holds all partitions of one topic. A cursor proves its offsets: for each
+offset it has a checksum of the record before it, which a truncated or recreated topic lacks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MergeCursor:
     offsets: dict[str, int]
     """The next offset to merge, by the number of the partition."""
     checksums: dict[str, int] = field(default_factory=dict)
-    """Of the record before that offset, by the number of the partition; see ``checksum``."""
+    """The checksum of the record before that offset, by the number of the partition; see ``checksum``."""
     ts_ms: int
     """In milliseconds since 1970, by the worker's clock."""
 
@@ -49,7 +49,7 @@ class MergeCursors:
         return None if cursor is None else cursor.offsets.get(str(partition))
 
     def checksum(self, topic: str, partition: int) -> int | None:
-        """That of the last record of a partition that was merged; None if it is not known."""
+        """The checksum of a partition's last merged record; None if it is not known."""
         cursor = self.by_topic.get(topic)
         return None if cursor is None else cursor.checksums.get(str(partition))
 
@@ -59,7 +59,7 @@ MERGE: Kind[Any] = Kind(name="merge", part=MERGE_PART)
 
 
 def checksum(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> int:
-    """Of a record, by which another one at its offset is recognized."""
+    """The checksum of a record, by which another record at its offset is recognized."""
     found = zlib.crc32(value or b"", zlib.crc32(key or b""))
     for name, content in headers:
         found = zlib.crc32(content or b"", zlib.crc32(name.encode(), found))

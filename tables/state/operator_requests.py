@@ -22,11 +22,11 @@ class DesiredState(Enum):
 
     RUN = "run"
     PAUSE = "pause"
-    """It keeps its leader and everything else, and reads nothing."""
+    """The destination keeps its leader and everything else, but reads nothing."""
     STOP = "stop"
-    """No worker leads it."""
+    """No worker leads the destination."""
     DELETE = "delete"
-    """No worker leads it, and it is no longer reported."""
+    """No worker leads the destination, and it is no longer reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Control:
         }
 
     def to_text(self) -> str:
-        """The author of the request, for operators."""
+        """The desired state and the author of the request, for operators."""
         return f"{self.desired.value}, requested by {self.by or 'unknown'}"
 
 
@@ -148,7 +148,7 @@ class Current:
 
 @dataclass(slots=True)
 class SourceChoice:
-    """Both, in the journal."""
+    """The requested source and the current source in the journal."""
 
     request: SourceRequest | None = None
     current: Current | None = None
@@ -162,7 +162,7 @@ class SourceChoice:
 
     @property
     def pending_request(self) -> SourceRequest | None:
-        """The request that was not tried yet."""
+        """The request, if it was not tried yet."""
         answered = self.current.answers if self.current is not None else None
         return self.request if self.request is not None and self.request.id != answered else None
 
@@ -186,11 +186,11 @@ def source_note(stored: SourceRequest | Current) -> Entry:
     return SOURCE.key(stored.destination, last), encoded(asdict(stored))
 
 
-# Operator skips: transactions to skip, one by one, and whether that was done.
+# Operator skips: transactions to skip, one by one, and whether each was skipped.
 #
-# Invariant: a request is pending until the cursor is past its transaction, and then has its
-# position. That is written in the Kafka transaction that moves the cursor there, so that a skip
-# is done once and never in part.
+# Invariant: a request is pending until the cursor is past its transaction; then it has the
+# transaction's position. The position is written in the Kafka transaction that moves the cursor
+# there, so that a skip is done once and never in part.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class Skips:
 
     @property
     def pending(self) -> dict[str, Skip]:
-        """Those not yet reached, by transaction."""
+        """The skips whose transaction is not reached yet, by transaction."""
         return {name: one for name, one in self.all.items() if one.done is None}
 
 
@@ -278,7 +278,7 @@ class Interventions:
         self.all[intervention.id] = intervention
 
     def in_order(self) -> list[Intervention]:
-        """The oldest first."""
+        """All changes, the oldest first."""
         return sorted(self.all.values(), key=lambda one: (one.epoch, one.ts_ms))
 
 
@@ -337,11 +337,11 @@ def recovery_note(recovery: HistoryRecovery) -> Note:
     return RECOVERY.key(recovery.destination, "last"), encoded(asdict(recovery))
 
 
-# The outcome of a request on a worker, by which a command learns of it.
+# The outcome of a request on a worker, which a command reads.
 #
-# Invariant: it informs and decides nothing, so it may be there twice or not at all; it names the
-# request by its offset in the destination's partition, and a later one of the same worker
-# replaces it.
+# Invariant: an outcome informs and decides nothing, so it may be written twice or not at all. It
+# names the request by the request's offset in the destination's partition; a later outcome of the
+# same worker replaces it.
 
 
 FINAL = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "FENCED")
@@ -371,7 +371,7 @@ class Applied:
 
 
 def applied_in(record: StoredRecord) -> Applied:
-    """The content of such a record; raise JournalUnreadable."""
+    """The outcome in a record; raise JournalUnreadable."""
     return read_as("what a worker applied", record, lambda value: Applied(**value))
 
 

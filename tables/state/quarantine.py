@@ -3,8 +3,8 @@ release.
 
 Invariant: once a table is quarantined, all its events wait in order, whatever later statements
 change, until the events before them are published. A resolution has an id, so that each is tried
-once; the progress of a release is in the Kafka transaction of the rows that it counts. Only an
-operator gives rows up.
+once; the progress of a release is written in the Kafka transaction of the rows that it counts. Only
+an operator gives rows up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GIVE_UP = "give-up"
 BY_MAPPING = "mapping"
 """As a resolution's source: a new version of the mapping, so the rules that did not fit may fit now."""
 AGAIN = "again"
-"""As a resolution's source: the cause is gone, which was not in the table's rows."""
+"""As a resolution's source: the cause was not in the table's rows, and is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Resolution:
 
     @property
     def keeps_definition(self) -> bool:
-        """Whether the events are tried by the definition that the quarantine itself has."""
+        """Whether the events are tried with the definition that the quarantine itself has."""
         return self.source in (BY_MAPPING, AGAIN)
 
     @property
@@ -119,9 +119,9 @@ class Entry:
     offset: int = 0
     """In the quarantine topic: the lowest offset of its next event."""
     resolution: str = ""
-    """The last one that was tried."""
+    """The id of the resolution that was tried last."""
     reason: str = ""
-    """Why it was refused."""
+    """Why that resolution was refused."""
     table: Table | None = None
     """The definition at ``offset``, if a release was interrupted or ``is_by_rule``; None: not known."""
     given: Given | None = None
@@ -129,13 +129,13 @@ class Entry:
     lost: int = 0
     """The number of waiting events when it was given up."""
     is_by_rule: bool = False
-    """Whether the cause is not in its rows: a rule of the mapping, its topic, or the schema registry. Then
-    ``table`` is the definition at ``offset``."""
+    """Whether the cause is outside the table's rows: a rule of the mapping, its topic, or the schema registry.
+    Then ``table`` is the definition at ``offset``."""
     is_by_topic: bool = False
-    """Whether it comes back by itself, once its topic can take its rows."""
+    """Whether the table is released by itself, once its topic can take its rows."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Topics whose brokers refused its rows, with digests of their settings then; once those differ, it comes
-    back by itself."""
+    """Topics whose brokers refused its rows, with digests of the topics' settings then. Once the settings
+    differ, the table is released by itself."""
     error: str = ""
     """The name of the error; empty if a statement made it undecodable, or if an earlier worker noted it."""
 
@@ -151,7 +151,7 @@ class Entry:
 
     @property
     def action(self) -> str:
-        """What the operator does, with the commands."""
+        """What the operator should do, with the commands."""
         of_rule = RuleImpossible if self.is_by_rule else WitnessesDiffer
         error = getattr(errors, self.error, TopicUnusable if self.is_by_topic else of_rule)
         made: AqueductError = error(destination=self.destination, table=".".join(self.name))
@@ -259,7 +259,7 @@ class Quarantine:
         refused: Mapping[str, str] | None = None,
         error: str = "",
     ) -> Entry:
-        """Quarantine a table; an already quarantined one stays as it is, but for a resolution that failed.
+        """Quarantine a table; if it is quarantined already, only note the failure of its pending resolution.
 
         ``table``: its definition at its first event that waits, if the cause is not in its rows.
         ``refused``: see ``Entry``.
@@ -297,7 +297,7 @@ class Quarantine:
     def try_rules_again(self, *, version: int, ts_ms: int) -> list[Resolution]:
         """Resolve the tables that a rule quarantined, now that another version of the mapping is in force.
 
-        A table with an operator's resolution that is still to be tried is left to that one.
+        A table with a pending resolution by an operator is left to that resolution.
         """
         names = [name for name, entry in self.quarantined.items() if entry.is_by_rule]
         by = f"version {version} of the mapping"
@@ -312,7 +312,7 @@ class Quarantine:
     def _again(
         self, names: Iterable[TableName], number: str, by: str, *, ts_ms: int, source: str
     ) -> list[Resolution]:
-        """Resolve tables by the quarantine's definitions, but for those with a pending resolution."""
+        """Resolve tables by the quarantine's definitions, except tables with a pending resolution."""
         pending = {each.name for each in self.pending()}
         found = [
             Resolution(

@@ -1,8 +1,8 @@
-"""The rows that existed already, each against the other records of its key.
+"""The existing rows that a SELECT returned, each checked against the other records of its key.
 
-Invariant: the other records are compared with the source by the same audit, so a row that agrees with
-them was true at its place. They are in a file until all topics are read, as only their numbers order the
-records of several partitions.
+Invariant: the same audit compares the other records with the source, so a row that agrees with them was true at
+its number. The records are kept in a file until all topics are read, since only their numbers order the records
+of several partitions.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class _Table:
     t: int
     name: TableName
     statements: list[tuple[int, Effect]] = field(default_factory=list)
-    """By their numbers."""
+    """The statements on the table, each with its number."""
     unkeyed: int = 0
     """Rows that were read without a key that identifies them."""
     chunks: dict[str, tuple[int, Finding]] = field(default_factory=dict)
-    """The last chunk of each reading, and a record of it."""
+    """The last chunk of each reading, and one record of this chunk."""
 
 
 class ExistingRows:
-    """Takes record after record, and then judges those that were read with a SELECT."""
+    """Takes one record after another, then judges the rows that were read with a SELECT."""
 
     def __init__(self, subject: Subject, verdict: Verdict, read: Iterable[TableName]) -> None:
-        """``read``: the tables of which the journal has a reading."""
+        """``read`` are the tables of which the journal has a reading."""
         self._subject, self._verdict = subject, verdict
         self._db = scratch(_TABLES)
         self._waiting: list[_Row] = []
@@ -97,7 +97,7 @@ class ExistingRows:
             return
         table = self._table(name)
         if value["op"] == "t":
-            # Where rows are replaced, it is the subscribers' table that is emptied, and not the source's.
+            # A replacement of rows empties the subscribers' table, not the source's.
             if reading is None:
                 table.statements.append((seq, Effect.EMPTIED))
             return
@@ -117,7 +117,7 @@ class ExistingRows:
             self._keep(table, record.key, at, value)
         elif reading is not None:
             table.unkeyed += 1
-            # Its id is all that identifies it, and is there once.
+            # Only its ChangeId identifies the row, and a ChangeId occurs once.
             self._keep(table, change_id.encode(), at, value)
 
     def _keep(self, table: _Table, key: bytes, at: Finding, value: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class ExistingRows:
         return self._subject.routes.of_number(seq).of(name)
 
     def _has_row_keys(self, name: TableName, source: Mapping[str, Any]) -> bool:
-        """Whether records of a table have its own key, with its values as they are, and each change has one."""
+        """Whether a table's records have its own key with unchanged values, and every change has a record."""
         route = self._route(name, int(source["seq"]))
         if route is None or route.mapped is None:
             return True
@@ -195,7 +195,7 @@ class ExistingRows:
     def _statement(self, seq: int, value: Mapping[str, Any]) -> None:
         """Note a statement with each table that it may concern."""
         if _PARTITION.search(value["ddl"]) or value.get("outcome") == "unresolved":
-            # It need not name all tables whose rows it moves.
+            # Such a statement need not name all tables whose rows it moves.
             for table in self._tables.values():
                 table.statements.append((seq, Effect.UNKNOWN))
             return
@@ -215,7 +215,8 @@ class ExistingRows:
     def judge(self, *, incomplete: Mapping[TableName, str], knows_statements: bool) -> None:
         """Judge all rows that were read.
 
-        ``incomplete``: why the topics of a table lack some of its changes; such a table is not judged.
+        ``incomplete`` gives the reason if the topics of a table lack some of its changes; of such a table, only
+        repeated rows are reported.
         """
         self._flush()
         self._db.execute("CREATE INDEX by_key ON entry (t, key, seq)")
@@ -227,7 +228,7 @@ class ExistingRows:
             for entries in self._by_key(table):
                 own += self._judged(table, entries, reason, knows_statements=knows_statements)
             if table.unkeyed:
-                # Each is alone with its id, so nothing was compared.
+                # Each of these rows is alone under its ChangeId, so nothing was compared.
                 own[Proof.NONE] -= table.unkeyed
                 self._verdict.unjudged[_NO_KEY] += table.unkeyed
             if reason is not None:
@@ -257,7 +258,7 @@ class ExistingRows:
         history = KeyHistory(
             self._versions.get(table.name, {}), report, knows_statements=knows_statements
         )
-        # A row without a key is not known again after a statement.
+        # A row without a key is identified by its ChangeId alone, which no statement on the table affects.
         statements = table.statements if entries[0].is_keyed else []
         passed = 0
         for entry in entries:
@@ -269,7 +270,7 @@ class ExistingRows:
         return Counter(history.counts)
 
     def _by_key(self, table: _Table) -> Iterator[list[Entry]]:
-        """Yield the records of each key that was read."""
+        """Yield all records of each key of which a SELECT returned a row."""
         query = (
             "SELECT * FROM entry WHERE t = ? AND key IN (SELECT key FROM entry WHERE t = ? AND "
             "substr(change_id, 1, ?) = ?) ORDER BY key, seq, rowid"
@@ -279,7 +280,7 @@ class ExistingRows:
             yield [_entry(row) for row in rows]
 
     def chunks(self, latest: Mapping[TableName, TableSnapshot]) -> None:
-        """Whether the journal, as it is now, has each chunk of which a topic has rows."""
+        """Report each chunk that has rows in a topic and that the journal, as it is now, does not have."""
         for table in self._tables.values():
             known = latest.get(table.name)
             for read, (chunk, at) in table.chunks.items():
@@ -295,7 +296,7 @@ class ExistingRows:
 
 
 def _images_fault(value: Mapping[str, Any], version: Described) -> str | None:
-    """The fault of the images of a row that was read; of one that was not found, its key is known alone."""
+    """The fault of the images of a row that was read; of a row that was not found, only the key is known."""
     one, other = ("before", "after") if value["op"] == "d" else ("after", "before")
     if value[other] is not None or value[one] is None:
         return "an image is missing, or there is one too many"
@@ -310,7 +311,7 @@ def _images_fault(value: Mapping[str, Any], version: Described) -> str | None:
 def incomplete_tables(
     quarantined: Mapping[TableName, bool], dead: Collection[TableName]
 ) -> dict[TableName, str]:
-    """The tables of which some changes are in other topics than their own, and why."""
+    """Return the tables that have changes in other topics than their own, each with the reason."""
     found = {name: "its changes are quarantined" for name, waits in quarantined.items() if waits}
     return found | dict.fromkeys(dead, "some of its changes are dead letters")
 

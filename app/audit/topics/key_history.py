@@ -1,7 +1,7 @@
-"""The records of one key in the order of their numbers, and which rows that were read were true among them.
+"""The records of one key in the order of their numbers: checks the rows among them that a SELECT returned.
 
-Invariant: a row that a SELECT returned has, at its place, the image that the change before it has left, and
-the one that the change after it has found. What neither shows is not judged, and counted.
+Invariant: a row that a SELECT returned has the image that the change before it left, and that the change after
+it found. A row that neither change proves is not judged, but counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Report = Callable[[FaultKind, Finding, str], None]
 
 
 class Proof(Enum):
-    """What a row that was read was compared with; the values are the words of the report."""
+    """The change with which a row that was read was compared; the values are the words of the report."""
 
     EARLIER = "compared with the change before"
     LATER = "compared with the change after"
@@ -32,14 +32,14 @@ class Effect(Enum):
 
     EMPTIED = "emptied"
     ALTERED = "altered"
-    """They are the same rows, perhaps with other columns."""
+    """The rows are the same, perhaps with other columns."""
     UNKNOWN = "unknown"
     """Rows may have come or gone without a row event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A record of a row; ``read``: the reading that returned it, None for a change of the source."""
+    """A record of a row; ``read`` is the reading that returned the row, or None for a change of the source."""
 
     seq: int
     op: str
@@ -50,7 +50,7 @@ class Entry:
     at: Finding
     """Its location."""
     is_keyed: bool = True
-    """Whether its table's key identifies it, not only its own id."""
+    """Whether the table's key identifies the row, not only its ChangeId."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class _State:
     version: int = 0
     seq: int = 0
     is_of_change: bool = False
-    """Whether a change of the source has left it, not only a row that was read."""
+    """Whether a change of the source left this state, not only a row that was read."""
 
 
 @dataclass(slots=True)
@@ -72,20 +72,20 @@ class KeyHistory:
     """Takes the records of one key, and the statements on its table between them."""
 
     versions: Mapping[int, Described]
-    """Those of the table."""
+    """The versions of the table."""
     report: Report
     knows_statements: bool
-    """Whether each statement on the table is taken."""
+    """Whether every statement on the table is passed to ``statement``."""
     counts: dict[Proof, int] = field(default_factory=lambda: dict.fromkeys(Proof, 0))
     _state: _State = field(default_factory=_State)
     _waiting: list[Entry] = field(default_factory=list)
-    """Rows that were read, which no earlier change has proven."""
+    """Rows that were read and that no earlier change proves."""
     _read: dict[str, Entry] = field(default_factory=dict)
     """The last row of each reading since the last statement."""
 
     def statement(self, effect: Effect) -> None:
         """Note a statement on the table."""
-        # A statement on the table is why a reading may return a key again.
+        # After a statement on the table, a reading may rightly return a key again.
         self._read.clear()
         if effect is Effect.EMPTIED:
             self._unproven()
@@ -106,12 +106,12 @@ class KeyHistory:
         state = self._state
         known = entry.after
         if known is not None and entry.op == "u" and state.image and state.version == entry.version:
-            # An image may lack columns that the change has left as they were.
+            # An image may lack columns that the change did not modify.
             known = {**state.image, **known}
         self._state = _State(True, known, entry.version, entry.seq, is_of_change=True)
 
     def close(self) -> None:
-        """End with the last record."""
+        """Finish after the last record: count the rows that remain unproven."""
         self._unproven()
 
     def _take_read(self, entry: Entry, read: str) -> None:
@@ -119,7 +119,8 @@ class KeyHistory:
             self._take_removed(entry)
             return
         if any(one.op == "d" for one in self._waiting):
-            # The row came back without a trace, so a later change does not show what was before.
+            # The row exists again without a change of the source, so a later change proves nothing about the
+            # delete.
             self._unproven()
         state, earlier = self._state, self._read.get(read)
         if earlier is not None and self._is_repeated(earlier, entry):
@@ -145,8 +146,8 @@ class KeyHistory:
     def _take_removed(self, entry: Entry) -> None:
         """Judge the delete of a row that a reading did not find.
 
-        A change before it may have left a row: a row is extra only if the source lost it without a trace in
-        its binlog.
+        A row that an earlier change left is no fault: subscribers have an extra row only if the source lost it
+        without a trace in its binlog.
         """
         self._unproven()
         if self._state.exists is False:
@@ -156,7 +157,7 @@ class KeyHistory:
             self._state = _State(exists=None)
 
     def _prove_removed(self, entry: Entry, change: Entry) -> None:
-        """Compare the delete of a row that was not found with what the change after it has found."""
+        """Judge the delete of a row that a reading did not find, by the change after the delete."""
         is_proof = change.op == "c" or self.knows_statements
         if change.op != "c" and self.knows_statements:
             what = f"it was not read, and existed when it was changed by seq {change.seq}"
@@ -164,13 +165,13 @@ class KeyHistory:
         self.counts[Proof.LATER if is_proof else Proof.NONE] += 1
 
     def _is_repeated(self, earlier: Entry, entry: Entry) -> bool:
-        """Whether no statement on the table is why a reading has returned a row again."""
+        """Whether a reading returned a row again without a statement on the table that explains it."""
         if earlier.at.change_id == entry.at.change_id:
             return True
         return self.knows_statements and earlier.version == entry.version
 
     def _prove_waiting(self, change: Entry) -> None:
-        """Compare the rows that wait with what a change has found."""
+        """Compare the waiting rows with the row that a change found."""
         for entry in self._waiting:
             if entry.op == "d":
                 self._prove_removed(entry, change)
@@ -210,7 +211,7 @@ class KeyHistory:
         return None, bool(compared) or len(image) <= len(key)
 
     def _shared(self, one: int, other: int, image: Image) -> Sequence[tuple[str, str]]:
-        """The columns that two versions have alike, by their names in each."""
+        """The columns that two versions have in common, as pairs of their names."""
         if one == other:
             return [(name, name) for name in image]
         first, second = self.versions.get(one), self.versions.get(other)
@@ -224,11 +225,11 @@ class KeyHistory:
 
 
 def _column(version: Described, at: int) -> tuple[str, str, str | None]:
-    """What makes a column the same in another version: a statement may convert the values of others."""
+    """The identity of a column across versions; if it differs, a statement may have converted values."""
     own = version.ids[at] if at < len(version.ids) else None
     return own or version.columns[at], version.types[at], version.charsets[at]
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values on the wire are equal; a number is no boolean, and no text."""
+    """Whether two values on the wire are equal; values of different types never are."""
     return type(one) is type(other) and bool(one == other)

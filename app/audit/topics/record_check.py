@@ -1,8 +1,7 @@
 """Check of each record of the topics against the source's changes.
 
-Invariant: each partition is read in its order, several of them in any mixture. Each record is
-identified by its ChangeId alone and found in the source by it; its number, epoch and position are
-then checked.
+Invariant: the records of one partition are read in order, those of several partitions in any mixture. Each
+record is found in the source by its ChangeId alone; its number, epoch and position are checked separately.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The subject of the examination."""
+    """The records to check, and the facts by which they are checked."""
 
     routes: RoutesInForce
     destination: str
@@ -70,7 +69,7 @@ class PartitionState:
     first_seq: int | None = None
     first_position: int | None = None
     copied: str = ""
-    """The ChangeId of the last record that is a copy of a share's."""
+    """The ChangeId of the last record that is a copy of a share's record."""
     tombstones: dict[bytes, Finding] = field(default_factory=dict)
     """Deletes whose tombstone was not read yet, by key."""
 
@@ -85,7 +84,7 @@ class Span:
 
 
 class RecordCheck:
-    """Takes records; its results are read after closing."""
+    """Checks one record after another; the results are complete after the last record."""
 
     def __init__(
         self, subject: Subject, truth: Truth, verdict: Verdict, watches: Sequence[Watch] = ()
@@ -101,15 +100,15 @@ class RecordCheck:
         self.statements: set[int] = set()
         self.greatest = 0
         self.copies = Copies()
-        """Set once the shares were read, before any other topic is."""
+        """Set after the shares are read, and before any other topic is read."""
         self.others: Counter[str] = Counter()
         self._comparers: dict[int, tuple[Routes, Comparer]] = {}
-        """By the id of the routes, which are kept so that it is not reused."""
+        """By the id of the routes; the routes are kept so that their id is not reused."""
         self._claims = Claims(subject.claims, verdict.unjudged)
         self._watches = watches
 
     def take(self, topic: str, partition: int, record: StoredRecord) -> None:
-        """Examine a record of a row topic, or of the DDL topic."""
+        """Check a record of a row topic, or of the DDL topic."""
         if not record.value:
             self._tombstone(topic, partition, record)
             return
@@ -157,7 +156,7 @@ class RecordCheck:
         return seq <= self.subject.seq and bool(self.numbers[seq >> 3] & 1 << (seq & 7))
 
     def _copy(self, one: _One, held: PartitionState) -> None:
-        """Check the order of a copy alone: the record itself is judged in its share."""
+        """Check only the order of a copy: the record itself is judged in its share."""
         self.verdict.unjudged[_COPIES] += 1
         if one.seq <= held.seq:
             self._fault(FaultKind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
@@ -214,7 +213,7 @@ class RecordCheck:
         self._compared(one, change, half)
 
     def _existing(self, one: _One, held: PartitionState) -> None:
-        """Check the order of a row that was read, or that a statement removed; images are judged later."""
+        """Check the order of a row that a SELECT read or a statement removed; images are judged later."""
         if one.seq <= held.seq:
             self._fault(FaultKind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
         if one.claim is not None:
@@ -229,8 +228,7 @@ class RecordCheck:
                 self._fault(FaultKind.FOREIGN, one, "its transaction does not empty its table")
 
     def _is_blurred(self, transaction: Transaction, ordinal: str) -> bool:
-        """Whether the witness may number a change of a transaction differently, having read a table
-        less.
+        """Whether the witness may number a change differently, having missed rows of the transaction.
 
         Such changes are counted as not judged.
         """
@@ -308,7 +306,7 @@ class RecordCheck:
         name, ordinal, _ = parts_of(change_id)
         transaction = self.truth.store.transaction(name)
         if held.position < 0 or transaction is None or is_foreign(record):
-            return  # another destination's, of a delete that is not within, or not judged
+            return  # of another destination, of a delete outside the window, or not judged
         if transaction.id in self.truth.undecided:
             return
         if self._is_blurred(transaction, ordinal):
@@ -351,7 +349,7 @@ class RecordCheck:
         self.statements.add(transaction.rank)
 
     def _unknown(self, one: _One, name: str) -> None:
-        """A record of a transaction outside the window."""
+        """Judge a record whose transaction is not within the window."""
         gtid, truth = one.value["source"].get("gtid"), self.truth
         if gtid is not None:
             if gtid in truth.before:
@@ -385,7 +383,7 @@ class RecordCheck:
         if transaction.id in self.truth.undecided:
             self.verdict.unjudged["rows of XA transactions prepared before the first file"] += 1
         elif one.value.get("op", "t") == "t" and transaction.rank in self.truth.dropping:
-            # Of a record in another format, which has no such member, the rest is not judged either.
+            # A record in another format has no ``op``; nothing else of such a record is judged either.
             self.verdict.unjudged["tables whose rows are gone by a DROP"] += 1
         elif blurred is not None and self._is_blurred(transaction, ordinal):
             self.verdict.unjudged[rows_after(blurred[1])] += 1
@@ -435,7 +433,7 @@ def _order(file: str, pos: str) -> tuple[int, int]:
 
 
 def _is_hidden_form(shown: str, sql: str) -> bool:
-    """Whether a text is the statement's, but for literals; False if that is not certain."""
+    """Whether a text equals the statement's except for literals; False if that is not certain."""
     pair = [query_without_literals(one, _ANY) for one in (shown, sql)]
     return None not in pair and _plain(str(pair[0])) == _plain(str(pair[1]))
 
@@ -445,24 +443,23 @@ _ANY = Server(version=(9, 9, 9))
 
 
 def _plain(sql: str) -> str:
-    """A statement's text without additions of programs at its ends."""
+    """A statement's text without the blanks and semicolons that programs add at its ends."""
     return sql.strip().rstrip(";").strip()
 
 
-# Records in another format than the envelope, as far as an audit sees them.
+# Records in another format than the envelope, as far as an audit judges them.
 #
-# Invariant: their existence, order, numbers, epochs and format are judged like those of any
-# record. Their values, keys, partitions and tombstones are not, and the audit counts them by
-# name.
+# Invariant: the existence, order, numbers, epochs and format of these records are judged like those of any
+# record. Their values, keys, partitions and tombstones are not judged; the audit counts such records by format.
 
 
 FORMAT = "format"
 
 
 def contents_of(record: StoredRecord) -> dict[str, Any]:
-    """Return the value of a record; of another format, its ``source`` as in the envelope, and ``format``.
+    """Return the value of a record; in another format, only ``source``, as in the envelope, and ``format``.
 
-    Raise KeyError or ValueError if it follows neither.
+    Raise KeyError or ValueError if the record follows no known format.
     """
     name = format_of(record)
     if name is None:
@@ -477,7 +474,7 @@ def is_foreign(record: StoredRecord) -> bool:
 
 
 def format_fault(value: dict[str, Any], route: Route | None) -> str | None:
-    """Return what is wrong with the format of a record's contents; None if nothing, or no mapping states it."""
+    """Return the fault of a record's format; None if there is none, or if no mapping sets the format."""
     found = value.get(FORMAT, DEBEZIUM)
     if route is None or route.mapped is None or found == route.format:
         return None
@@ -485,7 +482,7 @@ def format_fault(value: dict[str, Any], route: Route | None) -> str | None:
 
 
 def topics_of(name: TableName, routes: Routes, versions: Versions, shares: Shares) -> set[str]:
-    """The topics of a table: that of its route, and those of all its versions, as no record names its own."""
+    """The topics of a table's route and of all its versions, since a record does not name its version."""
     route, number = routes.of(name), 1
     found = set() if route is None else {route.topic}
     while version := versions.get((*name, number)):
@@ -495,5 +492,5 @@ def topics_of(name: TableName, routes: Routes, versions: Versions, shares: Share
 
 
 def unjudged(name: str) -> str:
-    """The name by which records of a format are counted as not judged."""
+    """The label under which records of a format are counted as not judged."""
     return f"values, keys and partitions of records in the format {name}"

@@ -1,7 +1,7 @@
 """Comparison of a row's record with its change: form, names, values, key.
 
-Invariant: a difference is reported by its column's name, never with its values, which have no place
-in a report.
+Invariant: a difference is reported by the name of its column, never with values, which do not belong in a
+report.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from wire.records import HEADER_CHANGE_ID, KEY_SHARD
 
 @dataclass(slots=True)
 class Columns:
-    """The comparison of a table's rows, for one shape of it and one version."""
+    """The comparison of a table's rows, for one shape and one version of the table."""
 
     names: tuple[str, ...]
     key: tuple[str, ...]
     same: tuple[Same | None, ...]
     kinds: tuple[str, ...]
     columns: tuple[BinlogColumn, ...] = ()
-    """Those of the source."""
+    """The source's columns."""
     shown: tuple[str, ...] = ()
-    """The names in an image, if a mapping omits some."""
+    """The names in an image, if a mapping omits columns."""
     place: tuple[str, ...] = ()
     """The columns that choose a row's partition in place of its key."""
     passes: Predicate | None = None
@@ -51,7 +51,7 @@ class Columns:
     def of(
         cls, shape: Shape, version: Described | None, route: Route | None = None
     ) -> Columns | None:
-        """None if the names of the columns are not known; ``route``: with the rules of a mapping."""
+        """Return the comparison, by the rules of ``route``; None if the columns' names are not known."""
         if shape.has_names:
             names = tuple(column.name or "" for column in shape.columns)
             key = shape.primary_key or ()
@@ -61,7 +61,7 @@ class Columns:
             return None
         columns = shape.columns
         if version is not None and not shape.has_names:
-            # Without names, signs, character sets and labels may be missing, too.
+            # A binlog without names may also lack signedness, character sets and labels.
             columns = tuple(map(column_of_type, version.columns, version.types, version.charsets))
         kinds = tuple(column.type for column in columns)
         found = cls(names, tuple(key), tuple(map(comparison, columns)), kinds, tuple(columns))
@@ -69,7 +69,8 @@ class Columns:
             return found
         found = found.with_rules(route.mapped.rules, version, route.column_rules)
         if not shape.has_names:
-            # The version has the types of what replaces masked values, and the binlog less than the source's.
+            # For masked columns, the version has the types of the replacements, and the binlog lacks details of
+            # the source's.
             masked = [name.lower() in route.column_rules for name in names]
             pairs = zip(found.same, masked, strict=True)
             found.same = tuple(None if is_masked else same for same, is_masked in pairs)
@@ -78,7 +79,7 @@ class Columns:
     def with_rules(
         self, rules: Rules, version: Described | None, masks: Mapping[str, MaskingRule]
     ) -> Columns:
-        """The same as a mapping's rules have it; ``masks``: what replaces values, by column in lower case."""
+        """Return the comparison under a mapping's rules; ``masks`` are masking rules by lower-case column."""
         own = {name.lower(): name for name in self.names}
         published = {name.lower() for name in rules.columns or self.names}
         actions = {one.column.lower(): one for one in rules.column_actions}
@@ -107,7 +108,7 @@ class Columns:
         if rules.row_filter and actions.keys() & {
             name.lower() for name in row_filter(rules.row_filter)[1]
         }:
-            # What the filter read is not published.
+            # The filter reads a column that is not published as it is.
             found.passes = _unjudged
         elif rules.row_filter and version is not None:
             types = dict(zip(version.columns, version.types, strict=True))
@@ -115,7 +116,7 @@ class Columns:
         return found
 
     def moves(self, change: Change) -> bool:
-        """Whether a change has changed its row's key, or what chooses its partition."""
+        """Return whether a change modifies the key of its row, or a column that chooses the partition."""
         if change.kind != "u" or not self.key:
             return False
         old, new = _numbered(change.before), _numbered(change.after)
@@ -124,7 +125,7 @@ class Columns:
 
 
 def _omits(route: Route | None) -> bool:
-    """Whether a version lacks columns of its table, so that it does not name those of rows without names."""
+    """Whether a version lacks columns of its table, so that it cannot supply the names that a binlog lacks."""
     if route is None or route.mapped is None:
         return False
     rules = route.mapped.rules
@@ -154,7 +155,7 @@ class Comparer:
         self._columns: dict[tuple[int, int], tuple[Shape, Described | None, Columns | None]] = {}
 
     def columns(self, shape: Shape, version: Described | None) -> Columns | None:
-        """The comparison of rows of this shape and version."""
+        """Return the comparison of rows of this shape and version."""
         # References to both are kept, so that their ids are not reused.
         found = self._columns.get((id(shape), id(version)))
         if found is None:
@@ -191,7 +192,7 @@ class Comparer:
     def _filtered(
         self, passes: Predicate, columns: Columns, change: Change, value: dict[str, Any]
     ) -> str | None:
-        """The fault of a record of a table with a row filter, which an update may enter or leave."""
+        """The fault of a record of a table with a row filter; an update may move a row in or out of it."""
         op = value["op"]
         if op != change.kind and not (change.kind == "u" and op in ("c", "d")):
             return f"it is {op}, the source has {change.kind}"
@@ -246,7 +247,7 @@ class Comparer:
         if text == UNTOLD:
             self._unjudged[f"{what}, which the witness cannot distinguish"] += 1
             return True
-        if text.startswith(b"JSON_"):  # a difference to the document before, not a document
+        if text.startswith(b"JSON_"):  # a difference from the previous document, not a document
             self._unjudged[f"{what}, partial"] += 1
             return True
         try:
@@ -264,7 +265,7 @@ class Comparer:
         image: dict[str, Any],
         value: dict[str, Any],
     ) -> str | None:
-        """The fault of an image that lacks columns: printed ones are present, and the others in neither."""
+        """The fault of an image that lacks columns: it must have all printed columns, and no absent ones."""
         for number, text in _numbered(printed).items():
             name = columns.names[number - 1]
             if columns.shown and name not in columns.shown:
@@ -289,9 +290,10 @@ def key_fault(
     *,
     shard: tuple[str, str, str] | None = None,
 ) -> str | None:
-    """The fault of a record's key, or of its partition; ``target`` is that, and the number of partitions.
+    """Return the fault of a record's key, or of its partition; None if there is none.
 
-    ``shard``: destination, database and table, if the key begins with them.
+    ``target`` is the record's partition and the number of partitions. ``shard`` is the destination, database
+    and table, if the key begins with them.
     """
     partition, partitions = target
     if columns is None:
@@ -317,11 +319,10 @@ def key_fault(
     return None
 
 
-# Comparison of a masked value on the wire with the source's: both are masked, and only then
-# compared.
+# Comparison of a masked value on the wire with the source's value, which is masked here before it is compared.
 #
-# Invariant: the value is written as docs/wire.md has it, by rules of its own; types whose text on
-# the wire a witness does not print exactly are not judged.
+# Invariant: the source's value is written as docs/wire.md defines, by code of the audit's own; types whose text
+# on the wire a witness does not print exactly are not judged.
 
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"})
@@ -330,7 +331,7 @@ _BYTES = frozenset({"VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"})
 
 
 class _Redacted:
-    """The comparison of a column whose values are all replaced by one, which may be NULL."""
+    """The comparison of a column in which one text, or NULL, replaces all values."""
 
     may_be_null = True
 
@@ -342,7 +343,7 @@ class _Redacted:
 
 
 def masked_comparison(column: BinlogColumn, rule: MaskingRule) -> Same | None:
-    """Return the comparison of a masked column's values; None if there is none."""
+    """Return the comparison of a masked column's values; None if they cannot be compared."""
     if isinstance(rule, Redact):
         return _Redacted(rule.text)
     text_of = _text_of(column)
@@ -364,7 +365,7 @@ def masked_comparison(column: BinlogColumn, rule: MaskingRule) -> Same | None:
 
 
 def _text_of(column: BinlogColumn) -> Callable[[bytes], str] | None:
-    """The function from a printed value to its text on the wire."""
+    """The function from a printed value to its text on the wire; None if the text is not known exactly."""
     kind = column.type
     if kind in _INTEGERS:
         return _unsigned if column.unsigned else _signed

@@ -1,6 +1,6 @@
 """The contents of Kafka as an audit reads them, and the topics that belong to one destination.
 
-Invariant: read-only and as any consumer reads; records of other destinations are ignored.
+Invariant: an audit only reads, as any consumer does; records of other destinations are ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class KafkaTopics:
     """A cluster, read through the event loop from another thread."""
 
     options: Mapping[str, Any]
-    """Of aiokafka."""
+    """The options of aiokafka."""
     loop: asyncio.AbstractEventLoop
 
     def cluster(self) -> str | None:
@@ -73,10 +73,10 @@ class KafkaTopics:
 
 
 def row_topics(prefix: str, names: Iterable[str], versions: Versions) -> list[str]:
-    """Those of these topics that contain rows of an installation.
+    """Return the topics among ``names`` that contain rows of an installation.
 
-    A table may have the name of a topic of another installation, whose prefix begins as this one's
-    does; then its versions decide.
+    ``<prefix>.a.__b`` may be a topic of another installation with the prefix ``<prefix>.a``; it is included
+    only if a table version names it.
     """
     wanted = re.compile(re.escape(prefix) + r"\.(?!__)[^.]+\.(?!__)[^.]+")
     known = {version.topic for version in versions.values()}
@@ -85,7 +85,7 @@ def row_topics(prefix: str, names: Iterable[str], versions: Versions) -> list[st
 
 @dataclass(slots=True)
 class Schemas:
-    """The table versions of one destination, as ``<prefix>.__schemas`` has them."""
+    """The table versions of one destination, from the topic ``<prefix>.__schemas``."""
 
     destination: str
     versions: Versions = field(default_factory=dict)
@@ -111,7 +111,7 @@ def schemas(published: Published, prefix: str, destination: str) -> Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorRecord:
-    """A cursor of the journal, at its offset."""
+    """A cursor of the journal, with its offset."""
 
     offset: int
     epoch: int
@@ -125,17 +125,17 @@ class CursorRecord:
 
 @dataclass(slots=True)
 class Journal:
-    """The journal of one destination, as far as compaction has left it."""
+    """The journal's records of one destination that compaction has not removed."""
 
     destination: str
     cursors: list[CursorRecord] = field(default_factory=list)
-    """The first and the last of each epoch that follows another: there may be very many between."""
+    """The first and the last cursor of each run of one epoch; there may be very many between them."""
     regressions: list[tuple[CursorRecord, CursorRecord]] = field(default_factory=list)
-    """A cursor, and the one after it that is of an older epoch or has a smaller number; the first few."""
+    """A cursor, and the next cursor if it has an older epoch or a smaller number; the first few such pairs."""
     quarantined: dict[tuple[str, str], bool] = field(default_factory=dict)
     """Tables that were ever quarantined, and whether they still are."""
     mappings: MappingsInForce = field(default_factory=MappingsInForce)
-    """The versions of the mapping in ZooKeeper that it published by."""
+    """The versions of the mapping in ZooKeeper by which the destination was published."""
     snapshots: Snapshots = field(default_factory=Snapshots)
     """The readings of existing rows."""
 
@@ -170,24 +170,23 @@ class Journal:
 
 
 def journal(published: Published, prefix: str, destination: str, *, partitions: int) -> Journal:
-    """Read the journal; the cursor is the last of its cursors."""
+    """Read the journal; its last cursor is the destination's cursor."""
     found = Journal(destination)
     name = journal_topic(prefix)
     published.read([(name, number) for number in range(partitions)], found.take)
     return found
 
 
-# The shares of a destination whose rows are merged with others', and their copies in the merged
-# topics.
+# A destination's shares of merged topics, and the copies of their records in the merged topics.
 #
-# Invariant: a record is judged in its share, and the one with its number in the merged topic is a
-# copy of it. What a merged topic has and no share, because it is from before the merge or the
-# share has lost it, is judged like the records of any topic.
+# Invariant: a record is judged in its share; the record with the same number in the merged topic is its copy. A
+# record that is in a merged topic but in no share, because it is older than the merge or the share has lost it,
+# is judged like a record of any topic.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """The names of a destination's shares; without a prefix, none is one."""
+    """The names of a destination's shares; without a prefix, no topic is a share."""
 
     prefix: str = ""
     destination: str = ""
@@ -201,20 +200,20 @@ class Shares:
         return merged_topic(self.prefix, self.destination, topic)
 
     def with_homes(self, topics: Iterable[str]) -> set[str]:
-        """Return topics, and those that shares among them are merged into."""
+        """Return the topics, and the topics into which the shares among them are merged."""
         return {name for topic in topics for name in (topic, self.home(topic))}
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Which records of merged topics are copies, once the shares were read."""
+    """The records of merged topics that are copies, known once the shares are read."""
 
     topics: frozenset[str] = frozenset()
     numbers: bytes = b""
     """A bit for each number that a share has."""
 
     def has(self, topic: str, seq: int) -> bool:
-        """Return whether the record of a number in a topic is a copy."""
+        """Return whether a topic's record with this number is a copy."""
         if topic not in self.topics or seq >> 3 >= len(self.numbers):
             return False
         return bool(self.numbers[seq >> 3] & 1 << (seq & 7))
@@ -222,8 +221,8 @@ class Copies:
 
 # Records whose images are in the claim-check store, completed for an audit.
 #
-# Invariant: a stored value is checked against the pointer's length and digest, and then against
-# the source like any other row; an inaccessible one is counted, and no fault.
+# Invariant: a stored value is checked against the pointer's length and digest, and then against the source like
+# any other row. Values of a store that the settings do not name are counted, and are no fault.
 
 
 class Claims:
@@ -255,5 +254,5 @@ class Claims:
 
 
 def is_whole(value: dict[str, Any]) -> bool:
-    """Whether a record has all of its row."""
+    """Return whether a record contains its whole row."""
     return "claim_check" not in value and "left_out" not in value

@@ -1,7 +1,7 @@
 """The totals of an examination after all records: losses, numbers, epochs, the cursor.
 
-Invariant: a change without a record is lost unless a named reason accounts for it, and then it is
-counted there.
+Invariant: a change without a record is lost unless a named reason accounts for it; it is then counted under
+that reason.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Shadows = Callable[[str, str], bool]
 
 
 def tombstones(done: RecordCheck) -> None:
-    """Deletes without their tombstone."""
+    """Report deletes without a tombstone."""
     for held in done.held.values():
         for finding in held.tombstones.values():
             done.verdict.add(finding)
 
 
 def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compacted: bool) -> None:
-    """Changes without their records."""
+    """Report changes without records, or count them by the reason."""
     if all(value & 7 in _DONE for value in set(done.seen)):
         return
     verdict, store = done.verdict, done.truth.store
@@ -81,8 +81,10 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
 
 
 def _routes_of(done: RecordCheck, n: int, shape: Shape, rank: int) -> list[Route]:
-    """The routes by which a change may have been published: by that in force at its transaction, or, if it
-    waited in the quarantine, by a later one; none if no version captures its table."""
+    """The routes by which a change may have been published; empty if no version captures its table.
+
+    They are the routes in force at its transaction and, for a quarantined change, also all later routes.
+    """
     routes, store = done.subject.routes, done.truth.store
     waited = done.seen[n] & PARKED
     found = routes.since(store, rank) if waited else [routes.of_transaction(store, rank)]
@@ -90,7 +92,7 @@ def _routes_of(done: RecordCheck, n: int, shape: Shape, rank: int) -> list[Route
 
 
 def _left_out(done: RecordCheck, routes: list[Route], rank: int, ordinal: int) -> str | None:
-    """Why rules may leave a change out; None if all publish all of its table's."""
+    """Why rules may omit a change; None if all routes publish every change of the table."""
     change = done.truth.store.change(rank, ordinal)
     reasons = (_rule_that_omits(route, change) for route in routes)
     return next(filter(None, reasons), None)
@@ -110,7 +112,7 @@ def _rule_that_omits(route: Route, change: Change | None) -> str | None:
 
 
 def _is_expired(done: RecordCheck, topic: str, position: int) -> bool:
-    """Whether the topic may have had it, or, before a merge, the topic that it is now merged into."""
+    """Whether a record may have expired in its topic or, if it is from before a merge, in the merged topic."""
     home = done.subject.shares.home(topic)
     return _is_cut_before(done, topic, position) or (
         home != topic
@@ -129,7 +131,7 @@ def _has_begun(done: RecordCheck, topic: str, position: int) -> bool:
 
 
 def _is_cut_before(done: RecordCheck, topic: str, position: int) -> bool:
-    """Whether the topic may have had it: a partition that does not begin at 0 lacks what is older."""
+    """Whether a partition of a topic may have lost its record of this position."""
     for number in range(done.subject.partitions.get(topic, 0)):
         if done.subject.beginnings.get((topic, number), 0) > 0:
             held = done.held.get((topic, number))
@@ -141,7 +143,7 @@ def _is_cut_before(done: RecordCheck, topic: str, position: int) -> bool:
 def lost_statements(
     done: RecordCheck, *, publishes: Callable[[str], bool], shadows: Callable[[str], bool]
 ) -> None:
-    """Statements without their records."""
+    """Report statements without records, or count them by the reason."""
     for rank, text, pos in done.truth.store.statements():
         if not publishes(text):
             continue
@@ -170,7 +172,7 @@ def _is_before_ddl(done: RecordCheck, rank: int) -> bool:
 
 
 def numbers(done: RecordCheck, *, compacted: bool) -> None:
-    """Numbers up to the cursor's that no record has; and whether the last ones are present."""
+    """Report the numbers up to the cursor's that no record has, and a cursor whose last numbers are missing."""
     subject, verdict = done.subject, done.verdict
     first = _first_number(done)
     if compacted or first is None:
@@ -191,7 +193,7 @@ def numbers(done: RecordCheck, *, compacted: bool) -> None:
 
 
 def _first_number(done: RecordCheck) -> int | None:
-    """The number from which on none may be missing; None if it cannot be determined from any partition."""
+    """The number from which on none may be missing; None if a cut partition has no record to show it."""
     first = 1
     for partition, beginning in done.subject.beginnings.items():
         if beginning > 0:
@@ -217,7 +219,7 @@ def _gaps(bits: bytearray, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def epochs(done: RecordCheck, journal: Journal) -> None:
-    """Whether each leader's numbers precede those of the next, in the topics and in the journal."""
+    """Report a leader whose numbers do not all precede the next leader's, in the topics or in the journal."""
     spans: Mapping[int, Span] = done.epochs
     ordered = sorted(spans)
     for older, newer in pairwise(ordered):
@@ -277,7 +279,7 @@ def _after_fencing(done: RecordCheck, at: Finding, what: str) -> None:
 
 
 def cursor(done: RecordCheck, latest: CursorRecord) -> None:
-    """Whether the cursor that was read last includes all that was delivered."""
+    """Report records after the last read cursor, and GTIDs of the first read cursor that the binlog lacks."""
     if done.greatest > latest.seq:
         what = f"records go up to seq {done.greatest}, the cursor to {latest.seq}"
         done.verdict.add(Finding(kind=FaultKind.CURSOR, what=what))
@@ -292,7 +294,7 @@ def cursor(done: RecordCheck, latest: CursorRecord) -> None:
 
 
 def values_of(done: RecordCheck, rank: int) -> dict[str, int]:
-    """Records with a value of a transaction, by the topic that subscribers read."""
+    """Return the count of a transaction's records, without tombstones, by the topic that subscribers read."""
     found: dict[str, int] = {}
     routes = done.subject.routes.of_transaction(done.truth.store, rank)
     for n, shape in done.truth.store.of(rank):

@@ -1,7 +1,7 @@
 """The transactions topic against the published records: markers, parts and counts.
 
-Invariant: docs/wire.md, "Transactions". Rows of a table that was ever quarantined are not compared
-with the counts, since the END records of their transactions do not include them.
+Invariant: the rules are those of docs/wire.md, "Transactions". Rows of a table that was ever quarantined are
+not compared with the counts, since the END records of their transactions do not include them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MarkerCheck:
         self._first: int | None = None
 
     def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
-        """Examine a BEGIN or an END."""
+        """Check a BEGIN or an END."""
         value = orjson.loads(record.value)
         name, status = value["id"], value["status"]
         transaction = self._done.truth.store.transaction(name)
@@ -83,7 +83,8 @@ class MarkerCheck:
             self._fault(f"its part {now.parts} is numbered {value['part']}", name, record)
         collections = value["data_collections"]
         assert isinstance(collections, list)
-        # A transaction from before a merge counts the merged topic, a later one the share.
+        # The counts name the merged topic for a transaction before the merge, and the share for a later
+        # transaction.
         counted: Counter[str] = Counter()
         for each in collections:
             counted[self._home(each["topic"])] += each["event_count"]

@@ -1,8 +1,8 @@
 """The source's changes as a witness reads them, each with its ChangeId of the wire contract.
 
-Invariant: rows are numbered as in docs/wire.md, from 0 in each transaction, those of all tables;
-rows of a prepared XA transaction count in the transaction of its XA COMMIT. Rows that are not
-captured are counted by table.
+Invariant: the rows of all tables in a transaction are numbered together from 0, as in docs/wire.md; rows of a
+prepared XA transaction belong to the transaction of its XA COMMIT. Rows that are not captured are counted by
+table.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ class Truth:
     before: GtidSet = field(default_factory=GtidSet)
     """Transactions before the window."""
     after: GtidSet = field(default_factory=GtidSet)
-    """Transactions after it, as far as it was read."""
+    """Transactions after the window, as far as the binlog was read."""
     within: GtidSet = field(default_factory=GtidSet)
-    """Transactions within it, with captured changes or without."""
+    """Transactions within the window, with or without captured changes."""
     first: Coordinates | None = None
-    """The beginning of the first transaction within."""
+    """The beginning of the first transaction within the window."""
     last: Coordinates | None = None
-    """The end of the last one."""
+    """The end of the last transaction within the window."""
     blurred: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Transactions with rows that the witness cannot read: the first such ordinal, and the table."""
+    """By rank, transactions with rows that the witness cannot read: the first such ordinal, and its table."""
     unread: Counter[str] = field(default_factory=Counter)
     """Events with rows that the witness cannot read, by table and reason."""
     dropping: set[int] = field(default_factory=set)
-    """Ranks of transactions that drop tables or databases; what existed of them is not in the binlog."""
+    """Ranks of transactions that drop tables or databases; the dropped rows are not in the binlog."""
     undecided: set[str] = field(default_factory=set)
     """Transactions that committed XA rows from before the first file that was read."""
 
     def empties(self, rank: int, source: Mapping[str, Any]) -> bool:
-        """Whether a transaction may empty a table; ``source``: of a record, which need not name it."""
+        """Return whether a transaction may empty a table; a record's ``source`` need not name the table."""
         name = source.get("db"), source.get("table")
         emptied = {shape.name for _, shape in self.store.of(rank)}
         return rank in self.dropping or name in emptied or (name == (None, None) and bool(emptied))
@@ -96,7 +96,7 @@ class _Reading:
         self._xid: str | None = None
         self._open_xids: set[str] = set()
         self._xa_blurred: dict[str, tuple[int, str]] = {}
-        """The same of XA transactions that are not decided yet."""
+        """The same as ``Truth.blurred``, for XA transactions that are not decided yet."""
         self._savepoints: dict[str, int] = {}
         """The ordinal of the next row at each savepoint of the transaction."""
         self._sets = {
@@ -106,7 +106,7 @@ class _Reading:
         }
 
     def take(self, event: printed.Event) -> bool:
-        """Add an event; return whether no more are needed."""
+        """Add an event; return whether no further event is needed."""
         match event:
             case printed.Row():
                 self._row(event)
@@ -122,7 +122,8 @@ class _Reading:
                 self._undo(event.savepoint)
             case printed.XaBegins():
                 self._xid = event.xid
-                # Its earlier rows, if any, were decided in a part that is not visible here.
+                # Earlier rows under this xid, if any, were decided in a part of the binlog that is not visible
+                # here.
                 for _ in self._store.decide(event.xid, kept=False):
                     pass
                 self._open_xids.discard(event.xid)
@@ -183,13 +184,13 @@ class _Reading:
         )
 
     def _undo(self, savepoint: str | None) -> None:
-        """Withdraw the rows since a savepoint, or all; later ones keep the ordinals that they have."""
+        """Withdraw the rows since a savepoint, or all rows; later rows keep their ordinals."""
         since = self._savepoints.get(savepoint) if savepoint is not None else 0
         if since is not None and self._rank:
             self._store.withdraw(self._rank, since)
 
     def _transaction_rank(self) -> int:
-        """The transaction's rank; it has one from its first captured change on."""
+        """The transaction's rank, assigned when it is first needed."""
         if not self._rank:
             self._rank = self._store.begin(self._name, self._file, self._pos)
         return self._rank

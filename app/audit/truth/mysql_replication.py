@@ -1,6 +1,6 @@
 """mysql-replication as a witness: for hosts without MySQL's own programs.
 
-Invariant: what it would silently skip is TruthUnreadable here; rows that it cannot read, and values
+Invariant: what the package would silently skip raises TruthUnreadable; rows that it cannot read, and values
 that it decodes differently from MySQL, are counted as not judged. It reads servers, not files.
 """
 
@@ -48,7 +48,7 @@ class ReplicationBinlog:
 
     @classmethod
     def of(cls, address: SourceAddress) -> ReplicationBinlog:
-        """Read the server's list of files; TruthUnreadable if the package cannot judge its binlog."""
+        """Read the server's list of files; raise TruthUnreadable if the package cannot read its binlog."""
         facts = read_facts(address)
         if facts.is_mariadb:
             raise TruthUnreadable(
@@ -186,7 +186,7 @@ def image_of(image: read.Image, columns: tuple[read.ReadColumn, ...]) -> bytes:
 
 
 def printed(value: object, column: read.ReadColumn) -> bytes:
-    """One value."""
+    """Return a value as mysqlbinlog prints it."""
     if value is None:
         return b"NULL"
     if value is read.PARTIAL:
@@ -219,7 +219,7 @@ def _bits(value: Any, _: read.ReadColumn) -> bytes | None:
 
 def _set(value: Any, _: read.ReadColumn) -> bytes | None:
     number = sum(1 << bit for bit in value.numbers)
-    # As mysqlbinlog prints it: the bytes as they are stored, the least first.
+    # As mysqlbinlog prints it: the bytes as they are stored, the least significant byte first.
     return b"b'%s'" % "".join(f"{byte:08b}" for byte in number.to_bytes(8, "little")).encode()
 
 
@@ -239,7 +239,7 @@ def _timestamp(value: datetime, column: read.ReadColumn) -> bytes | None:
 def _time(value: timedelta, column: read.ReadColumn) -> bytes | None:
     sign = "-" if value < timedelta() else ""
     if sign and value.microseconds:
-        return None  # it reads the fraction of a negative time as a positive one's
+        return None  # the package reads the fraction of a negative time as that of a positive time
     seconds = abs(value) // timedelta(seconds=1)
     clock = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"'{clock}{_fraction(value.microseconds, column.size)}'".encode()
@@ -259,7 +259,7 @@ def _document(value: read.Document, _: read.ReadColumn) -> bytes | None:
 
 
 def _json_value(value: object) -> Any:
-    """Plain JSON; TypeError for the package's form of an opaque value, which is no text of MySQL's."""
+    """Plain JSON; raise TypeError for an opaque value, whose form in the package is not MySQL's text."""
     match value:
         case bytes():
             return value.decode()

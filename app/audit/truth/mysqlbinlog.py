@@ -1,8 +1,8 @@
 """MySQL's own mysqlbinlog: the preferred witness of the audit.
 
-Invariant: it is the server vendor's own program, reads only, and its text is read line by line. A
-password is in a file readable by us alone, never among the arguments. Its failure is an error,
-never an end.
+Invariant: the program is the server vendor's own, only reads, and its text is read line by line. A password is
+in a file that only this user can read, never among the arguments. A failure of the program is an error, never
+the end of the binlog.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ _LONGEST_COMPLAINT = 500
 
 
 def program(given: str | None = None) -> tuple[str, ...]:
-    """The command that runs mysqlbinlog: as given, else from the PATH or beside this Python, as in
-    a virtual environment; raise ProgramMissing if it is not found."""
+    """Return the command that runs mysqlbinlog, or the given command; raise ProgramMissing if it is not found.
+
+    The program is looked up on the PATH, then in the folder of this Python, as in a virtual environment.
+    """
     words = tuple(shlex.split(given)) if given else ("mysqlbinlog",)
     beside = str(Path(sys.executable).parent)
     found = shutil.which(words[0]) or shutil.which(words[0], path=beside)
@@ -63,7 +65,7 @@ class ServerBinlog:
 
     @classmethod
     def of(cls, address: SourceAddress, program: tuple[str, ...]) -> ServerBinlog:
-        """Read the server's list of files; SourceLost or SourceRefused if it does not answer."""
+        """Read the server's list of files; raise SourceLost or SourceRefused if the server does not answer."""
         facts = read_facts(address)
         if facts.is_mariadb:
             raise TruthUnreadable(
@@ -88,10 +90,10 @@ class ServerBinlog:
             yield from events(lines)
 
     def lines(self, first: str) -> Generator[bytes]:
-        """Yield the program's lines; closing it ends the program.
+        """Yield the program's lines; closing the generator ends the program.
 
-        Each file is copied before it is printed: a server ends a connection that does not take its events for
-        `net_write_timeout`, which the program leaves at the server's default.
+        Each file is copied before it is printed: a server ends a connection that does not take events for
+        `net_write_timeout`, and the program leaves this timeout at the server's default.
         """
         with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
             name: str | None = first
@@ -99,7 +101,7 @@ class ServerBinlog:
                 path, following = Path(folder, name), self._after(name)
                 self._copy(name, folder)
                 if following is None and (following := self._after(name)) is not None:
-                    # The server may have added to it before it began the next one.
+                    # The server may have added to this file before it began the next file.
                     self._copy(name, folder)
                 copied = BinlogFiles(
                     paths=(path,), server_uuid=self.server_uuid, program=self.program
@@ -156,11 +158,11 @@ class BinlogFiles:
             yield from events(lines)
 
     def lines(self, first: str) -> Generator[bytes]:
-        """Yield the program's lines; closing it ends the program."""
+        """Yield the program's lines; closing the generator ends the program."""
         names = [path.name for path in self.paths]
         for path in self.paths[names.index(first) :]:
-            # The program does not name the file of its text, and a file that ends in a crash names
-            # no other.
+            # The program does not print the name of the file, and a file that ends in a crash names no next
+            # file.
             yield (
                 b"#700101  0:00:00 server id 1  end_log_pos 0 \tRotate to %s  pos: 4\n"
                 % path.name.encode()

@@ -1,9 +1,9 @@
 """The events of mysqlbinlog's text: transactions, tables, rows, statements.
 
-Invariant: none of our own decoding is used here. Lines are bytes, and a value stays as printed
-until it is compared; what the program could not print is an event of its own. Source: MySQL's
-client/mysqlbinlog.cc and sql/log_event.cc, with ``--base64-output=DECODE-ROWS -v
---print-table-metadata``. Rows of a statement follow the headers of all its events.
+Invariant: none of the worker's decoding is used here. Lines are bytes, and a value stays as printed until it is
+compared. Rows that the program could not print become an event of their own. Source: MySQL's
+client/mysqlbinlog.cc and sql/log_event.cc, with ``--base64-output=DECODE-ROWS -v --print-table-metadata``. Rows
+of a statement follow the headers of all its events.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class UnreadableRows(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement that is no transaction marker."""
+    """A statement that is not a transaction marker."""
 
     sql: str
     database: str | None
@@ -88,7 +88,7 @@ class SavepointSet(NamedTuple):
 
 
 class RowsUndone(NamedTuple):
-    """The transaction's rows since a savepoint did not happen; without one, none of them did."""
+    """The transaction's rows since a savepoint are undone; without a savepoint, all of its rows are."""
 
     savepoint: str | None
 
@@ -136,8 +136,10 @@ def events(lines: Iterator[bytes]) -> Iterator[Event]:
 
 
 class Transactions:
-    """The beginnings and ends of transactions, from statements and GTID events; the reader of a
-    binlog keeps its positions."""
+    """The beginnings and ends of transactions, from statements and GTID events.
+
+    The subclass that reads a binlog keeps the positions.
+    """
 
     def __init__(self) -> None:
         self._pos = self._end = 0
@@ -177,7 +179,7 @@ class Transactions:
             if not self._is_open:
                 yield self._transaction(None)
             if kind_of(sql) is Kind.CHANGE:
-                # It has no rows; the end of its transaction follows.
+                # A change that is logged as a statement has no rows; the end of its transaction follows.
                 return
             yield Statement(sql, self._database, self._pos)
             if not sql.endswith(_CREATED_WITH_ROWS):
@@ -206,7 +208,7 @@ class _Reading(Transactions):
         """The next line; empty at the end."""
         self._rows_pos: int | None = None
         self._tables: dict[bytes, tuple[bytes, ...]] = {}
-        """The printed lines of a table, by its name in them: MySQL's program doubles no backtick there."""
+        """The printed lines of each table, by its name in them, in which no backtick is doubled."""
 
     def events(self) -> Iterator[Event]:
         self._advance()
@@ -284,13 +286,13 @@ class _Reading(Transactions):
         return tuple(lines)
 
     def _whole(self, line: bytes) -> bytes:
-        """The line with a table's name, and those that follow if the name has line ends."""
+        """The line with a table's name, and the lines that follow if the name has line ends."""
         while line.count(b"`") % 2 and (more := next(self._lines, b"")):
             line += more
         return line
 
     def _shape(self, name: bytes) -> Shape:
-        """The table of rows, by its name in them."""
+        """The table of rows, by the name that is printed with the rows."""
         plain = name.replace(b"``", b"`")
         lines = self._tables.get(plain, self._tables.get(name))
         if lines is None:
@@ -299,7 +301,7 @@ class _Reading(Transactions):
         return shape_of((plain, *lines))
 
     def _query(self, clock: bytes) -> Iterator[Event]:
-        """A QUERY event: settings and the default database, each on a line that ends so, then its text."""
+        """Read a QUERY event: lines of settings and the database, which end in ``/*!*/;``, then its text."""
         text: list[bytes] = []
         while self._line and self._line != _END_OF_STATEMENT:
             if text or not self._line.endswith(_END_OF_STATEMENT):
@@ -312,7 +314,7 @@ class _Reading(Transactions):
         return self._statement(b"".join(text).decode("utf-8", "replace").rstrip("\n"))
 
     def _one_phase(self) -> str | None:
-        """The statement after the header of an XA PREPARE that is an XA COMMIT … ONE PHASE."""
+        """The XA COMMIT … ONE PHASE after a header that reads XA PREPARE; None if no such statement follows."""
         text = self._line.decode("utf-8", "replace")
         found = _XA.match(text)
         return text if found and found[1] == "COMMIT" and found[3] else None
@@ -347,7 +349,7 @@ class _Reading(Transactions):
 def _row(
     kind: str, shape: Shape, pos: int, before: list[bytes], after: list[bytes]
 ) -> Row | UnreadableRows:
-    # What it cannot print is the last output of an event.
+    # A value that the program cannot print is the last output of an event.
     for image in (before, after):
         if image and image[-1].partition(b"=")[2].startswith(b"!! "):
             return UnreadableRows(shape, pos)

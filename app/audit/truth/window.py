@@ -1,7 +1,7 @@
 """The window of an audit in the source, and the side of it that a transaction is on.
 
-Invariant: a position is compared by GTID sets if there are GTIDs, by file and offset of one server
-otherwise, by the commit's time on request; never by two of them at once.
+Invariant: transactions are compared by GTID set if they have GTIDs, otherwise by file and offset of one server,
+and on request by commit time; never by two of these at once.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class End:
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """Judges transactions in the order of the binlog: a bound by name is passed once."""
+    """Finds the side of each transaction in the binlog's order: a bound that is a name is passed only once."""
 
     begin: Bound | None
     """Transactions in this set, or before this position, are not audited; None: from the first file on."""
     until: Bound | None
-    """Later transactions are not audited, if less than the cursor's position is wanted."""
+    """Transactions after this bound are not audited; None: the window ends at the cursor."""
     end: End
     server_uuid: str
     """The server of the binlog."""
     last_of_set: Coordinates | None = None
-    """Of a set to begin after: its last transaction, if found. Transactions without GTIDs are
-    before the window up to it, and in the window from there on."""
+    """The last transaction of the GTID set ``begin``, if found. Transactions without GTIDs are before the
+    window up to this position, and within the window after it."""
     _has_begun: bool = False
     _is_over: bool = False
 
     def side(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> Side:
-        """Return the side of a transaction that begins there."""
+        """Return the side of a transaction that begins at these coordinates."""
         if not self._begins(name, gtid, at, ts_ms):
             return Side.BEFORE
         if self._is_after(name, gtid, at, ts_ms):
@@ -65,7 +65,7 @@ class Window:
         return Side.WITHIN
 
     def may_stop(self, at: Coordinates) -> bool:
-        """Return whether nothing after these coordinates can be within."""
+        """Return whether no transaction after these coordinates can be within the window."""
         end = self.end
         return (
             end.server_uuid == self.server_uuid
@@ -109,21 +109,21 @@ class Window:
         if gtid is not None and end.gtids is not None:
             return gtid in end.gtids
         if end.server_uuid != self.server_uuid:
-            return True  # a server without GTIDs that is read no more: everything requested is read
+            return True  # a server without GTIDs that is no longer read: all that was requested is published
         return at.order < end.coordinates.order
 
 
-# The binlog file from which an audit reads, and the beginning of a window by GTIDs in it.
+# The binlog file from which an audit reads, and the position in it at which a window after a GTID set begins.
 #
-# The heads of files list GTIDs. A transaction without one is in no head, so after the last
-# transaction of a set there may be files whose heads all list that set and no more.
+# The head of a file lists the GTIDs of all earlier files. A transaction without a GTID is in no head, so
+# several files after the last transaction of a set may have that same set in their heads.
 #
 # Invariant: reading begins at or before the window; heads are read by the witness, not by the
 # worker's code.
 
 
 def first_file(binlog: Witness, begin: Bound | None) -> str:
-    """The last file before which no GTID, time or position is wanted: found by bisecting the heads."""
+    """Return the last file before which the window has nothing, found by bisecting the heads of the files."""
     files = list(binlog.files())
     if not files:
         raise NotAuditable(
@@ -141,8 +141,7 @@ def first_file(binlog: Witness, begin: Bound | None) -> str:
 
 
 def file_of_last(binlog: Witness, first: str, begin: GtidSet) -> str:
-    """The file at or before ``first`` that has the last transaction of a set; the oldest one if
-    none has."""
+    """Return the file, ``first`` or earlier, with a set's last transaction; the oldest if there is none."""
     files = list(binlog.files())
     at = files.index(first)
     while at > 0 and not _begins_within(binlog, files[at], begin):
@@ -151,8 +150,10 @@ def file_of_last(binlog: Witness, first: str, begin: GtidSet) -> str:
 
 
 def last_of(binlog: Witness, first: str, begin: GtidSet) -> Coordinates | None:
-    """The beginning of a set's last transaction, before the first that the set lacks; None if there
-    is none from that file on."""
+    """Return where a set's last transaction begins, reading from a file on; None if it was not found.
+
+    The search ends at the first transaction that the set lacks.
+    """
     found, file = None, first
     with closing(binlog.events(first)) as events:
         for event in events:

@@ -1,7 +1,7 @@
 """The witness of the source's changes: MySQL's own mysqlbinlog, or mysql-replication.
 
-Invariant: a witness reads by code that is not the worker's, reports everything or raises
-TruthUnreadable, and names what it cannot judge.
+Invariant: a witness reads with code that is not the worker's, reports everything or raises TruthUnreadable, and
+names what it cannot judge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIMITS = {
         "transactions, tagged GTIDs, and tables whose columns the binlog does not name"
     ),
 }
-"""The types that each cannot judge, for the report."""
+"""What each witness cannot judge, for the report."""
 
 
 class Witness(Protocol):
@@ -46,4 +46,4 @@ class Witness(Protocol):
         """The names of all existing binlog files, the oldest first."""
 
     def events(self, first: str) -> Generator[Event]:
-        """Yield the events of this file and all later ones; closing it ends the reading."""
+        """Yield the events of this file and all later files; closing the generator ends the reading."""

@@ -1,9 +1,8 @@
 """The warehouse against the topics, whose records the same audit compares with the source.
 
-Invariant: each table is judged at the position that the sink itself reports, partition by
-partition; later records are counted as not yet applied. Of each key only the last applied change is
-valid, and a row that another destination has replaced is excused by its key alone. Values are never
-shown.
+Invariant: each table is judged at the position that the sink itself reports, partition by partition; later
+records are counted as not yet applied. Only the last applied change of each key is valid. A row that another
+destination has replaced is excused, by its key alone. Values are never shown.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from tables.history.present_columns import Described, Followed, Present, Present
 
 # The records that the sink has applied, by its own ledger.
 #
-# Invariant: the ledger has offsets of the topics that the sink reads. A merge keeps the partition
-# of each record, and within it the order of each destination, so a share is applied up to the
-# greatest number that the merged partition has before the ledger's offset. Where those records
-# are gone, that is not known.
+# Invariant: the ledger has offsets of the topics that the sink reads. A merge keeps the partition of each
+# record and, within the partition, the order of each destination. A share is therefore applied up to the
+# greatest number that the merged partition has before the ledger's offset. If those records are gone, this
+# number is not known.
 
 
 NumberPosition = tuple[int, int]
@@ -36,16 +35,16 @@ NEVER: NumberPosition = (-1, -1)
 
 
 class Applied:
-    """Takes the records of merged topics first; then it has which records of any topic are applied."""
+    """Takes the records of merged topics first, then reports which records of any topic are applied."""
 
     def __init__(self, until: Mapping[Partition, int], shares: Shares) -> None:
-        """``until``: the ledger's offset of each partition, that of the first record not applied."""
+        """``until`` has the ledger's offset for each partition: the offset of the first record not applied."""
         self._until, self._shares = until, shares
         self._reached: dict[Partition, NumberPosition] = {}
         self._cut: set[Partition] = set()
 
     def cut(self, partition: Partition) -> None:
-        """Note that a partition does not have all records that it had."""
+        """Note that a partition no longer has all of its records."""
         self._cut.add(partition)
 
     def take(self, topic: str, partition: int, record: StoredRecord) -> None:
@@ -80,8 +79,8 @@ class Applied:
 
 # The tables that the sink has renamed or emptied after DDL, as its dump states them.
 #
-# Invariant: a record is expected in the table that its row belongs to now, by its position alone,
-# as the sink itself places it.
+# Invariant: a record is expected in the table to which its row belongs now. The record's position alone
+# determines this table, as in the sink itself.
 
 
 Name = tuple[str, str]
@@ -89,7 +88,7 @@ Name = tuple[str, str]
 
 @dataclass(slots=True)
 class MovedTables:
-    """For each source table, up to which positions its rows belong to which table."""
+    """For each source table, the tables to which its rows belong, each up to a position."""
 
     _pieces: dict[Name, list[tuple[NumberPosition, Name | None]]] = field(default_factory=dict)
 
@@ -109,19 +108,19 @@ class MovedTables:
         return found
 
     def place(self, name: Name, position: NumberPosition) -> Name | None:
-        """Return the table that a row belongs to; None if its table was dropped, and its rows with it."""
+        """Return the table to which a row belongs; None if the row was dropped with its table."""
         for below, target in self._pieces.get(name, ()):
             if position < below:
                 return target
         return name
 
     def follows(self, name: Name, position: NumberPosition) -> bool:
-        """Return whether the sink has followed a statement at a position that took a name from its table."""
+        """Return whether the sink has followed the statement that took a name from its table at a position."""
         return any(position <= below for below, _ in self._pieces.get(name, ()))
 
 
 _LONGEST_PAIRING = 10_000
-"""Rows of a table that are held in memory to classify them; beyond, they are only counted."""
+"""The most rows of a table that are held in memory to classify them; further rows are only counted."""
 _EMPTYING = "rows of a table that is being truncated"
 _UNKEYED = "rows whose last change lacks columns of a key that the table got later"
 _UNKNOWN = (
@@ -136,23 +135,23 @@ class _Table:
     t: int
     name: tuple[str, str]
     columns: tuple[str, ...] = ()
-    """In lower case, as the key's are."""
+    """The columns' names in lower case, as in ``key``."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Spark's types."""
     key: tuple[str, ...] = ()
     followed: Followed = field(default_factory=Followed)
     emptied: dict[tuple[str, str] | None, NumberPosition] = field(default_factory=dict)
-    """The last truncate that is applied, by real table; None: of a table that is not mapped."""
+    """The last applied truncate by real table; the key is None for a table that is not mapped."""
     may_be_emptied: NumberPosition = NEVER
-    """One that the sink was about to apply."""
+    """The last truncate that the sink had begun, and may have applied."""
     not_applied: int = 0
     unknown: int = 0
     """Records of which it is not known whether they are applied."""
     topics: set[str] = field(default_factory=set)
     eras: Mapping[tuple[str, str, int], int] | None = None
-    """The number of each version's key, as statements may have given the table several; None: not known yet."""
+    """The number of the key of each table version, since statements may change the key; None: not known yet."""
     keys: tuple[frozenset[str], ...] = ()
-    """The columns of these keys, by their present names; the last one is the table's own."""
+    """The columns of these keys, by their present names; the last key is the table's present key."""
 
     def key_of(self, values: Iterable[Any], unrepresentable: Mapping[str, str] | None) -> bytes:
         """The key of a row of the warehouse's dump."""
@@ -161,7 +160,7 @@ class _Table:
 
 
 class Warehouse:
-    """Takes the whole dump of the sink, then record after record, and then judges."""
+    """Reads the sink's whole dump, then takes one record after another, and then judges."""
 
     def __init__(
         self,
@@ -181,10 +180,9 @@ class Warehouse:
         self.applied = Applied({}, self._shares)
         self._tables: dict[tuple[str, str], _Table] = {}
         self._floors: dict[tuple[str, str], NumberPosition] = {}
-        """Truncates that the sink had begun once its tables were read: they may have been applied."""
+        """Truncates that the sink had begun by the time its tables were read, and may have applied."""
         self._dropped: dict[tuple[str, str], NumberPosition] = {}
-        """The positions at which the source's own tables were last dropped or renamed, and the sink did not
-        follow."""
+        """Where the source's own tables were last dropped or renamed without the sink following."""
         self._moved = MovedTables()
         self._present = PresentColumns(versions)
         self._read(parts)
@@ -238,11 +236,11 @@ class Warehouse:
         route = routes.of(name)
         is_mapped = route is not None and route.mapped is not None
         position = (int(source["epoch"]), int(source["seq"]))
-        # A table that is captured no longer has no rows where it once had them.
+        # The rows of a table that is no longer captured are where they were, under the table's own name.
         logical = name if route is None else route.logical
         held = logical if is_mapped else self._moved.place(logical, position)
         if held is None:
-            # The table was dropped, and a row that is still there is one too many.
+            # The table was dropped; a row that the warehouse still has is surplus.
             return
         table = self._table(held)
         table.topics.add(topic)
@@ -259,7 +257,7 @@ class Warehouse:
             elif position <= self._floors.get(table.name, NEVER):
                 table.may_be_emptied = max(table.may_be_emptied, position)
             return
-        # A running sink may have merged what its ledger does not have yet.
+        # A running sink may have merged records that its ledger does not have yet.
         if is_applied or self._store.holds(table.t, position[1]):
             self._want(table, (partition, record.offset), record.key, value)
 
@@ -268,7 +266,7 @@ class Warehouse:
     ) -> None:
         source, op = value["source"], value["op"]
         before, after = value["before"], value["after"]
-        # A row is wanted though its images are not available; the operation determines which exist.
+        # A row is required even if its images are not available; the operation determines which images exist.
         images = (
             [(0, after or before, op != "d")]
             if key
@@ -302,14 +300,14 @@ class Warehouse:
     def _key(
         self, table: _Table, key: bytes, image: Mapping[str, Any] | None, source: dict[str, Any]
     ) -> tuple[int, bytes]:
-        """Return the era of a record's key, and the key as the warehouse's rows have it."""
+        """Return the era of a record's key, and the key in the form of the warehouse's rows."""
         version = (source["db"], source["table"], source["schema"])
         present = self._present.of(version, table.name, table.followed)
         described = self._present.versions.get(version)
         if described is None or not table.key or not _has_key(key, described):
             return 0, of_record(key, present)
         if table.followed.is_apart:
-            # Several tables' rows have one key, so each is looked for by that of now.
+            # A table that several source tables fill has one key, so each row is looked up by its present key.
             found = None if image is None else _key_in(frozenset(table.key), image, present)
             return 0, of_record(key, present) if found is None else found
         if table.eras is None:
@@ -317,7 +315,7 @@ class Warehouse:
         return (table.eras or {}).get(version, 0), of_record(key, present)
 
     def _find_eras(self, table: _Table) -> None:
-        """Number the keys that a table's versions have had, in the order of these."""
+        """Number the keys of a table's versions, in the order of the versions."""
         alone = [(table.name, 1, 1)]
         stays = table.followed.versions((*table.name, 1), table.name) or alone
         last_stay = {name: at for at, (name, _, _) in enumerate(stays)}
@@ -343,7 +341,7 @@ class Warehouse:
         table.eras, table.keys = eras, tuple(keys)
 
     def _rekey(self, table: _Table, verdict: TableVerdict) -> None:
-        """Bring what is required of a table to its present key, if it has had others."""
+        """Convert a table's required rows to its present key, if it has had other keys."""
         if len(table.keys) < 2:
             return
 
@@ -366,14 +364,14 @@ class Warehouse:
             if is_gone and not self._moved.follows(name, position):
                 self._dropped[name] = position
         for one in value.get("online", ()):
-            # A tool replaced it by its copy, with the same rows.
+            # A tool replaced the table by its copy, with the same rows.
             self._dropped.pop((one["database"], one["table"]), None)
 
     def judge(self, seen: Callable[[int], bool], *, cut: Collection[str]) -> list[TableVerdict]:
         """Return the verdict of each table.
 
-        ``seen`` returns which numbers have a record in Kafka, ``cut`` names the topics that do not
-        have all of theirs.
+        ``seen`` returns whether a number has a record in Kafka. ``cut`` names the topics that no longer have
+        all of their records.
         """
         found = []
         for _, table in sorted(self._tables.items()):
@@ -392,8 +390,7 @@ class Warehouse:
             self._store.empty(table.t, position, source)
         floor = self._floors.get(table.name, NEVER)
         if not is_whole and floor > max(table.emptied.values(), default=NEVER):
-            # The topic may have older rows in one partition, while the truncate's partition no
-            # longer has it.
+            # The topic may have older rows in one partition, while another no longer has the truncate.
             table.may_be_emptied = max(table.may_be_emptied, floor)
         self._rekey(table, verdict)
         missing: list[ExpectedRow] = []
@@ -406,7 +403,8 @@ class Warehouse:
                 present = self._present.of(
                     (database, name, wanted.version), table.name, table.followed
                 )
-                # Versions are counted for each name of a source table; an earlier sink kept the number.
+                # Versions are counted for each name of a source table. For a row from before a rename, the sink
+                # sets version 0; an earlier sink kept the number.
                 is_own = table.followed.is_apart or (database, name) == table.name
                 _compare(
                     table,
@@ -463,13 +461,13 @@ def _compare(
     values, unrepresentable, version = orjson.loads(content)
     held = dict(zip(table.columns, values, strict=True))
     for name in absent:
-        # They have the values of an earlier change.
+        # These columns have the values of an earlier change.
         held.pop(present.name(name), None)
         verdict.unjudged["columns that the last change of their row does not contain"] += 1
     expected = present.image(image)
-    # Of a log without a key a dropped column may never have been made: no row needs it.
+    # In a log without a key, a dropped column may never have been created, since no row needs it.
     for name in present.altered if not table.key else present.altered & held.keys():
-        # MySQL publishes no row when it converts values.
+        # MySQL logs no row when ALTER TABLE converts values.
         held.pop(name, None)
         expected.pop(name, None)
         verdict.unjudged["columns that a later ALTER TABLE has changed"] += 1
@@ -485,7 +483,7 @@ def _compare(
 
 
 def _has_key(key: bytes, described: Described) -> bool:
-    """Whether a record's key has the columns of its version's, and no shard beside them."""
+    """Whether a record's key has the columns of its version's primary key, and no shard."""
     try:
         fields = orjson.loads(key)
     except orjson.JSONDecodeError:
@@ -495,7 +493,7 @@ def _has_key(key: bytes, described: Described) -> bool:
 
 
 def _key_in(columns: frozenset[str], image: Mapping[str, Any], present: Present) -> bytes | None:
-    """The key of these columns, by their present names, in an image; None if it lacks one."""
+    """The key of these columns, by their present names, in an image; None if the image lacks a column."""
     values = {name: value for name, value in present.image(image).items() if name in columns}
     if len(values) < len(columns):
         return None
@@ -516,7 +514,7 @@ def _stale(
     extra: list[WarehouseRow],
     verdict: TableVerdict,
 ) -> None:
-    """Among missing and surplus rows, find those that have older values."""
+    """Report missing and surplus rows; two of them with one key are one row with older values."""
     older: dict[bytes, WarehouseRow] = {}
     if table.key:
         for held in extra:

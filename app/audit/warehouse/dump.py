@@ -1,8 +1,8 @@
 """The contents of the warehouse, dumped by the sink itself in its own process.
 
-Invariant: the sink is run before anything else is read, so that the topics and the cursor are never
-older than the tables; nothing of the sink's is imported here. A file that is truncated, or of
-another installation's warehouse, is refused: it would hide faults.
+Invariant: the sink is run before anything else is read, so that the topics and the cursor are never older than
+the tables; no code of the sink is imported here. A file that is truncated, or of another installation's
+warehouse, is refused, since it would hide faults.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Origin(NamedTuple):
 
     prefix: str
     cluster: str | None = None
-    """Kafka's id of it; None if it is not known."""
+    """Kafka's id of the cluster; None if it is not known."""
 
 
 @asynccontextmanager
 async def requested_dump(config: Path) -> AsyncIterator[Path]:
-    """Yield a file of all that the warehouse of a sink's settings holds. Raise WarehouseUnreadable."""
+    """Yield a file with the whole contents of a sink's warehouse. Raise WarehouseUnreadable."""
     with tempfile.TemporaryDirectory(prefix="aqueduct-audit-") as folder:
         file = Path(folder) / "warehouse.jsonl"
         code, errors = await _ended("-m", "spark_sink", "--config", str(config), "dump", str(file))
@@ -45,8 +45,7 @@ async def requested_dump(config: Path) -> AsyncIterator[Path]:
 
 
 async def _ended(*words: str) -> tuple[int, str]:
-    """Run a Python process of its own; return exit code and errors. It is killed if its caller is
-    cancelled."""
+    """Run a separate Python process; return its exit code and errors. Kill the process on cancellation."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -68,10 +67,9 @@ def given_dump(file: Path) -> Iterator[Path]:
 
 
 def lines(file: Path, origin: Origin) -> Iterator[dict[str, Any]]:
-    """Yield the parts of such a file: one on the whole, for each table one on it and its rows, and
-    the end.
+    """Yield the parts of a dump: its head, a head and the rows of each table, and the end.
 
-    Raise WarehouseUnreadable if it is no such file, of another version, truncated, or of another
+    Raise WarehouseUnreadable if the file is not a dump, has another version, is truncated, or is of another
     warehouse.
     """
     number = tables = rows = 0

@@ -1,7 +1,7 @@
 """The warehouse's rows and the required rows, together in an SQLite file.
 
-Invariant: a row of the warehouse is found by the unique number of the change that made it, so no
-key has to be compared to find it. Keys are in the form of `warehouse_keys`.
+Invariant: a row of the warehouse is found by the unique number of the change that made it, so no key has to be
+compared to find it. Keys are in the form of the module `values`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CREATE TABLE joined AS SELECT * FROM wanted;
 CREATE UNIQUE INDEX joined_key ON joined (key);
 CREATE TABLE others (t INTEGER, key BLOB, PRIMARY KEY (t, key)) WITHOUT ROWID;
 """
-# A truncate gives all rows of a table its own number; they are deleted, and never looked up singly.
+# A truncate gives its own number to all rows of a table; they are deleted, and never looked up one by one.
 _HOLD = """
 INSERT INTO held VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (t, seq, delta) DO UPDATE SET
   digest = iif(n = 0, excluded.digest, digest), n = n + excluded.n
@@ -51,7 +51,7 @@ _OTHERS = "INSERT OR IGNORE INTO others VALUES (?, ?)"
 
 
 class WarehouseRow(NamedTuple):
-    """A row, or a log's image, of the warehouse."""
+    """A row of the warehouse, or an image in a log."""
 
     t: int
     seq: int
@@ -64,11 +64,11 @@ class WarehouseRow(NamedTuple):
 
 
 class ExpectedRow(NamedTuple):
-    """The row after the last applied change of a key; of a log, one image."""
+    """The row after the last applied change of a key; in a log, one image."""
 
     t: int
     era: int
-    """The number of the key, of those that the table has had one after the other; 0 if it has had one."""
+    """The number of the key among the successive keys of the table; 0 if the table has had only one."""
     key: bytes
     seq: int
     delta: int
@@ -107,7 +107,7 @@ class WarehouseStore:
         return found.fetchone() is not None
 
     def want(self, row: ExpectedRow) -> None:
-        """Add a required row, replacing that of an older change of the same key."""
+        """Add a required row, in place of the row of an older change of the same key."""
         self._note(_WANT, row)
 
     def holds(self, t: int, seq: int) -> bool:
@@ -116,7 +116,7 @@ class WarehouseStore:
         return found.fetchone() is not None
 
     def wanted(self, t: int) -> Iterator[tuple[ExpectedRow, bytes | None]]:
-        """The required rows of a table, each with the actual one; deleted rows are none."""
+        """Yield a table's required rows, each with the actual row or None; a deleted row counts as none."""
         self.flush()
         rows = self._db.execute(
             "SELECT w.*, h.digest FROM wanted w LEFT JOIN held h ON h.t = w.t AND h.seq = w.seq AND "
@@ -144,7 +144,7 @@ class WarehouseStore:
             yield WarehouseRow(*row)
 
     def empty(self, t: int, floor: tuple[int, int], source: tuple[str, str] | None) -> None:
-        """Remove required rows from before a truncate; ``source``: of this real table alone."""
+        """Remove required rows from before a truncate; with ``source``, only the rows of this real table."""
         self.flush()
         # An image begins with the real database and table.
         begin = b"[" if source is None else orjson.dumps(source)[:-1] + b","
@@ -155,11 +155,11 @@ class WarehouseStore:
         )
 
     def rekey(self, t: int, eras: int, key_of: Callable[[ExpectedRow, int], bytes | None]) -> int:
-        """Make what is required by the keys of successive eras what is required by the last one's key.
+        """Convert the rows that are required under the keys of successive eras to the key of the last era.
 
-        A row that an era leaves is in the next one under the key that its image gives it there. ``key_of`` is
-        given a row and an era, and returns None if the image lacks a column. Such a row is no longer required,
-        nor is it surplus; their number is returned.
+        A row that exists at the end of an era is carried into the next era, under the key that its image has
+        there. ``key_of`` receives a row and an era, and returns None if the image lacks a column of that era's
+        key. Such a row is neither required nor surplus. Return the number of such rows.
         """
         self.flush()
         unknown: list[tuple[int, int]] = []

@@ -1,8 +1,7 @@
-"""A row's key, and its values, of the wire and of the warehouse in one form.
+"""One form for the key and the values of a row, from the wire and from the warehouse.
 
-Invariant: values are equal by value, not by text: ``12.5`` is ``12.50``, and a column that was
-widened since holds its older values in its newer type. Source: docs/wire.md and docs/sink/ddl.md, and
-nothing of the sink's code.
+Invariant: values are equal by value, not by text: ``12.5`` is ``12.50``, and a widened column holds its older
+values in its newer type. Source: docs/wire.md and docs/sink/ddl.md, and none of the sink's code.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Sort(Enum):
     MOMENT = auto()
     VECTOR = auto()
     PLAIN = auto()
-    """Equal as they are."""
+    """Values are compared as they are."""
 
 
 _EXACT = (
@@ -67,7 +66,7 @@ def different(
         if own not in held:
             return name
         if value is None or held[own] is None:
-            # What Spark has no value for is kept as the wire's text.
+            # A value that Spark cannot represent is kept as the wire's text.
             if value is None and held[own] is None and own not in unrepresentable:
                 continue
             if held[own] is None and unrepresentable.get(own) == value and value is not None:
@@ -92,7 +91,7 @@ def _single(value: Any) -> bytes:
 
 
 def moment(value: str) -> str:
-    """A date or time without mere form: ``T``, ``Z``, trailing zeros, midnight."""
+    """A date or time without differences of mere form: ``T``, ``Z``, trailing zeros, midnight."""
     day, _, time = value.replace("T", " ").removesuffix("Z").partition(" ")
     whole, _, fraction = time.partition(".")
     return f"{day} {whole or '00:00:00'}.{fraction.rstrip('0')}"
@@ -114,13 +113,13 @@ _FORMS: dict[Sort, Callable[[Any], Any]] = {
     Sort.VECTOR: _vector,
     Sort.PLAIN: _plain,
 }
-"""The conversion of both forms of a value to a comparable one."""
+"""The conversion of a value, from the wire or from the warehouse, to a comparable form."""
 
 
-# A row's key in one form, from a record, by its version of the columns, or from the warehouse.
+# A row's key in one form, from a record and its version of the columns, or from the warehouse.
 #
-# Invariant: names are in lower case and sorted, since to the sink a key of the same columns is
-# the same key in any spelling and order; equal values have equal forms.
+# Invariant: names are in lower case and sorted, since the sink treats keys of the same columns, in any spelling
+# and order, as one key; equal values have equal forms.
 
 
 _HELD = {
@@ -133,7 +132,7 @@ _HELD = {
 
 
 def of_record(key: bytes, present: Present) -> bytes:
-    """The form of a record's key, with the present names of its columns, or the key itself if it has none."""
+    """Return the form of a record's key, with its columns' present names; other keys stay as they are."""
     try:
         fields = orjson.loads(key)
         named = {present.name(name): value for name, value in fields.items()}
@@ -172,7 +171,7 @@ def _key_exact(value: Any) -> str:
 
 
 def _key_single(value: Any) -> float:
-    """In the form of a column that was widened since."""
+    """The value as it is in a column that was widened later."""
     return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
 
 

@@ -25,7 +25,7 @@ _RANGE = re.compile(r"(.*?)\{(\d+)-(\d+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What Canal reads beside its files, and cursors that are not in files of its own."""
+    """What Canal reads in addition to its files, and cursors that are not in Canal's own files."""
 
     system_properties: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -52,9 +52,9 @@ class Instance:
 
     name: str
     number: str
-    """Its number in the group; empty without one."""
+    """The number of the member in its group; empty without a group."""
     keys: Keys
-    """Its keys, and those of the server for all instances."""
+    """The instance's keys, and the server's keys for all instances."""
     cursors: tuple[Cursor, ...]
     cursor_file: str
 
@@ -65,7 +65,7 @@ class Instance:
 
     @property
     def label(self) -> str:
-        """Its name, with its number in the group."""
+        """The instance's name, with its number in the group."""
         return f"{self.name}-{self.number}" if self.number else self.name
 
 
@@ -78,13 +78,13 @@ class Configuration:
     entries: tuple[Entry, ...]
     """All keys of all files."""
     missing: tuple[str, ...]
-    """Instances that are listed and have no file."""
+    """Instances that are listed but have no file."""
     not_run: tuple[str, ...]
     """Folders of instances that this server does not run."""
 
 
 def read_configuration(folder: Path, surroundings: Surroundings) -> Configuration:
-    """Read a ``conf`` folder, or the folder that contains it; raise UsageError if it is none."""
+    """Read a ``conf`` folder, or the folder that contains it; raise UsageError without ``canal.properties``."""
     conf = folder if (folder / SERVER_FILE).is_file() else folder / "conf"
     if not (conf / SERVER_FILE).is_file():
         raise UsageError(f"{folder} has no {SERVER_FILE}", remedy="Name Canal's conf folder")
@@ -115,7 +115,7 @@ def _raw(path: Path, label: str) -> list[Entry]:
 def _resolved(
     own: list[Entry], above: list[Entry], destination: str, surroundings: Surroundings
 ) -> list[Entry]:
-    """Entries with their placeholders resolved among themselves and those of the server."""
+    """Entries with their placeholders resolved, by these entries and by those of the server."""
     files = {"canal.conf.dir": "../conf", "canal.instance.destination": destination}
     files |= {entry.key: entry.value for entry in (*above, *own)}
     lookup = lookup_in(surroundings.system_properties, surroundings.environment, files)

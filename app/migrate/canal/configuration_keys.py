@@ -1,7 +1,7 @@
-"""The keys of one Canal server or instance, found whatever their case is.
+"""The keys of one Canal server or instance, looked up without regard to case.
 
-Invariant: an instance's own keys precede those of ``canal.properties``. A number after a key, as in
-``address9`` or ``master1.address``, makes the key one of that member of a group.
+Invariant: an instance's own keys take precedence over those of ``canal.properties``. A number in a key, as in
+``address9`` or ``master1.address``, assigns the key to this member of a group.
 """
 
 from __future__ import annotations

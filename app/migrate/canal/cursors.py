@@ -1,6 +1,6 @@
 """Canal's cursors: `meta.dat`, `parse.dat`, and the JSON of its ZooKeeper nodes `cursor` and `parse`.
 
-Format: fastjson's of LogPosition, whose field for the position is spelled `postion`.
+Format: fastjson's serialization of LogPosition, in which the field of the position is spelled `postion`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Cursor:
     """Milliseconds since 1970 by the server's clock; 0 if unknown."""
     gtid_set: str
     filter: str = ""
-    """The client's own filter, which replaces that of the instance."""
+    """The client's own filter, which replaces the instance's filter."""
 
     @property
     def age(self) -> tuple[int, str, int]:
-        """The order of cursors of one instance."""
+        """The sort key of the cursors of one instance."""
         return self.timestamp, self.file, self.position
 
 
 def read_cursors(content: bytes, name: str) -> list[Cursor]:
-    """Return the cursors of a file, none if no client has one; raise UsageError for another file."""
+    """Return the cursors of a file, empty if no client has one; raise UsageError for a file of another kind."""
     try:
         found = orjson.loads(content)
         if "clientDatas" in found:
@@ -77,7 +77,7 @@ def _cursor(found: dict[str, Any], *, client: str, own_filter: str) -> Cursor:
 
 
 def cursor_file(conf: Path, name: str, server: Keys, given: Path | None) -> Path | None:
-    """Return the file with an instance's cursors: the given one, else the clients', else the parser's."""
+    """Return the file with an instance's cursors: the given file, else the clients', else the parser's."""
     if given is not None:
         if not given.is_file():
             raise UsageError(f"{given} is not a file")

@@ -33,7 +33,7 @@ _FIELD = re.compile(r"\s*([^.:\s]+)\.([^.:\s]+?)\s*:\s*([^:]*[^:/\s])\s*")
 
 
 def convert_columns(draft: Draft, keys: Keys) -> None:
-    """Put the columns to publish, and those to drop, of each table."""
+    """Put the columns to publish and the columns to drop, by table."""
     if allowed := keys.get(_ALLOWED):
         for table, columns in _tables(draft, allowed):
             draft.take_rule(allowed, ("tables", table, "columns"), columns)
@@ -96,7 +96,7 @@ _MAPPING = (
 
 
 def import_canal(folder: Path, surroundings: Surroundings, *, prefix: str) -> Imported:
-    """Return what a ``conf`` folder means to Aqueduct; raise UsageError if it has no instance to read."""
+    """Return the settings, mapping and report for a ``conf`` folder; raise UsageError if it has no instance."""
     found = read_configuration(folder, surroundings)
     draft = Draft()
     draft.settings.put(("prefix",), prefix)

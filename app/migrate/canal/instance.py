@@ -43,7 +43,7 @@ def convert_instance(draft: Draft, path: YamlPath, instance: Instance) -> None:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Return host and port of an address; raise ValueError if the port is no number."""
+    """Return host and port of an address; raise ValueError if the port is not a number."""
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.endswith("]")):
         return text.strip("[]"), 3306
@@ -93,7 +93,7 @@ def _tls(draft: Draft, path: YamlPath, keys: Keys, role: str) -> None:
 
 
 def _server_id(draft: Draft, path: YamlPath, keys: Keys) -> None:
-    """Canal's own id, or one made of the name; not one that another destination has."""
+    """Put Canal's own server id, or, without one or if another destination has it, one made of the name."""
     taken = _server_ids(draft)
     entry = keys.get("canal.instance.mysql.slaveId")
     if entry and entry.value.isdecimal() and int(entry.value) and int(entry.value) not in taken:
@@ -114,7 +114,7 @@ def _server_ids(draft: Draft) -> set[int]:
 
 
 def _filter(draft: Draft, path: YamlPath, keys: Keys) -> None:
-    """Both lists as they are; nothing is captured while one of them cannot be used."""
+    """Put both lists as they are; while one of them cannot be used, nothing is captured."""
     include = keys.get("canal.instance.filter.regex")
     black = keys.get("canal.instance.filter.black.regex")
     unusable = {one: fault_of(one.value) for one in (include, black) if one and fault_of(one.value)}
@@ -128,7 +128,7 @@ def _filter(draft: Draft, path: YamlPath, keys: Keys) -> None:
 
 
 def _failover(draft: Draft, path: YamlPath, keys: Keys) -> None:
-    """When Canal switches to its standby: only with both detecting and heartbeatHaEnable."""
+    """Put the failover; Canal switches to its standby only with both detecting and heartbeatHaEnable."""
     detecting = keys.get("canal.instance.detecting.enable")
     switching = keys.get("canal.instance.detecting.heartbeatHaEnable")
     if detecting:
@@ -151,7 +151,7 @@ def _connection(draft: Draft, path: YamlPath, keys: Keys) -> None:
 
 
 def _decoders(draft: Draft, path: YamlPath, keys: Keys) -> None:
-    """Threads of Canal's parser as processes; none if it is not parallel."""
+    """Put the threads of Canal's parser as decoder processes; 0 if the parser is not parallel."""
     parallel = keys.get("canal.instance.parser.parallel")
     if parallel and not keys.is_true("canal.instance.parser.parallel"):
         draft.take(parallel, (*path, "decoders"), 0)
@@ -172,7 +172,7 @@ def _number(draft: Draft, keys: Keys, name: str, path: YamlPath) -> None:
 
 
 def client_filters(instance: Instance) -> list[Entry]:
-    """Return the filters with which clients have replaced that of the instance."""
+    """Return the filters with which clients have replaced the instance's filter."""
     own = instance.keys.text("canal.instance.filter.regex", r".*\..*")
     return [
         Entry(key=f"filter of client {one.client}", value=one.filter, file=instance.cursor_file)

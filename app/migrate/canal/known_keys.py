@@ -1,4 +1,4 @@
-"""All keys of Canal from 1.0.19 to 1.1.8, each with what Aqueduct does instead where it is not taken over.
+"""All keys of Canal from 1.0.19 to 1.1.8, each with what Aqueduct does instead if it is not taken over.
 
 Source: ``canal.properties`` and ``instance.properties`` of Canal's releases, its Spring files and its
 MQ connectors.

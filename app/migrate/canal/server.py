@@ -1,4 +1,4 @@
-"""The settings of Canal's server as those of a worker: ZooKeeper, Kafka, DDL, the schema history."""
+"""The settings of Canal's server as a worker's settings: ZooKeeper, Kafka, DDL, the schema history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OTHER_MODES = ("rocketmq", "rabbitmq", "pulsarmq")
 
 
 def convert_server(draft: Draft, keys: Keys) -> None:
-    """Put what a worker has one of."""
+    """Put the settings that a worker has only once."""
     _worker(draft, keys)
     _zookeeper(draft, keys)
     _kafka(draft, keys)
@@ -36,7 +36,7 @@ def _worker(draft: Draft, keys: Keys) -> None:
 
 
 def _zookeeper(draft: Draft, keys: Keys) -> None:
-    """The servers; a path after them, which Canal's client takes as its root, becomes the root."""
+    """Put the servers; a path after them, the root of Canal's client, becomes part of Aqueduct's root."""
     if servers := keys.get("canal.zkServers"):
         hosts, slash, root = servers.value.partition("/")
         draft.take(servers, ("zookeeper", "hosts"), hosts)
@@ -86,7 +86,7 @@ def _take(draft: Draft, keys: Keys, name: str, path: tuple[str, ...], value: str
 
 
 def convert_schema_history(draft: Draft, keys: Keys) -> None:
-    """Put where Canal keeps its table metadata, TSDB, and for how long; one history serves all destinations."""
+    """Put the store and the intervals of Canal's table metadata, TSDB; one history serves all destinations."""
     if not keys.is_true("canal.instance.tsdb.enable"):
         return
     if url := keys.get("canal.instance.tsdb.url"):
@@ -119,7 +119,7 @@ def _store(draft: Draft, keys: Keys, url: Entry) -> None:
 
 
 def _options(draft: Draft, url: Entry, text: str) -> None:
-    """Take the TLS mode of a JDBC address, and name its other options; values may be secrets."""
+    """Take the TLS mode of a JDBC address; report other options by name only, since values may be secrets."""
     pairs = [one.partition("=") for one in re.split(r"[?;&]", text) if one]
     others = list[str]()
     for name, _, value in pairs:

@@ -1,7 +1,7 @@
-"""Where a destination of Canal's begins: at the cursor that Canal has stored, or at the configured position.
+"""The start of a destination from Canal: the cursor that Canal has stored, or the configured position.
 
-Invariant: a start never skips a change that a client of Canal has not acknowledged; it may repeat some.
-Canal's offset is that of the last event that was acknowledged, which may be within a transaction.
+Invariant: a start never skips a change that a client of Canal has not acknowledged; it may repeat changes.
+Canal's offset is the offset of the last acknowledged event, which may be within a transaction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GTIDS = (
 
 
 def convert_start(draft: Draft, path: YamlPath, instance: Instance) -> None:
-    """Put where the destination begins; without a position, it is the end of the binlog, as in Canal."""
+    """Put the destination's start; without a position, it is the end of the binlog, as in Canal."""
     if instance.cursors and not instance.number:
         _from_cursor(draft, path, instance)
         return
@@ -46,7 +46,7 @@ def convert_start(draft: Draft, path: YamlPath, instance: Instance) -> None:
 
 
 def _configured(draft: Draft, path: YamlPath, keys: Keys, prefix: str) -> None:
-    """The position in the properties: GTIDs, a file with offset or time, or a time."""
+    """Put the position in the properties: GTIDs, a file with offset or time, or a time."""
     gtid, file = keys.get(f"{prefix}gtid"), keys.get(f"{prefix}journal.name")
     offset, time = keys.get(f"{prefix}position"), keys.get(f"{prefix}timestamp")
     if gtid and keys.is_true("canal.instance.gtidon", default=True):
@@ -83,7 +83,7 @@ def _from_cursor(draft: Draft, path: YamlPath, instance: Instance) -> None:
 
 
 def _server(cursor: Cursor, keys: Keys) -> str | None:
-    """The role of the server to which a cursor's file belongs; None if it is neither of the two."""
+    """The role of the server to which a cursor's file belongs; None if it is neither server."""
     for role, name in (("master", ADDRESS), ("standby", "canal.instance.standby.address")):
         host, port = address(keys.text(name))
         if (_one_name(host), port) == (_one_name(cursor.host), cursor.port):
@@ -92,12 +92,12 @@ def _server(cursor: Cursor, keys: Keys) -> str | None:
 
 
 def _one_name(host: str) -> str:
-    """Java names the machine itself by any of these."""
+    """One name for the machine itself, which Java may name in several ways."""
     return "localhost" if host in ("127.0.0.1", "::1") else host
 
 
 def _in_file(draft: Draft, path: YamlPath, entry: Entry, cursor: Cursor) -> None:
-    """The event of the last change; the second of it without an offset, or the whole file."""
+    """Put the file and the event of the last change; without an offset, its time, or else the whole file."""
     draft.take(entry, (*path, "file"), cursor.file)
     if cursor.position > _FIRST:
         draft.take(entry, (*path, "event"), cursor.position)
@@ -106,7 +106,7 @@ def _in_file(draft: Draft, path: YamlPath, entry: Entry, cursor: Cursor) -> None
 
 
 def _at_time(draft: Draft, path: YamlPath, entry: Entry, cursor: Cursor, keys: Keys) -> None:
-    """A time before the last change, as Canal does if it finds another server than its cursor's."""
+    """Put a time before the last change, as Canal does on another server than its cursor's."""
     fallback = keys.text("canal.instance.fallbackIntervalInSeconds", "60")
     seconds = int(fallback) if fallback.isdecimal() else 60
     draft.take(entry, (*path, "timestamp"), cursor.timestamp - 1000 * seconds)

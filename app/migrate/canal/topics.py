@@ -1,7 +1,7 @@
-"""What readers of Canal's topics see, kept: the names of topics, their partitions, the form of messages.
+"""What readers of Canal's topics see is kept: the names of topics, their partitions, the form of messages.
 
-Invariant: what is not kept is reported by its key, a default of Canal's too.
-Source: ``MQMessageUtils.messageTopics`` and ``CanalKafkaProducer.send`` of Canal 1.1.7.
+Invariant: what is not kept is reported by its key, even if the key has Canal's default. Source:
+``MQMessageUtils.messageTopics`` and ``CanalKafkaProducer.send`` of Canal 1.1.7.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Named:
     """An expression over ``database.table``."""
     topic: str
     pattern: str
-    """As Canal has it."""
+    """The pattern as Canal has it."""
     is_of_database: bool
 
 
@@ -56,7 +56,7 @@ def convert_topics(draft: Draft, path: YamlPath, keys: Keys) -> None:
 
 
 def _messages(draft: Draft, path: YamlPath, keys: Keys) -> None:
-    """The form of messages, and those of statements."""
+    """Put the form of messages, and report where statements are published."""
     flat = keys.stated(_FLAT, "true")
     if flat.value.lower() == "true":
         draft.note("primary keys", "an update that changes a key is a DELETE and an INSERT")
@@ -74,7 +74,7 @@ def _messages(draft: Draft, path: YamlPath, keys: Keys) -> None:
 
 
 def _topics(draft: Draft, keys: Keys) -> Iterator[tuple[Entry, _Named]]:
-    """The rules, in the order in which Canal tries them: by table, by database, all others."""
+    """Yield the rules in the order in which Canal tries them: by table, by database, all others."""
     dynamic, fixed = keys.get("canal.mq.dynamicTopic"), keys.get("canal.mq.topic")
     if dynamic:
         rules = [found for item in _items(dynamic.value) if (found := _rule(draft, dynamic, item))]
@@ -91,7 +91,7 @@ def _topics(draft: Draft, keys: Keys) -> Iterator[tuple[Entry, _Named]]:
 
 
 def _rule(draft: Draft, entry: Entry, item: str) -> _Named | None:
-    """One of ``pattern`` or ``topic:pattern``; without a topic, each match has one of its own name."""
+    """The rule of ``pattern`` or ``topic:pattern``; without a topic, each match has a topic of its name."""
     topic, colon, pattern = item.partition(":")
     pattern = (pattern if colon else item).strip()
     if fault := fault_of(pattern):
@@ -110,7 +110,7 @@ def _rule(draft: Draft, entry: Entry, item: str) -> _Named | None:
 
 
 def _may_overlap(rules: list[_Named]) -> bool:
-    """Whether one table may match two rules, whose topics both get it in Canal."""
+    """Whether one table may match two rules; Canal then publishes it to both topics."""
     wild = [one for one in rules if _WILD.search(one.pattern)]
     plain = [one.pattern for one in rules if one not in wild]
     matched = any(re.fullmatch(one.pattern, name, re.IGNORECASE) for one in wild for name in plain)
@@ -118,7 +118,7 @@ def _may_overlap(rules: list[_Named]) -> bool:
 
 
 def _partitions(draft: Draft, path: YamlPath, keys: Keys, rules: list[_Named]) -> None:
-    """One partition for all rows, unless they are spread by a hash, which Kafka's own replaces."""
+    """Put one partition for all rows; if Canal spreads them by a hash, Kafka's own hash replaces it."""
     hashes, count = keys.get(_HASH), keys.get("canal.mq.partitionsNum")
     if hashes is None:
         place = keys.stated(_PARTITION, "0")

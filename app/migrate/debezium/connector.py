@@ -30,12 +30,12 @@ class Connector:
     entries: tuple[Entry, ...]
 
     def get(self, *names: str) -> Entry | None:
-        """Return the first of several keys that has a value of its own, not one of a config provider."""
+        """Return the first of several keys that has a value, other than a value from a config provider."""
         found = {entry.key: entry for entry in self.entries if entry.value and not provided(entry)}
         return next((found[name] for name in names if name in found), None)
 
     def text(self, *names: str, default: str = "") -> str:
-        """Return the value of the first of several keys that has one."""
+        """Return the value of the first of several keys that has a value."""
         entry = self.get(*names)
         return entry.value if entry else default
 
@@ -61,7 +61,7 @@ def separated(text: str) -> list[str]:
 
 
 def read_connector(path: Path) -> Connector:
-    """Read a connector's file; raise UsageError if it is none, or one for another database."""
+    """Read a connector's file; raise UsageError if it configures no connector for MySQL or MariaDB."""
     found = _object(path)
     config = found.get("config", found)
     if not isinstance(config, dict) or not config:
@@ -77,7 +77,7 @@ def read_connector(path: Path) -> Connector:
 
 
 def with_worker(connector: Connector, path: Path) -> Connector:
-    """Return a connector with the converters of its worker's properties, where it names none itself."""
+    """Return a connector with the converters of its worker's properties, if it names no converter itself."""
     try:
         values = parse(decoded(path.read_bytes()))
     except OSError as error:

@@ -78,7 +78,7 @@ def _undecodable(draft: Draft, path: YamlPath, connector: Connector) -> None:
 
 
 def _truncates(draft: Draft, path: YamlPath, connector: Connector) -> None:
-    """Put whether a TRUNCATE has a record; since Debezium 2.0 it has none unless the connector says so."""
+    """Put whether a TRUNCATE has a record; since Debezium 2.0 it has one only if the connector requests it."""
     skipped, setting = connector.get("skipped.operations"), (*path, "truncates")
     if skipped:
         omits = "t" in skipped.value.replace(" ", "").split(",")

@@ -1,7 +1,7 @@
 """The import of a Debezium connector: settings, mapping and report.
 
-Debezium's lists of columns, masks and keys as rules of a mapping. Invariant: a table with hidden
-columns is not captured if no rule can hide them.
+Debezium's lists of columns, masks and keys become rules of a mapping. Invariant: a table with hidden columns is
+not captured if no rule can hide them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PROVIDED = "comes from a config provider of Kafka Connect; set it by a file or 
 def import_debezium(
     file: Path, *, offsets: Path | None, prefix: str, worker: Path | None = None
 ) -> Imported:
-    """Return what a connector means to Aqueduct; raise UsageError for a file that is none."""
+    """Return the settings, mapping and report for a connector; raise UsageError if the file configures none."""
     connector = read_connector(file)
     if worker is not None:
         connector = with_worker(connector, worker)
@@ -70,8 +70,9 @@ def _account(draft: Draft, connector: Connector) -> None:
 
 # Debezium's lists of databases and tables as a filter.
 #
-# Both programs match whole names without regard to case. Debezium wants both lists to match,
-# separates by commas that have no backslash before them, and matches databases by name alone.
+# Both programs match whole names without regard to case. In Debezium, a table must match the list of databases
+# and the list of tables. Commas separate the items of a list, unless a backslash precedes them. Databases are
+# matched by name alone.
 
 
 _HIDDEN = "has tables whose hidden columns no executed rule of the mapping hides"
@@ -96,7 +97,7 @@ def convert_tables(draft: Draft, path: YamlPath, connector: Connector) -> None:
 
 
 def _fault(text: str) -> str:
-    """Why a list cannot be used; a comma with a backslash is one within an expression."""
+    """Why a list cannot be used; a comma after a backslash is part of an expression."""
     found = (fault_of(part) for part in separated(text))
     if any(r"\," in part for part in separated(text)):
         return "an expression has a comma; write its alternatives as a list"
@@ -116,7 +117,7 @@ def _include(draft: Draft, path: YamlPath, databases: Entry | None, tables: Entr
 
 
 def _within(databases: str, tables: str) -> str:
-    """A condition on the database, before a table's expression; none if each spells out a listed one."""
+    """A condition on the database, before a table's expression; empty if all tables are in listed databases."""
     listed = {literal_name(part).lower() for part in separated(databases)}
     named = {literal_name(part).partition(".")[0].lower() for part in separated(tables)}
     if "" not in named and named <= listed:
@@ -130,7 +131,7 @@ def _all_tables_of(database: str) -> str:
 
 
 def _black(draft: Draft, path: YamlPath, connector: Connector, lists: list[Entry]) -> None:
-    """The tables that are not captured, those with hidden columns among them."""
+    """Put the tables that are not captured, including those with hidden columns."""
     filtered = filtered_tables(connector)
     parts: list[str] = []
     for entry in lists:
@@ -144,8 +145,8 @@ def _black(draft: Draft, path: YamlPath, connector: Connector, lists: list[Entry
         draft.note(dotted(path), f"{_HIDDEN}: {', '.join(filtered)}")
 
 
-# What a worker has one of, from a connector: prefix, Kafka, topics, DDL; and what only Kafka
-# Connect does.
+# The settings that a worker has only once, from a connector: prefix, Kafka, topics, DDL; and the keys of what
+# only Kafka Connect does.
 
 
 _HISTORIES = ("schema.history.internal.", "database.history.")
@@ -184,7 +185,7 @@ def _prefix(draft: Draft, connector: Connector, given: str) -> None:
 
 
 def _kafka(draft: Draft, connector: Connector) -> None:
-    """The brokers and the account of the schema history, the only ones that a connector names."""
+    """Put the brokers and the account of the schema history; a connector names no others."""
     names = [f"{history}kafka.bootstrap.servers" for history in _HISTORIES]
     if brokers := connector.get(*names, "signal.kafka.bootstrap.servers"):
         draft.take(brokers, ("kafka", "bootstrap_servers"), brokers.value)
@@ -232,7 +233,7 @@ def _published(draft: Draft, connector: Connector) -> None:
 
 
 def _connect(draft: Draft, connector: Connector) -> None:
-    """What Kafka Connect has for converters of values."""
+    """Report the keys of converters of values, which only Kafka Connect runs."""
     for converter in filter(None, [connector.get("converters")]):
         for name in converter.value.split(","):
             for entry in connector.beginning(f"{name.strip()}."):
@@ -280,7 +281,7 @@ def filtered_tables(connector: Connector) -> list[str]:
 
 
 def _tables_without_columns(entry: Entry) -> str:
-    """The tables that a list of columns does not name: it leaves them no column."""
+    """An expression for the tables that a list of columns does not name, and so leaves without columns."""
     names = [_split(literal_name(part))[0] for part in separated(entry.value)]
     named = [re.escape(name) for name in dict.fromkeys(names) if name]
     if not named:
@@ -345,7 +346,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _table_expression(part: str) -> str:
-    """The tables of an expression over columns, all if it cannot be split; empty if a rule hides them."""
+    """The tables of an expression over columns; all if it cannot be split, empty if a rule hides the column."""
     table, _ = _split(literal_name(part))
     if table:
         return ""

@@ -1,8 +1,8 @@
-"""Where a connector's destination begins: at its offset, or with or without existing rows.
+"""The start of a connector's destination: at the connector's offset, or with or without existing rows.
 
 Format of an offset: the value in Connect's offset topic, with or without its key, or the answer of `GET
-/connectors/NAME/offsets`. `file` and `pos` are where the present transaction begins, `gtids` the
-transactions that are complete, `event` and `row` what is already published of the present one.
+/connectors/NAME/offsets`. `file` and `pos` give the beginning of the present transaction, `gtids` the complete
+transactions, `event` and `row` the part of the present transaction that is already published.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ONLY_NEW = ("no_data", "schema_only")
 _WITH_ROWS = {
     "initial": "initial", "initial_only": "initial_only", "when_needed": "when_needed", "always": "initial",
 }  # fmt: skip
-"""``snapshot.mode`` of a destination, by that of connectors which begin with existing rows."""
+"""The ``snapshot.mode`` of a destination, by the mode of a connector that begins with existing rows."""
 _RECOVERS = ("recovery", "schema_only_recovery")
 
 
@@ -46,7 +46,7 @@ class Offset:
 
 
 def read_offset(path: Path) -> Offset:
-    """Read an offset; raise UsageError for another file, or one with several sources."""
+    """Read an offset; raise UsageError if a file has no offset, or offsets of several sources."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -58,7 +58,7 @@ def read_offset(path: Path) -> Offset:
 
 
 def _value(text: str, path: Path) -> dict[str, Any]:
-    """The object with the position; of several lines with key and value, as a consumer prints, the last."""
+    """The object with the position; from the last line, if a consumer printed lines with key and value."""
     if "\t" in text:
         text = text.strip().splitlines()[-1].rpartition("\t")[2]
     found = orjson.loads(text)
@@ -82,7 +82,7 @@ def _offset(found: dict[str, Any]) -> Offset:
 
 
 def convert_offset(draft: Draft, path: YamlPath, offset: Offset, file: Path) -> None:
-    """Put the position of an offset; the whole file where it is within a transaction without GTIDs."""
+    """Put the position of an offset; if it is within a transaction without GTIDs, the whole file."""
     entry = Entry(key="offset", value="", file=file.name)
     start = (*path, "start")
     if offset.gtid_set:
@@ -113,10 +113,10 @@ def convert_offset(draft: Draft, path: YamlPath, offset: Offset, file: Path) -> 
 
 
 def convert_snapshots(draft: Draft, path: YamlPath, connector: Connector, *, resumes: bool) -> None:
-    """Put which existing rows are read; ``resumes``: whether an offset says where changes continue."""
+    """Put which existing rows are read; ``resumes`` is whether changes continue at an offset."""
     signals = connector.get("signal.data.collection")
     if signals:
-        # The name of the database comes first, and at some versions that of the server before it.
+        # The name of the database comes first; in some versions, the name of the server precedes it.
         table = ".".join(signals.value.split(".")[-2:])
         draft.take(signals, (*path, "snapshot", "signal_table"), table)
         draft.by_hand(signals, f"{table} has to be a captured table; its rows are published too")
@@ -133,7 +133,7 @@ def convert_snapshots(draft: Draft, path: YamlPath, connector: Connector, *, res
 
 
 def _recover(draft: Draft, path: YamlPath, mode: Entry, *, resumes: bool) -> None:
-    """Put that the schema history begins at the offset; ``resumes``: whether there is one."""
+    """Put that the schema history begins at the offset; ``resumes`` is whether an offset is given."""
     draft.take(mode, (*path, "snapshot", "mode"), "recovery")
     if resumes:
         draft.by_hand(mode, "set snapshot.mode to never once the worker has run")

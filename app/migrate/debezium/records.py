@@ -1,6 +1,6 @@
-"""What readers of a connector's topics see, kept: names of topics, forms of values, converters, transforms.
+"""What readers of a connector's topics see is kept: names of topics, forms of values, converters, transforms.
 
-Invariant: what is not kept is reported by its key, a default of Debezium's too.
+Invariant: what is not kept is reported by its key, even if the key has Debezium's default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.settings.mapping import ConnectSettings
 from tables.rules.routes.topic_names import TopicRename
 
 Renames = list[tuple[Entry, str, str]]
-"""A key, and the expression and the replacement that it stands for."""
+"""Keys, each with the expression and the replacement that it configures."""
 
 _MODES = {
     "decimal.handling.mode": ("decimal", "precise"),
@@ -55,7 +55,7 @@ def convert_records(draft: Draft, path: YamlPath, connector: Connector) -> None:
 def _names(
     draft: Draft, path: YamlPath, connector: Connector, prefix: Entry, renames: Renames
 ) -> None:
-    """The name of each table's topic, and whether tables may share it."""
+    """Put the name of each table's topic, and whether tables may share a topic."""
     rule = (*path, "row_topics", 0)
     delimiter = connector.stated("topic.delimiter", ".")
     strategy = connector.stated(
@@ -84,7 +84,7 @@ def _names(
 
 
 def _pythons(regex: str) -> str:
-    """An expression of Java's, with names of groups as Python writes them."""
+    """A Java expression, with the names of its groups in Python's syntax."""
     return re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", regex)
 
 
@@ -137,7 +137,7 @@ def _renames(
 
 
 def _logical_keys(draft: Draft, connector: Connector, head: str) -> None:
-    """What ByLogicalTableRouter adds to keys, by default too."""
+    """Report the field that ByLogicalTableRouter adds to keys, by default or explicitly."""
     unique = connector.stated(f"{head}key.enforce.uniqueness", _TRUE)
     if unique.value.lower() != _FALSE:
         field = connector.text(f"{head}key.field.name", default=_KEY_OF_LOGICAL)
@@ -149,7 +149,7 @@ def _logical_keys(draft: Draft, connector: Connector, head: str) -> None:
 
 
 def _unwrap(draft: Draft, path: YamlPath, connector: Connector, head: str) -> None:
-    """Records that are the row alone."""
+    """Convert ExtractNewRecordState, whose records are the row alone."""
     kind = connector.stated(f"{head}type", "")
     draft.take(kind, (*path, "connect", "unwrap"), value=True)
     if draft.settings.get((*path, "truncates")) != "omit":
@@ -170,7 +170,7 @@ def _unwrap(draft: Draft, path: YamlPath, connector: Connector, head: str) -> No
 
 
 def _values(draft: Draft, path: YamlPath, connector: Connector) -> None:
-    """The forms of values; those of Debezium's defaults are reported too."""
+    """Put the forms of values; Debezium's defaults are reported too."""
     for key, (name, default) in _MODES.items():
         entry = connector.stated(key, default)
         value = entry.value.lower()
@@ -186,7 +186,7 @@ def _values(draft: Draft, path: YamlPath, connector: Connector) -> None:
 
 
 def _converters(draft: Draft, path: YamlPath, connector: Connector, *, shares: bool) -> None:
-    """The converters, of which the worker's apply where the connector names none."""
+    """Put the converters; those of Kafka Connect's worker apply if the connector names none."""
     form = (*path, "format")
     for side in ("key", "value"):
         name = f"{side}.converter"
@@ -217,7 +217,7 @@ def _converters(draft: Draft, path: YamlPath, connector: Connector, *, shares: b
 
 
 def _json(draft: Draft, path: YamlPath, connector: Connector, entry: Entry) -> None:
-    """Kafka Connect's JSON, whose own default is with schemas."""
+    """Convert Kafka Connect's JSON converter, which by default includes schemas."""
     side = entry.key.partition(".")[0]
     draft.take(entry, (*path, "format"), "connect")
     schemas = connector.stated(f"{entry.key}.schemas.enable", _TRUE)
@@ -235,7 +235,7 @@ def _json(draft: Draft, path: YamlPath, connector: Connector, entry: Entry) -> N
 
 
 def _other_topics(draft: Draft, connector: Connector, prefix: str, name: str) -> None:
-    """The topics beside those of rows."""
+    """Report the topics other than those of rows."""
     installation = draft.settings.get(("prefix",))
     statements = connector.stated("include.schema.changes", _TRUE)
     if statements.value.lower() != _FALSE:
@@ -258,7 +258,7 @@ def _other_topics(draft: Draft, connector: Connector, prefix: str, name: str) ->
 
 
 def _fields(draft: Draft, connector: Connector) -> None:
-    """What else changes the content of records."""
+    """Report the other keys that change the content of records."""
     failure = connector.stated("event.processing.failure.handling.mode", "fail")
     if not draft.is_accounted(failure):
         draft.instead(failure, "poison: stop")

@@ -1,10 +1,9 @@
-"""The records that one side of a trial would publish, read back from its finished batches, the rows that it
-refuses, and in which respects the two sides' records of one change differ.
+"""The records that one side of a trial would publish, the rows that it refuses, and how records differ.
 
-Invariant: topic, partition, key, value and headers are those of the batches that a worker would send; nothing
-is computed a second time. Of a record in another format, the value is the envelope that it would be made of.
-Numbers that follow from the other records are not compared: `seq`, `epoch`, the number of the table version,
-`total_order`, and the time of encoding.
+Invariant: topic, partition, key, value and headers are read back from the batches that a worker would send;
+nothing is computed a second time. For a record in another format, the value is the envelope from which it would
+be made. Numbers that depend on the other records are not compared: `seq`, `epoch`, the number of the table
+version, `total_order`, and the time of encoding.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from wire.records import HEADER_CHANGE_ID, HEADER_META, HEADER_TAGS
 from wire.topics import ddl_topic, dead_letters_topic, quarantine_topic
 
 STATEMENTS: TableName = ("", "")
-"""In place of a table: the records of the DDL topic, each of which may concern several."""
+"""In place of a table, for the records of the DDL topic, each of which may concern several tables."""
 
 
 class Identity(NamedTuple):
-    """What a record is recognized by on the other side."""
+    """The identity by which a record is found on the other side."""
 
     change_id: str
     is_tombstone: bool
     tag: str = ""
-    """The tag whose topic has it again; empty for the record itself."""
+    """The tag whose topic has the record again; empty for the record itself."""
 
     @property
     def row(self) -> str:
-        """The ChangeId without its half: that of the source's row."""
+        """The ChangeId without its half, which is the ChangeId of the source's row."""
         return self.change_id.rpartition("/")[0] or self.change_id
 
 
@@ -56,10 +55,10 @@ class PublishedRecord(NamedTuple):
     partition: int
     key: bytes | None
     value: dict[str, Any] | None
-    """None of a tombstone."""
+    """None for a tombstone."""
     tags: str
     format: str = DEBEZIUM
-    """That of its topic; ``value`` is the envelope from which it would be made."""
+    """The format of its topic; ``value`` is the envelope from which the record would be made."""
 
 
 class Refusal(NamedTuple):
@@ -68,9 +67,9 @@ class Refusal(NamedTuple):
     table: TableName
     start: Coordinates
     kind: str
-    """Where it goes instead, or that it stops the destination."""
+    """Where the row goes instead, or that it stops the destination."""
     reason: str
-    """Empty for a row of a quarantined table; the reason is that of the table."""
+    """Empty for a row of a quarantined table, for which the table has the reason."""
 
 
 QUARANTINED, DEAD_LETTER, TOO_LARGE = "quarantined", "dead letter", "too large for its topic"
@@ -85,7 +84,7 @@ class Published:
     """By the ChangeId of the row."""
 
     def part(self, begin: Coordinates | None, end: Coordinates | None) -> Published:
-        """Return what comes from events between two positions; None is no limit."""
+        """Return the output of the events between two positions; None is no limit."""
 
         def is_within(start: Coordinates) -> bool:
             return (begin is None or start.order >= begin.order) and (
@@ -98,7 +97,7 @@ class Published:
         )
 
     def add(self, later: Published) -> None:
-        """Add what comes after."""
+        """Add the output of later events."""
         self.records.update(later.records)
         self.refused.update(later.refused)
 
@@ -173,7 +172,7 @@ class _Reader:
         return tags.get(topic, "")
 
     def _parked(self, key: bytes, headers: Headers) -> None:
-        """Note the rows of an event that waits; a statement that waits changes no record."""
+        """Note the rows of a quarantined event; a quarantined statement changes no record."""
         if not is_of_rows(headers):
             return
         meta = orjson.loads(dict(headers)[HEADER_META])
@@ -237,7 +236,7 @@ _SOURCE_OF_RUN = frozenset({"seq", "epoch", "schema"})
 def respects(
     old: PublishedRecord, new: PublishedRecord
 ) -> tuple[list[Respect], list[FieldDifference]]:
-    """Return in which respects two records of one change differ, none if they are equal, and their fields."""
+    """Return the respects in which two records of one change differ, and the fields that differ."""
     found = []
     fields = list(_fields(old, new))
     if fields:
@@ -273,7 +272,7 @@ def _tables(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _columns(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldDifference]:
-    """Yield each column once, with its values after the change unless only those before it differ."""
+    """Yield each differing column once: with its values after the change, unless only those before differ."""
     found: dict[str, FieldDifference] = {}
     for image in _IMAGES:
         first, second = old.get(image) or {}, new.get(image) or {}

@@ -1,9 +1,8 @@
-"""What a trial reads of the binlog: from which position, and up to its present end or as it comes for some
-seconds.
+"""The part of the binlog that a trial reads: from a position up to the present end, or for some seconds.
 
-Invariant: the position is between two transactions, and the server still has all after it; nothing is guessed.
-The running worker's connection is never ended. A trial up to the end is no replica, and has no server_id; one
-that follows the binlog is a replica with a server_id and a UUID that no other has.
+Invariant: the position is between two transactions, and the server still has everything after it; nothing is
+guessed. The running worker's connection is never ended. A trial up to the end is not a replica, and has no
+server_id. A trial that follows the binlog is a replica with a server_id and a UUID that no other replica has.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class AtCursor:
 
 @dataclass(frozen=True, slots=True)
 class LastTransactions:
-    """The last transactions of the binlog, or all if it has fewer."""
+    """The last ``count`` transactions of the binlog, or all if the binlog has fewer."""
 
     count: int
 
@@ -71,9 +70,9 @@ class TrialOffset:
 
     offset: SourceOffset
     by_coordinates: bool
-    """Whether it is requested by file and offset, not by GTIDs."""
+    """Whether the position is requested by file and offset, not by GTIDs."""
     prepared: Mapping[str, PreparedPosition] = field(default_factory=dict)
-    """XA transactions that were prepared before it, as far as known."""
+    """XA transactions that were prepared before the position, as far as known."""
 
 
 def trial_offset(
@@ -101,7 +100,7 @@ def offset_as_read(offset: SourceOffset, facts: ServerFacts) -> TrialOffset:
 def recorded_offset(
     offset: SourceOffset, facts: ServerFacts, address: SourceAddress
 ) -> TrialOffset:
-    """Return a position that was recorded on this server, or, with GTIDs, on another one."""
+    """Return a position that was recorded on this server or, with GTIDs, on another server."""
     check(offset, facts, address)
     return _after_gtids_elsewhere(offset, facts, address) or offset_as_read(offset, facts)
 
@@ -109,7 +108,7 @@ def recorded_offset(
 def _after_gtids_elsewhere(
     offset: SourceOffset, facts: ServerFacts, address: SourceAddress
 ) -> TrialOffset | None:
-    """Return a position of another server, by its GTIDs; None for one of this server."""
+    """Return a position of another server, by its GTIDs; None for a position of this one, or without GTIDs."""
     if offset.server_uuid == facts.server_uuid or offset.gtid_set is None:
         return None
     return _after_gtids(offset.gtid_set, facts, address)
@@ -138,7 +137,7 @@ def _after_gtids(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Tr
 
 
 def _last_transactions(count: int, facts: ServerFacts, address: SourceAddress) -> Start:
-    """Return where the last transactions begin; the files are read from the last one back."""
+    """Return where the last transactions begin; the files are read from the last file backward."""
     first, wanted = None, count
     for file, _ in reversed(facts.binlogs):
         found = _starts(file, wanted, address)
@@ -160,9 +159,9 @@ def _starts(file: str, most: int, address: SourceAddress) -> deque[Coordinates]:
 
 
 _CHUNK = 256 * 1024
-"""Bytes of a chunk: the records of both mappings are held for one, and small rows grow a hundredfold."""
+"""Bytes of a chunk. Memory holds both mappings' records of one chunk, and small rows grow a hundredfold."""
 _OWN_IDS = range(1 << 31, 1 << 32)
-"""Server ids that a replica configured by hand hardly has."""
+"""Server ids that a replica configured by hand is unlikely to have."""
 
 
 def trial_chunks(
@@ -170,7 +169,7 @@ def trial_chunks(
 ) -> Iterator[Chunk]:
     """Yield the chunks in order. Raise SourceLost or SourceRefused; nothing reconnects.
 
-    ``seconds``: the time after which reading ends; None: at the present end of the binlog.
+    ``seconds`` is the time after which reading ends; None: reading ends at the present end of the binlog.
     """
     deadline = _deadline(seconds)
     stream = BinlogStream(
@@ -214,7 +213,7 @@ def refuse_early_end(reached: SourceOffset, facts: ServerFacts, address: SourceA
 def own_address(
     address: SourceAddress, facts: ServerFacts, others: Iterable[int], *, follows: bool
 ) -> SourceAddress:
-    """Return the address with the identity of a trial; ``others``: server ids of this installation."""
+    """Return the address with the identity of a trial; ``others`` are server ids of this installation."""
     if not follows:
         return replace(address, server_id=UNREGISTERED_ID, replica_uuid="")
     taken = {one.server_id for one in facts.replicas} | {*others, _id_of(facts)}

@@ -1,7 +1,7 @@
 """What a report of a trial may show of a record.
 
-Invariant: a value is shown only if its column is masked in neither mapping. A key is shown as published, but
-without the columns that only the other mapping masks. Statements, and errors that may quote a row, are hidden.
+Invariant: a value is shown only if its column is masked in neither mapping. A key is shown as published, except
+for columns that only the other mapping masks. Statements, and errors that may quote a row, are hidden.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wire.records import KEY_SHARD
 MASKED = "(masked)"
 HIDDEN = "(hidden)"
 _LONGEST = 60
-"""Characters of a value."""
+"""The most characters of a value that are shown."""
 _PLAIN_FIELDS = frozenset(
     {
         "op",
@@ -33,7 +33,7 @@ _PLAIN_FIELDS = frozenset(
         "source.logical_table",
     }
 )
-"""Fields beside columns that have no value of a row."""
+"""Fields, other than columns, that contain no value of a row."""
 _REST_HIDDEN = "the detail is hidden, since there are masked columns"
 
 
@@ -51,7 +51,7 @@ class _Masks:
     """The masked columns of one table, by their published names in lower case."""
 
     either: frozenset[str]
-    """Those that any of the two mappings masks, by all names that they have in either."""
+    """The columns that either mapping masks, by all their names in both mappings."""
     old: frozenset[str]
     new: frozenset[str]
 
@@ -81,7 +81,7 @@ class ShownValues:
         )
 
     def key(self, table: TableName, key: bytes | None, *, is_new: bool) -> str | None:
-        """Return a record's key; ``is_new``: it is that of the new mapping."""
+        """Return a record's key as it may be shown; ``is_new`` is whether the record is the new mapping's."""
         if key is None:
             return None
         masks = self._of(table)
@@ -96,11 +96,11 @@ class ShownValues:
         return orjson.dumps(shown).decode()
 
     def reason(self, table: TableName, reason: str) -> str:
-        """Return why a row is refused, unless that may quote a masked value."""
+        """Return why a row is refused, unless the reason may quote a masked value."""
         return _REST_HIDDEN if reason and self._of(table).either else reason
 
     def table_reason(self, error: WitnessesDiffer) -> str:
-        """Return why a table is quarantined; only an unreadable row is quoted there."""
+        """Return why a table is quarantined; only the reason of an unreadable row quotes the row."""
         if isinstance(error, RowUnreadable):
             return self.reason(error.name_of_table, error.detail)
         return error.detail
@@ -124,7 +124,7 @@ class ShownValues:
 
 
 def _names_in(text: str) -> list[TableName]:
-    """Return the tables that a text may name: either name may have dots too."""
+    """Return the tables that a text may name: the database's and the table's name may contain dots too."""
     dots = [at for at, char in enumerate(text) if char == "."]
     return [(text[:at], text[at + 1 :]) for at in dots]
 

@@ -1,8 +1,8 @@
-"""One side of a trial: the worker's own pipeline by one mapping, which publishes nowhere.
+"""One side of a trial: the worker's own pipeline with one mapping, which publishes nowhere.
 
-Invariant: it is gathered, numbered and encoded as in a run, by the tables' history at each position. What would
-end a run and quarantine a table does so here, from the same transaction on; nothing is written, images of large
-rows neither.
+Invariant: events are gathered, numbered and encoded as in a run, by the tables' history at each position. An
+error that would end a run and quarantine a table quarantines it here too, from the same transaction on. Nothing
+is written, not even images of large rows.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ from tables.state.quarantine import Quarantine
 
 
 class Side:
-    """The pipeline by one mapping."""
+    """The pipeline with one mapping."""
 
     def __init__(self, spec: StageSpec, history: SchemaHistory | None, cursor: Cursor) -> None:
-        """``history``: a copy for this side alone, as of the cursor's position; None: none is kept."""
+        """``history`` is a copy for this side alone, as of the cursor's position; None: no history is kept."""
         # Transaction markers only count the records that are compared.
         rules = replace(spec.rules, markers=False, part_markers=False)
         self.rules = rules
         self._spec = replace(spec, rules=rules)
         self._stage = self._spec.make()
         self._stage.encoder.claims = _UnwrittenClaims()
-        # Of two formats, records could not be compared; each has all of its envelope's content that it can.
+        # Records in two formats could not be compared, so their envelopes are; a format carries what it can of
+        # an envelope.
         self._stage.encoder.envelopes_only = True
         self._tracker = SchemaTracker.of(history, self._spec) if history is not None else None
         self._numbers = Numbers.of(cursor)
@@ -60,11 +61,11 @@ class Side:
 
     @property
     def routes(self) -> Routes:
-        """The routes by its mapping."""
+        """The routes of this side's mapping."""
         return self.rules.routes
 
     def published(self, chunk: Chunk) -> Published:
-        """Return what it would publish of the next chunk; raise the error that would stop the destination."""
+        """Return this side's output for the next chunk; raise the error that would stop the destination."""
         effect = self._tracker.note(chunk) if self._tracker is not None else None
         portion = CapturedChunk(chunk, effect)
         found, begin = Published(), None
@@ -75,7 +76,7 @@ class Side:
             own = published_of(pieces, self.rules)
             if not isinstance(error, WitnessesDiffer):
                 break
-            # As the next run of a worker, which begins after the last whole transaction.
+            # As in the next run of a worker, which begins after the last whole transaction.
             found.add(own.part(begin, pieces[-1].coordinates))
             begin = pieces[-1].coordinates
             self._quarantine(error)
@@ -114,10 +115,10 @@ def rules_of_next(
 ) -> PublishingRules:
     """Return the rules by which a mapping would come into force: topics get the partitions that it asks for.
 
-    Raise MappingError if it states another count than that of a topic without asking for the change.
+    Raise MappingError if it states another partition count than a topic has, without asking for the change.
     """
     grown = growth(routes, versions)
-    # The offsets of the boundary are in table versions alone, which are not compared.
+    # The offsets of the boundary are only in table versions, which are not compared.
     spread = {
         **returned(versions),
         **spread_of(grown, dict.fromkeys(partitions_of(grown.items()), 0)),
@@ -126,7 +127,7 @@ def rules_of_next(
 
 
 def tried_again(quarantine: Quarantine) -> frozenset[TableName]:
-    """Return the tables that a rule quarantined, which a worker tries again by a new version."""
+    """Return the tables that a rule quarantined and that a worker tries again with a new mapping version."""
     pending = {one.name for one in quarantine.pending()}
     return frozenset(
         name
@@ -143,10 +144,10 @@ def known_tables(
     *,
     again: frozenset[TableName] = frozenset(),
 ) -> dict[TableName, Schema]:
-    """Return the captured tables as decoders need them at a position; ``again``: quarantined ones to be tried.
+    """Return the captured tables as decoders need them at a position.
 
-    A table that was quarantined or given up later is as it was then. Raise MappingError if a table does not
-    fit the mapping.
+    ``again`` are quarantined tables to try again. A table that was quarantined or given up only later is as it
+    was at the position. Raise MappingError if a table does not fit the mapping.
     """
     tables = history.now().tables() if history is not None else {}
     known: dict[TableName, Schema] = {}
@@ -167,7 +168,7 @@ def known_tables(
 
 
 class _UnwrittenClaims:
-    """A claim store that keeps nothing: the location alone is compared."""
+    """A claim store that keeps nothing: only the location is compared."""
 
     def put(self, name: str, _value: bytes) -> str:
         return name

@@ -23,7 +23,7 @@ from app.operator.trial.shown_values import ShownField, ShownValues
 from connectors.mysql.ddl.definition import TableName
 
 _MOST_SAMPLES = 1000
-"""Of all tables together."""
+"""The most samples of all tables together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +52,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts of records; those of differences overlap, as a record may differ in several respects."""
+    """Counts of records; the counts of differences overlap, since a record may differ in several respects."""
 
     old: int = 0
     """Records by the mapping in force."""
     new: int = 0
     equal: int = 0
     by_respect: Mapping[Respect, int] = field(default_factory=dict)
-    """Records that differ; of refusals the source's rows."""
+    """Records that differ, by respect; for refusals, rows of the source."""
     refused_by_both: int = 0
-    """Rows that neither mapping makes a record of."""
+    """Rows for which neither mapping makes a record."""
 
     @property
     def differ(self) -> bool:
@@ -83,7 +83,7 @@ class Tally:
     """Compares the output of both sides, chunk by chunk."""
 
     def __init__(self, shown: ShownValues, *, samples: int) -> None:
-        """``samples``: the number kept of each respect of a table."""
+        """``samples`` is the number that is kept for each respect of a table."""
         self._shown, self._most = shown, samples
         self._counts: dict[TableName, Counter[str]] = {}
         self._samples: dict[TableName, dict[Respect, list[Sample]]] = {}

@@ -1,11 +1,11 @@
-"""`mapping try`: what would be published differently by a new mapping than by the one in force.
+"""`mapping try`: how the records of a new mapping would differ from the records of the mapping in force.
 
 Both mappings run in the worker's own pipeline over the same events, and the records of each change are compared
-by ChangeId; so the trial has no reading of its own that a worker could contradict.
+by ChangeId; so the trial has no decoding of its own that could differ from a worker's.
 
 Invariant: nothing is written, neither to Kafka nor to the journal, ZooKeeper or the claim store, and nothing is
-switched; memory does not grow with what is read. Exit 0: no record would be different; 3: some would; 1: an
-error, also if tables could not be compared.
+switched; memory does not grow with what is read. Exit 0: no record would differ; 3: some would; 1: an error, or
+tables that could not be compared.
 """
 
 from __future__ import annotations
@@ -94,10 +94,11 @@ async def try_mapping(
     seconds: float | None = None,
     samples: int = 3,
 ) -> Trial:
-    """Make the trial of the mapping in a file or folder.
+    """Try the mapping in a file or folder.
 
-    ``destination``: None is the only one of the settings. ``seconds``: for how long the binlog is followed;
-    None: up to its present end. ``samples``: the number shown of each kind of difference in a table.
+    ``destination`` None means the only destination of the settings. ``seconds`` is the time for which the
+    binlog is followed; None: it is read up to its present end. ``samples`` is the number of samples of each
+    kind of difference in a table.
 
     Raise MappingError if the new mapping is invalid or does not fit the source's tables, HistoryTooShort if
     the schema history begins after the position, UsageError if the new mapping is the settings' own file, and
@@ -149,7 +150,7 @@ class _Run:
         rules = self._plan.rules
         self._old = replace(rules, routes=replace(rules.routes, mapping=present.mapping))
         self._new_routes = replace(rules.routes, mapping=new)
-        # With a file, a worker tries no quarantined table again by itself.
+        # With a mapping file, a worker does not try quarantined tables again by itself.
         is_stored = journal.settings.mapping.store == "zookeeper"
         self._again = tried_again(state.quarantine) if is_stored else frozenset[TableName]()
         self._ids = [one.server_id for one in journal.settings.destinations.values()]
@@ -214,7 +215,7 @@ class _Run:
             raise MappingError.listed(faults)
 
     def _start(self, wanted: TrialStart, address: SourceAddress) -> TrialOffset:
-        """Return where to begin; the last transactions at most as far back as the schema history reaches."""
+        """Return where to begin; the last transactions begin no earlier than the schema history."""
         start = trial_offset(wanted, self._cursor, self._facts, address)
         history = self._history()
         if history is None or not isinstance(wanted, LastTransactions | LastMinutes):
@@ -222,7 +223,7 @@ class _Run:
         try:
             history.at(start.offset)
         except HistoryTooShort:
-            # After a failover, it may be of another server.
+            # After a failover, the beginning of the history may be a position of another server.
             return recorded_offset(history.checkpoints[0].position.offset, self._facts, address)
         return start
 
@@ -329,8 +330,8 @@ def configure_try(parser: argparse.ArgumentParser) -> None:
 
 
 def run_try(options: argparse.Namespace) -> int:
-    """Make the trial and print its result."""
-    # Of NaN no comparison is true.
+    """Run the trial and print its result."""
+    # No comparison with NaN is true, so NaN is refused too.
     if options.seconds is not None and not 0 < options.seconds <= _MOST_SECONDS:
         raise UsageError(f"--seconds must be above 0 and at most {_MOST_SECONDS}, a day")
     found = run_operation(

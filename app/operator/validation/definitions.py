@@ -1,6 +1,7 @@
 """The definitions and rules by which a destination publishes its tables now.
 
-Invariant: all is of one state of the journal, and two states show whether a table is published in the same way.
+Invariant: the definitions and rules are those of one state of the journal; two states show whether a table is
+published in the same way.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NO_HISTORY = "Set schema_history.store to journal, or audit the destination by 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """What a state of the journal has of tables."""
+    """The definitions and rules of tables in one state of the journal."""
 
     state: DestinationState
     rules: PublishingRules
@@ -56,7 +57,7 @@ class Definitions:
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor."""
+        """The destination's cursor."""
         assert self.state.cursor is not None
         return self.state.cursor
 
@@ -68,13 +69,13 @@ class Definitions:
         quarantine, version = self.state.quarantine.entries.get(name), self.state.versions.get(name)
         is_out = quarantine is not None and (quarantine.is_quarantined or quarantine.is_given_up)
         table = self.tables.get(name)
-        # Tables are equal whose columns were dropped and added again.
+        # Two tables are equal even if a column was dropped and added again in between.
         columns = [(one.origin, one.initial) for one in table.columns] if table is not None else []
         return table, columns, self.mapping, is_out, version
 
 
 async def definitions_now(journal: Journal, facts: ServerFacts) -> Definitions:
-    """Return the present ones; raise NotComparable if no schema history is kept."""
+    """Return the present definitions; raise NotComparable if no schema history is kept."""
     state = await journal.state()
     mapping = await mapping_in_force(journal.settings, state)
     cursor = state.cursor
@@ -118,7 +119,7 @@ async def definitions_now(journal: Journal, facts: ServerFacts) -> Definitions:
 
 
 async def _versions(options: dict[str, Any], rules: PublishingRules) -> Versions:
-    """All versions of a destination's tables that records may be of."""
+    """All versions of a destination's tables, to which records may refer."""
     found, topic = Schemas(rules.destination), schemas_topic(rules.prefix)
 
     def take(record: StoredRecord) -> None:
@@ -131,9 +132,9 @@ async def _versions(options: dict[str, Any], rules: PublishingRules) -> Versions
 def wanted_tables(
     definitions: Definitions, given: Iterable[TableName], unseen: Iterable[TableName] = ()
 ) -> list[TableName]:
-    """Return the captured real tables that are meant, all if none is given; raise UsageError for others.
+    """Return the captured real tables by these names, or all; raise UsageError for a name without a table.
 
-    ``unseen``: tables that exist, and are not in the schema history.
+    ``unseen`` are tables that exist, but are not in the schema history.
     """
     captured = {
         name: definitions.rules.routes.of(name)

@@ -1,7 +1,8 @@
-"""The records that a worker would publish of selected rows, by the worker's own pipeline.
+"""The records that a worker would publish for selected rows, made by the worker's own pipeline.
 
-Invariant: key, columns, rules, masking and filters are those of its gather, number and encode; nothing is
-published, and no image is put into a claim store. Rows with a masked key have nothing raw of it.
+Invariant: key, columns, rules, masking and filters are those of the pipeline's gather, number and encode;
+nothing is published, and no image is put into a claim store. A row with a masked key has no raw value of the
+key.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ExpectedRows:
         self._stage: ChunkStage = self._spec.make()
         self._stage.encoder.envelopes_only = True
         self._written: dict[TableName, WrittenImage] = {}
-        """Makes the images of tables whose records are no envelopes."""
+        """Makes the images of tables whose records are not envelopes."""
         self._raw_keys = set[TableName]()
         """The tables whose keys are published as the source has them."""
         self._numbers = Numbers(seq=0, safe=_NO_POSITION)
@@ -69,12 +70,14 @@ class ExpectedRows:
         return found
 
     def masks_key(self, name: TableName) -> bool:
-        """Return whether the keys of a table that ``definition`` was called for are published masked."""
+        """Return whether the keys of a table are published masked; ``definition`` must be called before."""
         return name not in self._raw_keys
 
     def written(self, name: TableName) -> WrittenImage | None:
-        """Return what makes the images of a table that ``definition`` was called for; None: the envelope's are
-        compared."""
+        """Return what makes a table's images, or None if the envelope's images are compared.
+
+        ``definition`` must have been called for the table.
+        """
         return self._written.get(name)
 
     def captured(self, name: TableName, table: Table) -> CapturedTable:
@@ -94,10 +97,9 @@ class ExpectedRows:
         return captured
 
     def of(self, name: TableName, chunk: ReadChunk) -> tuple[list[SelectedRow], int]:
-        """Return the rows of a chunk as they would be published, and the count of those that would be dead
-        letters.
+        """Return a chunk's rows as they would be published, and the count of rows that would be dead letters.
 
-        Raise TableChanged if it is not published as before, NotComparable if its rows make no records.
+        Raise TableChanged if the table is not published as before, NotComparable if its rows make no records.
         """
         route = self._spec.rules.routes.of(name)
         assert route is not None
@@ -138,14 +140,14 @@ class ExpectedRows:
 
 
 def _plain(rules: PublishingRules) -> PublishingRules:
-    """The rules without what only concerns the writing of records."""
+    """The rules without those that only concern the writing of records."""
     return replace(rules, markers=False, part_markers=False, oversize="stop", compression=None)
 
 
 def _obstacle(table: CapturedTable) -> str | None:
-    """Why the folded topic of a table does not have the source's rows; None if it has."""
+    """Why the folded topic of a table does not have the source's rows; None if it has them."""
     route = table.route
-    # A rule that could make two keys one is refused for a key's column.
+    # A rule that could make two keys equal is refused for a column of the key.
     if not table.identifies_rows:
         return "its records have no key that identifies rows"
     rules = route.mapped.rules if route.mapped is not None else None

@@ -1,7 +1,7 @@
 """Extra rows of a table: the keys by which a worker can look for them at the source, and remove them.
 
-Invariant: a key is removable only if the source's row with it would be found by SQL, and only where no other
-table's row could have it. Why one is not is stated.
+Invariant: a key is removable only if SQL would find the source's row with this key, and only if no row of
+another table could have it. If a key is not removable, the reason is stated.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class ExtraRow(NamedTuple):
     """A row that only the topic has."""
 
     key: str
-    """That of its record, JSON."""
+    """The key of its record, as JSON."""
     literals: tuple[str, ...]
     """The source's key as SQL."""
 
 
 class ExtraRows:
-    """Those of one table."""
+    """The extra rows of one table."""
 
     def __init__(self, route: Route, table: Table, keys: RecordKeys) -> None:
         self._route, self._keys = route, keys
@@ -44,7 +44,7 @@ class ExtraRows:
         self._own = {name.lower(): name for name in table.primary_key}
 
     def removable(self, keys: Iterable[bytes]) -> tuple[list[ExtraRow], set[str]]:
-        """Return the rows with these keys that can be removed, and why others cannot."""
+        """Return the rows with these keys that can be removed, and the reasons why others cannot."""
         found, obstacles = list[ExtraRow](), set[str]()
         for key in keys:
             values = self._values(key)

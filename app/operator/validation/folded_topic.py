@@ -1,8 +1,8 @@
 """A topic folded as a subscriber folds it: the last record of each key, in an SQLite file.
 
-Invariant: of a key the record with the greatest (epoch, seq) counts. While a look is under way, all versions
-that a key has in it are kept: the row that a SELECT returned meanwhile was one of them. Memory does not grow
-with the topic.
+Invariant: for each key, the record with the greatest (epoch, seq) counts. During a look, all versions that a
+key has are kept, since the row that a SELECT returned meanwhile is one of them. Memory does not grow with the
+topic.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Order = tuple[int, int]
 
 
 class UnknownVersion(LookupError):
-    """A record is of a version of its table that is not known."""
+    """A record has a version of its table that is not known."""
 
     def __init__(self, table: TableName, number: int) -> None:
         super().__init__(table, number)
@@ -72,11 +72,11 @@ class SelectedRow(NamedTuple):
     image: bytes
     """See ``stored``."""
     literals: tuple[str, ...]
-    """Its key as SQL; none where that is masked."""
+    """The row's key as SQL; empty if the key is masked."""
 
 
 class Unequal(NamedTuple):
-    """A selected row whose image is no version that the topic had of its key meanwhile."""
+    """A selected row whose image is none of the versions that the topic had of its key meanwhile."""
 
     row: SelectedRow
     is_missing: bool
@@ -103,14 +103,14 @@ class _Owner:
     name: TableName
     images: PresentImages
     floor: tuple[int, int] = (0, 0)
-    """The numbers of its last TRUNCATE: earlier rows are gone."""
+    """Epoch and seq of its last TRUNCATE: earlier rows are gone."""
     is_emptied: bool = False
-    """Whether it was truncated in this look."""
+    """Whether the table was truncated in this look."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """What is written at once."""
+    """The buffered records and tombstones, which are written at once."""
 
     records: list[tuple[Any, ...]] = field(default_factory=list)
     tombstones: list[tuple[bytes, int, int]] = field(default_factory=list)
@@ -134,11 +134,11 @@ class FoldedTopic:
         claims: Claims,
         form: Callable[[str], RecordForm] = _unknown_form,
     ) -> None:
-        """``images``: those of the real tables whose records are folded; others are ignored. ``form``: that of
-        a format other than the envelope."""
+        """``images`` has the real tables whose records are folded; records of other tables are ignored.
+        ``form`` returns the form of a format other than the envelope."""
         self.destination, self._claims = destination, claims
         self.reached: dict[int, Order] = {}
-        """The greatest numbers of a record of the destination in each partition."""
+        """The greatest epoch and seq of the destination's records in each partition."""
         self._owners = {name: _Owner(n, name, one) for n, (name, one) in enumerate(images.items())}
         forms = [(one.images.form, one) for one in self._owners.values()]
         self._by_logical = {form.logical: one for form, one in forms if not form.names_real}
@@ -158,13 +158,13 @@ class FoldedTopic:
     def take(self, part: int, record: StoredRecord) -> None:
         """Fold a record.
 
-        Raise NotComparable for one that cannot be folded, UnknownVersion for one of an unknown table version.
+        Raise NotComparable for a record that cannot be folded, UnknownVersion for an unknown table version.
         """
         self.records += 1
         try:
             self._take(part, record)
         except (ValueError, KeyError, TypeError) as error:
-            # Without the text of the error, which may have values.
+            # The text of the error is omitted, since it may contain values.
             raise NotComparable(
                 f"its topic has a record that no worker wrote, in partition {part} at offset {record.offset}"
             ) from error
@@ -267,7 +267,7 @@ class FoldedTopic:
         return self._digest(images, found.image)
 
     def _version(self, owner: _Owner, number: int | None) -> VersionImages | None:
-        """Return the images of a version; None for a record that does not state it, of a table with several."""
+        """Return the images of a version; None if the record states no version and the table has several."""
         if number is None:
             return owner.images.only()
         images = owner.images.of(number)
@@ -276,7 +276,7 @@ class FoldedTopic:
         return images
 
     def image_of(self, table: TableName, record: StoredRecord) -> Image | None:
-        """Return the image of a record of a table in the present columns; None if it determines none."""
+        """Return the image of a table's record in the present columns; None if the record determines none."""
         owner, headers = self._owners[table], dict(record.headers)
         if HEADER_FORMAT in headers:
             found = self._read(headers[HEADER_FORMAT].decode(), record, headers)
@@ -287,7 +287,7 @@ class FoldedTopic:
         return None if image is None or images is None else images.image(image)
 
     def _image(self, owner: _Owner, value: dict[str, Any]) -> tuple[bytes | None, int | None]:
-        """Return the digest of a record's image, if it determines one, and the doubt about it."""
+        """Return the digest of a record's image, None if it determines none, and the doubt about the image."""
         if owner.images.form.format != DEBEZIUM:
             return None, self._doubt(_in_format(DEBEZIUM))
         images = self._version(owner, value["source"]["schema"])
@@ -318,7 +318,7 @@ class FoldedTopic:
         self._db.execute(_EMPTIED, (*order, owner.number, *order))
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered records and tombstones."""
         waiting, self._waiting, db = self._waiting, _Waiting(), self._db
         if not waiting.records and not waiting.tombstones:
             return
@@ -333,7 +333,7 @@ class FoldedTopic:
         db.execute("COMMIT")
 
     def begin_look(self) -> None:
-        """Keep all versions from here on; those of the last look, and what was selected, are dropped."""
+        """Keep all versions from now on; drop the versions and the selected rows of the last look."""
         self.flush()
         self._looks = True
         self._db.execute("DELETE FROM version")
@@ -351,11 +351,11 @@ class FoldedTopic:
         self._db.execute("COMMIT")
 
     def is_emptied(self, table: TableName) -> bool:
-        """Return whether a table was truncated in this look, so that it has to be repeated."""
+        """Return whether a table was truncated in this look, so that the look has to be repeated."""
         return self._owners[table].is_emptied
 
     def compare(self, table: TableName, run: int) -> Iterator[Unequal]:
-        """Yield the selected rows that differ, in the order of their keys; they are seen in this run."""
+        """Mark the selected rows as seen in a run, and yield those that differ, in the order of their keys."""
         self.flush()
         number = self._owners[table].number
         marked = "UPDATE folded SET seen = ? WHERE key IN (SELECT key FROM selected)"

@@ -1,14 +1,15 @@
 """A look at a part of a table: rows that were selected, and the topic read past them.
 
-The worker publishes a server's transactions in the order of its binlog. Before a look, the topic is read to
-some point; all of that is at or before a cursor, which is read next. The SELECTs begin once the server has
-shown that they see all before that cursor. After them the end of the binlog is read, and the topic once it is
-published past that. So what a SELECT returned of a key is the last image of it before the look, or one that the
-topic got during the look, if nothing is wrong. A merged topic is read once the merge has copied all that was
-published until then; what it had before the look is older still, and no later than that cursor.
+The worker publishes a server's transactions in the order of its binlog. Before a look, the topic is read up to
+some offset; everything read is at or before a cursor, which is read next. The SELECTs begin once the server has
+shown that they see everything before that cursor. After the SELECTs, the end of the binlog is determined, and
+the topic is read once it is published past that end. If nothing is wrong, the image that a SELECT returned for
+a key is therefore the key's last image before the look, or an image that the topic got during the look. A
+merged topic is read once the merge has copied everything that was published until then; its records from before
+the look are older still, and no later than that cursor.
 
-Invariant: no lock is waited for, and no moment without writes is needed; a row that is wrong is found in the
-first look at it.
+Invariant: no lock is waited for, and no moment without writes is needed; a wrong row is found in the first look
+at it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LOOK_SECONDS = 3.0
 _AGAIN_SECONDS = 1.0
 _MOST_ATTEMPTS = 5
 _TRIED_SECONDS = 60.0
-"""The time after which what failed is not tried again, however few attempts there were."""
+"""The time after which a failed read is not tried again, however few attempts there were."""
 
 T = TypeVar("T")
 After = Sequence[str] | None
@@ -50,13 +51,13 @@ Places = dict[Partition, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The part of a table that a look had."""
+    """The part of a table that a look covered."""
 
     rows: int
     dead_letters: int
     """Rows that would be dead letters."""
     began: Places
-    """Where the topic was read on from."""
+    """The offsets from which the look read the topic."""
     last: After
     """The key of the last row."""
     is_last: bool
@@ -65,7 +66,7 @@ class Look:
 
 @dataclass(slots=True, kw_only=True)
 class Looks:
-    """Makes the looks at one table; what they selected and folded is in ``folded``."""
+    """Makes the looks at one table; ``folded`` has the rows that they select and the records that they read."""
 
     name: TableName
     reader: ChunkReader
@@ -73,11 +74,11 @@ class Looks:
     folded: FoldedTopic
     follower: Follower
     partitions: Sequence[Partition]
-    """Those of the topic."""
+    """The partitions of the topic."""
     published: PublishedPosition
     take: Callable[[Partition, StoredRecord], object]
     changes: int
-    """The number of ``published`` for which the table is known to be as it is compared."""
+    """The value of ``published.changes`` at which the table is known to be as it is compared."""
     is_same: Callable[[], Awaitable[bool]]
     """Whether the table is still published by the definition and the rules that it is compared by."""
     caught_up: Callable[[], Awaitable[None]] | None = None
@@ -133,10 +134,10 @@ class Looks:
         return chunk
 
     async def tried(self, read: Callable[[], T]) -> T:
-        """Read something of the table at the source, in a thread, and again if it cannot be read now.
+        """Read something of the table at the source, in a thread; try again if it cannot be read now.
 
-        So a statement on the table that is not published yet is waited for, and a short trouble of it alone. An
-        error of the server is raised at once.
+        The new attempts wait for a statement on the table that is not published yet, and for a short problem of
+        this table alone. An error of the server is raised at once.
         """
         attempt, until = 0, self.clock() + _TRIED_SECONDS
         while True:

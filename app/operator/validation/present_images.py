@@ -1,7 +1,7 @@
 """Images of rows in the columns that their table has now, and their digests.
 
 Invariant: a record that was published before a statement changed the table is compared as a subscriber reads it
-now, by the rules of the wire contract; what those do not determine is named as a doubt.
+now, by the rules of the wire contract; what these rules do not determine is named as a doubt.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class VersionImages:
     """The images of one version of a table."""
 
     names: Mapping[str, str]
-    """The present name of each of its columns that there still is, both in lower case."""
+    """The present name of each column of the version that still exists; both names are in lower case."""
     values: Mapping[str, Any]
-    """What it has in columns that were added later."""
+    """The values of the version's rows in columns that were added later."""
     undetermined: str | None = None
-    """Why its images do not determine those of now."""
+    """Why the version's images do not determine the present images."""
     doubt: str | None = None
-    """Why a difference may be the work of a statement that changed values."""
+    """Why a statement that changed values may have caused a difference."""
 
     def lacks_any(self, values: Image) -> bool:
-        """Return whether an image lacks one of its columns."""
+        """Return whether an image lacks one of the version's columns."""
         return not self.names.keys() <= {name.lower() for name in values}
 
     def image(self, values: Image) -> dict[str, Any]:
-        """Return an image of it in the present columns."""
+        """Return an image of the version in the present columns."""
         image = dict(self.values)
         for name, value in values.items():
             if (own := self.names.get(name.lower())) is not None:
@@ -68,7 +68,7 @@ class TableForm:
 
     format: str = DEBEZIUM
     written: WrittenImage | None = None
-    """Makes images of the envelope those of its format; None: they are the same."""
+    """Converts images of the envelope to images of the format; None: they are the same."""
     logical: TableName | None = None
     """The name for subscribers, by which records in some formats name the table."""
     names_real: bool = False
@@ -79,8 +79,11 @@ ENVELOPES = TableForm()
 
 
 def names_its_table(route: Route, others: Iterable[Route]) -> bool:
-    """Return whether records of a table show that they are of no other one; those of another format than the
-    envelope have the name for subscribers alone."""
+    """Return whether a table's records show that they belong to no other table.
+
+    Records in some formats have only the table's name for subscribers. ``others`` are the routes of the other
+    tables.
+    """
     if route.format in NAMING_FORMATS or route.shard is not None:
         return True
     return all(one.logical != route.logical or one.shard is not None for one in others)
@@ -96,7 +99,7 @@ class PresentImages:
         definition: Definition,
         form: TableForm = ENVELOPES,
     ) -> None:
-        """``versions``: the published ones; ``definition``: the columns as they are published now."""
+        """``versions`` are the published versions; ``definition`` has the columns as they are published now."""
         self._name, self.form = name, form
         own = {key: one for key, one in versions.items() if key[:2] == name}
         self._published = {number for _, _, number in own}
@@ -107,7 +110,7 @@ class PresentImages:
         self._read: dict[int, VersionImages] = {}
 
     def only(self) -> VersionImages | None:
-        """Return the images of the only version; None if there are others."""
+        """Return the images of the only version; None if there are several versions."""
         return self.of(min(self._published)) if len(self._published) == 1 else None
 
     def of(self, version: int) -> VersionImages | None:

@@ -1,7 +1,7 @@
 """The position up to which a destination is published, followed in the journal.
 
 Invariant: a cursor is in the Kafka transaction of the rows before it, and the journal is read to an end that
-includes open transactions: so a cursor is never older than rows that were read before.
+includes open transactions. A cursor is therefore never older than rows that were read before it.
 """
 
 from __future__ import annotations
@@ -37,18 +37,20 @@ class PublishedPosition:
     def __init__(
         self, follower: Follower, journal: JournalPartition, cursor: Cursor, *, server_uuid: str
     ) -> None:
-        """``cursor``: the last one before what the follower reads of the journal's partition."""
+        """``cursor`` is the last cursor before what the follower reads from the journal's partition."""
         self._follower, self._journal = follower, journal
         self._partition: Partition = (journal.topic, journal.number)
         self.cursor = cursor
         self._server_uuid = server_uuid
         self.changes = 0
-        """A number that is another one once definitions of tables, or rules, may have changed."""
+        """A number that increases when definitions of tables, or rules, may have changed."""
         self._moved = time.monotonic()
 
     async def settled(self) -> Seen:
-        """Return what a SELECT has to see: all before a cursor between two transactions that has all rows
-        before it which are readable now."""
+        """Return what a SELECT has to see: everything before a cursor that is between two transactions.
+
+        The cursor is not older than any row that is readable now.
+        """
         await read_to_ends(self._follower, [self._partition], self._take)
         while self.cursor.resume is not None:
             await self._wait("the end of a large transaction")

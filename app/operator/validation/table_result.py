@@ -16,7 +16,7 @@ from connectors.mysql.ddl.definition import TableName
 from wire.validation import Finding, Kind, table_lines
 
 MOST_REPAIRED = 10_000
-"""Rows of a table whose keys are kept for a repair, and as many extra ones."""
+"""The most rows of a table whose keys are kept for a repair; extra rows have the same limit of their own."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,17 +34,17 @@ class TableResult:
     later: int = 0
     """Rows of the topic that were written while the table was compared, and not selected: no difference."""
     not_compared: str | None = None
-    """Why it could not be compared at all, or to its end."""
+    """Why the table could not be compared at all, or to its end."""
     notes: list[str] = field(default_factory=list)
     """What may explain differences, and what was not looked for."""
     key: tuple[str, ...] = ()
     """The columns of the source's primary key."""
     repairable: list[tuple[str, ...]] = field(default_factory=list)
-    """The values of that key as SQL, of as many missing and different rows as are kept."""
+    """The key of each missing or different row, as SQL; at most ``MOST_REPAIRED``."""
     extra: list[bytes] = field(default_factory=list)
-    """The keys of the records of as many extra rows as are kept."""
+    """The key of the record of each extra row; at most ``MOST_REPAIRED``."""
     removable: list[ExtraRow] = field(default_factory=list)
-    """Those of them that a repair can remove."""
+    """The extra rows that a repair can remove."""
 
     @property
     def differences(self) -> int:
@@ -53,7 +53,7 @@ class TableResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all was judged."""
+        """Whether everything was judged."""
         return self.not_compared is None and not self.unjudged
 
     def add(
@@ -96,7 +96,7 @@ class TableResult:
         return found + [f"  note: {one}" for one in self.notes]
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result for programs."""
         return {
             "table": ".".join(self.name),
             "topic": self.topic,

@@ -1,10 +1,11 @@
-"""One pass over a topic: it is folded, and each of its tables compared with the source, look after look over
-its rows, then what no look had.
+"""One pass over a topic: folds the topic, and compares each of its tables with the source.
+
+A table's rows are compared look by look; then the rows of the topic that no look covered are counted.
 
 Invariant: a table that a statement or a rule changed meanwhile is compared again from the beginning, with its
-topic folded again: what was found by the earlier definition does not count. A difference is counted once and
-only if it is proven; what is not proven is counted by name, or as written meanwhile. A merge that does not
-publish ends the comparison by name.
+topic folded again; differences by the earlier definition do not count. A difference is counted once, and only
+if it is proven; what is not proven is counted by its reason, or as written meanwhile. A merge that does not
+publish ends the comparison with PublishingStalled.
 """
 
 from __future__ import annotations
@@ -80,20 +81,22 @@ class TopicPass:
         samples: int | None,
         most_listed: int,
     ) -> None:
-        """``gate``: where reads of the source wait. ``samples``: the chunks of each table; None: all rows are
-        compared. ``show``: receives each result as it grows."""
+        """``gate`` is where reads of the source wait. ``samples`` is the number of chunks of each table;
+        None: all rows are compared. ``show`` receives each result as it grows."""
         self._journal, self._source, self._definitions = journal, source, definitions
         self._follower, self._published, self._gate = follower, published, gate
         self._show, self._samples, self._most_listed = show, samples, most_listed
         self._changes = published.changes
-        """Those before the definitions were read."""
+        """The value of ``published.changes`` before the definitions were read."""
         self._done: list[Partition] = []
         self._beginnings: dict[Partition, int] = {}
         self._runs: Iterator[int] = count(1)
 
     async def compare(self, topic: str, names: Sequence[TableName]) -> list[TableResult]:
-        """Return the results of real tables whose records are in one topic; of a share, the one that it is
-        merged into is compared."""
+        """Return the results of real tables whose records are in one topic.
+
+        For a share, the topic into which it is merged is compared.
+        """
         results, remaining, changes = list[TableResult](), list(names), Counter[TableName]()
         while remaining:
             try:
@@ -182,7 +185,7 @@ class TopicPass:
         return FoldedTopic(rules.destination, images, Claims(store, lost), forms)
 
     def _home(self, topic: str) -> str:
-        """The topic that subscribers read: another one, if this is the destination's share of it."""
+        """The topic that subscribers read; for a share, the topic into which it is merged."""
         rules = self._definitions.rules
         return Shares(prefix=rules.prefix, destination=rules.destination).home(topic)
 
@@ -270,7 +273,7 @@ class TopicPass:
             self._find_removable(result, table)
 
     def _find_removable(self, result: TableResult, table: Table) -> None:
-        """Add which of the extra rows a repair can delete, and why others stay."""
+        """Add the extra rows that a repair can delete, and the reasons why others stay."""
         name, facts = result.name, self._source.facts
         route = self._definitions.rules.routes.of(name)
         assert route is not None
@@ -337,7 +340,7 @@ class TopicPass:
 
 
 def _reason(error: NotComparable | SnapshotUnsupported | TableUnreadable) -> str:
-    """Why a table is not compared, and what to do where the source's table has to change."""
+    """Why a table is not compared, and what to do if the source's table has to change."""
     advice = f". {error.advice}" if isinstance(error, TableUnreadable) else ""
     return printed(f"{error.detail}{advice}")
 
@@ -415,8 +418,7 @@ class TableValidation:
         return () if image is None else differing(stored(image), one.row.image)
 
     def _count_unseen(self, first: Places) -> None:
-        """Count the rows of the topic that no look had; of one that was written since the first, nothing is
-        known."""
+        """Count the topic's rows that no look covered; rows written since the first look are not judged."""
         topic = self._result.topic
         for one in self._folded.unseen(self._result.name, self._run):
             if one.at < first[topic, one.part]:
@@ -444,11 +446,11 @@ def _exact_number(text: str) -> tuple[str, str]:
 
 
 Goals = Mapping[int, Order]
-"""The numbers of the last record of each partition of a share."""
+"""Epoch and seq of the last record in each partition of a share."""
 
 
 class MergeWait:
-    """Waits for the merge of one topic, while it is folded."""
+    """Waits for the merge of one topic, while the topic is folded."""
 
     def __init__(
         self,
@@ -460,14 +462,14 @@ class MergeWait:
         take: TakeFollowed,
         stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
-        """``partitions``: those of the merged topic; ``newest``: reads the goals of now."""
+        """``partitions`` are those of the merged topic; ``newest`` reads the present goals."""
         self._folded, self._follower, self._partitions = folded, follower, partitions
         self._newest, self._take, self._stalled_seconds = newest, take, stalled_seconds
 
     async def caught_up(self) -> None:
         """Wait until all that the destination has published by now is merged, and folded.
 
-        Raise PublishingStalled if none of its records is merged for long.
+        Raise PublishingStalled if none of its records is merged for ``stalled_seconds``.
         """
         goals, reached = await self._newest(), self._folded.reached
         missing, moved = self._missing(goals), time.monotonic()

@@ -1,9 +1,9 @@
 """The assignment of destinations to workers: all workers reach the same result from the same nodes.
 
-Invariant: no worker is asked and no clock is read. A leader keeps its destination unless that
-leaves another worker with two destinations fewer, so a worker that joins or leaves moves as few as
-possible, and none twice. A worker that is not ready, as it has just started, gets nothing that
-another leads or is ready to lead.
+Invariant: no worker is asked and no clock is read. A leader keeps its destination unless another
+worker leads at least two destinations fewer. So a worker that joins or leaves moves as few
+destinations as possible, and none twice. A worker that has just started, and is not ready yet, gets
+no destination that another worker leads or is ready to lead.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class DestinationView:
     candidates: frozenset[str]
     """Workers that could lead it."""
     ready: frozenset[str] | None = None
-    """Those that could lead without delay; None: all."""
+    """The candidates that could lead without delay; None: all."""
     leader: str | None = None
 
     @property
     def fit(self) -> frozenset[str]:
-        """Return the workers that it may be moved to."""
+        """Return the workers that the destination may be moved to."""
         return self.candidates if self.ready is None else self.candidates & self.ready
 
 
@@ -74,7 +74,7 @@ def _move(
 
 
 def _least(name: str, candidates: Iterable[str], load: Mapping[str, int]) -> str:
-    """Return the least loaded worker; among equals a random one, the same on every worker."""
+    """Return the least loaded worker; among equals, a hash decides, with the same result on every worker."""
     return min(candidates, key=lambda worker: (load[worker], _hash(name, worker), worker))
 
 

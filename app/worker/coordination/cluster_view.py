@@ -18,16 +18,16 @@ from connectors.zookeeper.protocol import Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A destination."""
+    """A destination, as its nodes show it."""
 
     candidates: frozenset[str]
-    """Workers whose node ends with a session; a node made by hand is none."""
+    """Workers whose node ends with a session; a node made by hand does not count."""
     ready: frozenset[str] = frozenset()
-    """Those that could lead without delay."""
+    """The candidates that could lead without delay."""
     exists: bool = False
     """Whether the leader's node exists."""
     owner: int = 0
-    """The session that owns that node; 0: it was made by hand."""
+    """The session that owns the leader's node; 0 if the node was made by hand."""
     leader: str | None = None
     address: str | None = None
 

@@ -1,4 +1,4 @@
-"""How long a worker waits before it takes a destination, requests one again, or gives one away.
+"""How long a worker waits before it takes a destination, requests it again, or hands it over.
 
 Invariant: the time is passed in, never read; a wait counts only while its cause stays the same.
 """
@@ -11,27 +11,27 @@ from dataclasses import dataclass, field
 from connectors.backoff import Backoff
 
 OTHERS_TURN_SECONDS = 1.5
-"""For the worker whose turn it is; after it any worker takes a destination without a leader."""
+"""The time reserved for the assigned worker; after it, any worker takes a destination without a leader."""
 _LONGEST_REST = 30.0
-"""After a destination was lost in a way that may happen again."""
+"""The longest rest after a destination was lost in a way that may happen again."""
 
 
 @dataclass(slots=True)
 class RestPeriods:
-    """Destinations that were lost and are not requested for a while; longer each time."""
+    """Destinations that were lost and are not requested for a while, which grows each time."""
 
     _until: dict[str, tuple[float, Backoff]] = field(default_factory=dict)
-    """When the rest of each is over, and its next one."""
+    """When the rest of each destination ends, and the backoff that gives its next rest."""
 
     def begin(self, name: str, now: float) -> None:
-        """Record that it was lost."""
+        """Record that a destination was lost."""
         until, backoff = self._until.get(name, (now, Backoff(1.0, _LONGEST_REST)))
         if now - until >= 2 * _LONGEST_REST:
             backoff.reset()
         self._until[name] = (now + backoff.pause(), backoff)
 
     def has(self, name: str, now: float) -> bool:
-        """Return whether it is to be left alone."""
+        """Return whether a destination is to be left alone."""
         return name in self._until and self._until[name][0] > now
 
     def ends(self, now: float) -> list[float]:
@@ -46,11 +46,11 @@ class Vacancies:
     _since: dict[str, float] = field(default_factory=dict)
 
     def seen(self, name: str, now: float) -> None:
-        """Record that it has no leader."""
+        """Record that a destination has no leader."""
         self._since.setdefault(name, now)
 
     def filled(self, name: str) -> None:
-        """Record that it has a leader."""
+        """Record that a destination has a leader."""
         self._since.pop(name, None)
 
     def is_anybodys(self, name: str, now: float) -> bool:
@@ -58,7 +58,7 @@ class Vacancies:
         return now - self._since.get(name, now) > OTHERS_TURN_SECONDS
 
     def ends(self) -> list[float]:
-        """Return the times at which each may be taken by any worker."""
+        """Return the times from which any worker may take each destination."""
         return [since + OTHERS_TURN_SECONDS for since in self._since.values()]
 
 
@@ -70,7 +70,7 @@ class PlannedMoves:
     _since: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def due(self, led: Iterable[str], plan: Mapping[str, str], me: str, now: float) -> list[str]:
-        """Return those that have been better off with one other worker for long enough, in order."""
+        """Return, in order, the destinations that one other worker should have led for the whole delay."""
         before, self._since = self._since, {}
         for name in led:
             better = plan.get(name, me)

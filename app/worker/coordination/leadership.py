@@ -21,11 +21,11 @@ class DestinationRunner(Protocol):
         ...
 
     def is_ready(self) -> bool:
-        """Return whether it could lead them without delay."""
+        """Return whether this worker could lead them without delay."""
         ...
 
     async def lead(self, name: str, lease: Lease) -> None:
-        """Lead one until cancelled; raise the error that ended it."""
+        """Lead a destination until cancelled or stopped; raise the error that ended leadership."""
         ...
 
 
@@ -37,7 +37,7 @@ class Leadership(Protocol):
         ...
 
     async def leave(self) -> None:
-        """End all leadership, in order and at once."""
+        """End all leadership now, in an orderly way."""
         ...
 
     def wake(self) -> None:
@@ -45,7 +45,7 @@ class Leadership(Protocol):
         ...
 
     def to_json(self) -> dict[str, Any] | None:
-        """Return it for the status page; None without coordination."""
+        """Return the state for the status page; None without coordination."""
         ...
 
     def why(self, name: str) -> dict[str, Any]:
@@ -103,8 +103,10 @@ def unforeseen(tasks: Iterable[asyncio.Task[None]]) -> None:
 
 
 async def ended(tasks: Any) -> None:
-    """Cancel tasks and wait until they have ended. A task already cancelled is not cancelled again,
-    which would cut its cleanup short."""
+    """Cancel tasks and wait until they have ended.
+
+    A task that is being cancelled is not cancelled again, since that would cut its cleanup short.
+    """
     wanted = list(tasks)
     for task in wanted:
         if not task.cancelling():

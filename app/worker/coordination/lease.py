@@ -1,8 +1,8 @@
 """The right to lead one destination for a time.
 
-Invariant: its holder checks it before each externally visible step. Once over, it stays over;
-leading again takes a new lease. It keeps two leaders apart most of the time. Only Kafka excludes
-the older one with certainty: it fences its producer.
+Invariant: the holder checks the lease before each externally visible step. A lease that is over stays
+over; leading again takes a new lease. Leases prevent two leaders at once most of the time. Only Kafka
+excludes the older leader with certainty, by fencing its producer.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from connectors.zookeeper.protocol import Node, Session, SessionState, now
 log = logging.getLogger(__name__)
 
 GIVEN_UP_AFTER = 2 / 3
-"""The share of the session time-out without an answer from the servers after which the owner gives
-up. They wait for all of it."""
+"""The owner gives up after this share of the session time-out without an answer; the servers wait for all
+of it."""
 _GLANCE_SECONDS = 0.05
 
 
@@ -29,31 +29,30 @@ class Lease(Protocol):
     """See the module."""
 
     term: int
-    """Greater than that of all earlier leaders; 0 where no other worker can lead."""
+    """Greater than the terms of all earlier leaders; 0 if no other worker can lead."""
     shared: bool
     """Whether another worker may lead instead."""
     ended: asyncio.Event
-    """Set once it is over."""
+    """Set once the lease is over."""
 
     def check(self) -> None:
-        """Raise LeadershipLost if it is over."""
+        """Raise LeadershipLost if the lease is over."""
         ...
 
     async def hold(self) -> None:
-        """Wait while it is in doubt; raise LeadershipLost if it is over."""
+        """Wait while the lease is in doubt; raise LeadershipLost if it is over."""
         ...
 
     async def confirm(self) -> None:
-        """Ask the servers whether it is still ours; raise LeadershipLost if not."""
+        """Ask the servers whether the lease is still ours; raise LeadershipLost if not."""
         ...
 
     async def announce(self, epoch: int) -> None:
-        """Publish the epoch that was claimed with it."""
+        """Publish the epoch that was claimed under this lease."""
         ...
 
     async def hand_over(self) -> None:
-        """End it voluntarily: nothing is written any more, and another leader need not wait for
-        this one."""
+        """End the lease voluntarily: this worker writes nothing more, and the next leader need not wait."""
         ...
 
 
@@ -95,11 +94,11 @@ class ZNodeLease:
 
     @property
     def time_left(self) -> float:
-        """Return the seconds until it is given up if the servers stay silent."""
+        """Return the seconds until the lease is given up if the servers stay silent."""
         return self._session.answered + GIVEN_UP_AFTER * self._session.timeout - now()
 
     def end(self, why: str) -> None:
-        """End it for good."""
+        """End the lease for good."""
         if not self.ended.is_set():
             self.why = why
             self.ended.set()
@@ -132,7 +131,7 @@ class ZNodeLease:
 
     async def announce(self, epoch: int) -> None:
         if self.ended.is_set():
-            # The node may be another's by now.
+            # The node may be another worker's by now.
             return
         with contextlib.suppress(CoordinationLost, CoordinationRefused):
             await self._session.write(self._path, self._identity.data(epoch))
@@ -143,9 +142,9 @@ class ZNodeLease:
             log.info("%s is handed over", self._path)
 
     async def release(self) -> bool:
-        """Remove the node if it is still ours, so that another need not wait for the session's end.
+        """Remove the node if it is still ours, so that the next leader need not wait for the session's end.
 
-        Return whether another may lead at once; if not, the reason is logged.
+        Return whether another worker may lead at once; if not, log the reason.
         """
         if self._session.state is not SessionState.CONNECTED:
             return self._log_leftover(f"the session is {self._session.state.value}")
@@ -158,14 +157,14 @@ class ZNodeLease:
         return True
 
     def _log_leftover(self, why: str) -> bool:
-        """Log once that it could not be removed."""
+        """Log once that the node could not be removed; return False."""
         if not self._is_leftover_logged:
             self._is_leftover_logged = True
             log.info("%s is left to the session's end: %s", self._path, why)
         return False
 
     def believe(self, node: Node | None) -> None:
-        """Record the node as it was read."""
+        """End the lease if the node, as it was read, is gone or belongs to another session."""
         if node is None:
             self.end(f"{self._path} was removed")
         elif node.czxid != self.term or node.owner != self._session.id:

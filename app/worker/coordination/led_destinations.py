@@ -69,7 +69,7 @@ class LedDestinations:
             await lease.release()
 
     def reap(self) -> list[str]:
-        """Forget destinations whose tasks have ended; return those to be left alone for a while."""
+        """Forget destinations whose tasks have ended; return the destinations to be left alone for a while."""
         resting = []
         for name, (task, lease) in list(self._led.items()):
             if not task.done():
@@ -97,7 +97,7 @@ class LedDestinations:
             lease.believe(node)
 
     def hand_over(self, name: str) -> None:
-        """Begin an orderly end of one, unless it is ending already."""
+        """Begin the orderly end of leading a destination, unless it is ending already."""
         task, lease = self._led[name]
         if not lease.ended.is_set() and not task.cancelling():
             task.cancel()
@@ -108,5 +108,5 @@ class LedDestinations:
             lease.end(reason)
 
     async def end(self) -> None:
-        """End all in an orderly way, and wait for it."""
+        """End all leadership in an orderly way, and wait until it has ended."""
         await ended(task for task, _ in self._led.values())

@@ -37,7 +37,7 @@ class Membership:
             await self._own(path, self._identity.data())
 
     async def update(self, name: str, view: View, *, wanted: bool, ready: bool) -> View:
-        """Make this worker a candidate for a destination, or not one; return the view with that change."""
+        """Add, update or remove this worker as a destination's candidate; return the view with that change."""
         me, path = self._identity.worker, self._nodes.candidate(name, self._identity.worker)
         is_candidate, shown_ready = me in view.candidates, me in view.ready
         if wanted and (not is_candidate or shown_ready != ready):
@@ -79,7 +79,7 @@ class Membership:
         await self._own(path, self._identity.offer(ready=ready))
 
     async def _own(self, path: str, data: bytes) -> None:
-        """Create or update a node of this session; raise WorkerIdTaken if another session owns it."""
+        """Create or update a node of this session; raise WorkerIdTaken or NodeUnfit if it has another owner."""
         try:
             await self._session.create(path, data, ephemeral=True)
         except NodeTaken:

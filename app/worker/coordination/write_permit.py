@@ -1,7 +1,7 @@
-"""A run's permission to write, and its end between two transactions.
+"""The write permit of a run, and the end of the run between two transactions.
 
-Invariant: it is checked before a transaction is opened and again right before its commit, so that a
-worker that was suspended in between does not commit what it began. A run that is asked to leave
+Invariant: the permit is checked before a transaction is opened and again right before its commit, so that
+a worker that was suspended in between does not commit what it began. A run that is asked to leave
 finishes its write, even if other runs are ended meanwhile.
 """
 
@@ -17,7 +17,7 @@ from app.worker.coordination.lease import Lease, PermanentLease
 from connectors.errors import LeadershipLost
 
 _LAST_TRANSACTION_SECONDS = 12.0
-"""For the open transaction; longer than Kafka's own time-out for it."""
+"""The longest wait for the open transaction; longer than ``ANSWER_TIMEOUT``, the producer's limit for it."""
 
 
 class StopRequested(Exception):
@@ -41,7 +41,7 @@ class WritePermit:
         self._ends = False
 
     def check(self) -> None:
-        """Raise Leaving if the run is to end, LeadershipLost if it may do nothing any more."""
+        """Raise StopRequested if the run is to end, LeadershipLost if its lease is over."""
         try:
             if self.is_leaving:
                 raise StopRequested
@@ -55,7 +55,7 @@ class WritePermit:
         """Enclose a transaction; wait while the lease is in doubt."""
         self.check()
         await self.lease.hold()
-        # It may have been asked to leave meanwhile, by a caller that saw no open transaction.
+        # A caller that saw no open transaction may have asked the run to leave meanwhile.
         self.check()
         self.is_writing = True
         self._written.clear()
@@ -69,16 +69,16 @@ class WritePermit:
             self._written.set()
 
     async def end(self, run: asyncio.Task[Any], *, hand_over: bool = False) -> None:
-        """End a run: after the open transaction, or at once if none is open or the lease is over.
+        """End a run after its open transaction, or at once if none is open or the lease is over.
 
-        Handing over lets the next leader begin as soon as nothing is written here any more, before
-        the run's remaining cleanup. A caller that is cancelled while it waits ends once the run has
-        ended, and does not cut the transaction short; it may only hand over, too.
+        ``hand_over`` lets the next leader begin as soon as nothing more is written here, before the
+        run's remaining cleanup. If the caller is cancelled while it waits, the transaction is not cut
+        short: the lease is handed over too, and CancelledError is raised once the run has ended.
         """
         self.is_leaving = True
         try:
             is_cancelled = await outlasted(asyncio.create_task(self._after_transaction(run)))
-            # A task that already unwinds is not disturbed.
+            # A run that already ends by itself is not cancelled.
             if not self._ends:
                 run.cancel()
             handing = asyncio.create_task(self._hand_over(wanted=hand_over or is_cancelled))
@@ -109,7 +109,7 @@ class WritePermit:
 
 
 async def outlasted(task: asyncio.Task[Any]) -> bool:
-    """Wait until a task has ended, even if this one is cancelled; return whether it was."""
+    """Wait until a task has ended, even if the caller is cancelled; return whether the caller was cancelled."""
     is_cancelled = False
     while not task.done():
         try:

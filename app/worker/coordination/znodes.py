@@ -1,7 +1,7 @@
 """Paths and contents of an installation's ZooKeeper nodes, as Canal lays them out.
 
-Invariant: ``running`` and all candidates are ephemeral. Contents are for operators; a worker trusts
-only the leader's id.
+Invariant: ``running`` and all candidates are ephemeral. Contents are for operators; a worker relies only on
+the root's prefix, the leader's id, and whether a candidate is ready.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Nodes:
         return f"{self.destinations}/{name}"
 
     def running(self, name: str) -> str:
-        """Its leader."""
+        """The leader of one destination."""
         return f"{self.destination(name)}/running"
 
     def candidates(self, name: str) -> str:
-        """The parent of its candidates."""
+        """The parent of one destination's candidates."""
         return f"{self.destination(name)}/cluster"
 
     def candidate(self, name: str, worker: str) -> str:
-        """A worker that could lead it."""
+        """A worker that could lead one destination."""
         return f"{self.candidates(name)}/{worker}"
 
 
@@ -56,17 +56,17 @@ class Identity:
     address: str
 
     def data(self, epoch: int | None = None) -> bytes:
-        """Return the content of its nodes; the epoch is that in which it leads."""
+        """Return the content of the worker's nodes, with the epoch in which it leads, if given."""
         value = {"worker": self.worker, "address": self.address}
         return orjson.dumps(value if epoch is None else {**value, "epoch": epoch})
 
     def offer(self, *, ready: bool) -> bytes:
-        """Return the content of its candidate nodes: whether it could lead without delay."""
+        """Return the content of the worker's candidate nodes: whether it could lead without delay."""
         return orjson.dumps({"worker": self.worker, "address": self.address, "ready": ready})
 
 
 def is_ready(data: bytes) -> bool:
-    """Return whether a candidate could lead without delay; a node of an older version does not state it."""
+    """Return whether a candidate could lead without delay; True for a node of an older version, without it."""
     try:
         value = orjson.loads(data)
         return bool(value.get("ready", True))

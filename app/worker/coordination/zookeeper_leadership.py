@@ -1,7 +1,8 @@
 """Leadership shared through ZooKeeper: a worker joins, leads its share of the destinations, and hands over.
 
 Invariant: what a session owns ends with it, and a new session begins with nothing. Each worker decides alone,
-from what all of them see; if two decide differently, both try to create the same znode, and one is refused.
+from the nodes that all workers see. If two decide differently, both try to create the same znode, and one of
+them is refused.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ log = logging.getLogger(__name__)
 _TICKS = 6
 """Confirmations of this worker's znodes within a session's time-out."""
 _LOOK_SECONDS = 5.0
-"""Between two reads of the cluster if ZooKeeper reports no change, in case one was missed."""
+"""The interval of reads of the cluster if ZooKeeper reports no change, in case a report was missed."""
 _SETTLE_SECONDS = 1.0
-"""Before anything is taken, for workers that start at the same time."""
+"""The wait before anything is taken, for the sake of workers that start at the same time."""
 _LEAVE_SECONDS = 20.0
 
 
@@ -134,7 +135,7 @@ class ZooKeeperLeadership:
             self._report(error)
 
     async def _waited(self, session: Session) -> bool:
-        """Whether it was a change that ended the wait, not the time."""
+        """Wait for a change, or until there may be something to do; return whether there was a change."""
         try:
             async with asyncio.timeout(self._timeout(session)):
                 await self._wake.wait()
@@ -157,7 +158,7 @@ class ZooKeeperLeadership:
         return {name for name in self._runner.wanted() if not self._rests.has(name, now())}
 
     async def _look(self, session: Session, member: Membership) -> None:
-        """Read who leads what, and offer to lead what this worker could."""
+        """Read the nodes of all destinations, and offer to lead those that this worker could lead."""
         self._looked = now()
         wanted, ready = self._offered = self._may_lead(), self._runner.is_ready()
         names = {*await session.children(self._nodes.destinations), *self._runner.wanted()}
@@ -166,11 +167,11 @@ class ZooKeeperLeadership:
         for name, view in self._views.items():
             self._views[name] = await member.update(name, view, wanted=name in wanted, ready=ready)
             if view.owner == session.id and name not in self._led:
-                # Created by a request whose answer was lost: nothing here leads by it.
+                # Created by a request whose answer was lost: this worker does not lead under it.
                 await session.delete(self._nodes.running(name))
 
     async def _act(self, session: Session) -> None:
-        """Take what this worker should lead, and hand over one of what it should not."""
+        """Take what this worker should lead; hand over what it must not lead, and one that should move."""
         plan = leaders({name: view.seen() for name, view in self._views.items()})
         wanted = self._may_lead()
         for name, view in self._views.items():
@@ -194,7 +195,7 @@ class ZooKeeperLeadership:
             self._wake.set()
 
     async def _go(self, member: Membership) -> None:
-        """Leaves: first as a candidate, so that no worker counts on this one; then what it leads."""
+        """Withdraw as a candidate first, so that no worker counts on this one; then end all leadership."""
         await member.withdraw(candidacies(self._views, self._identity.worker))
         log.info("leaves the others, %d destination(s) to be handed over", len(self._led))
         await self._led.end()

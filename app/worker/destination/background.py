@@ -1,9 +1,9 @@
 """Concurrent work, so that a takeover waits for the longest of its steps and not for their sum.
 
-Invariant: the end of a block cancels the work started beside it; its error is raised where it is
-awaited. A thread cannot be cancelled: work that may block long on a server has a daemon thread of
-its own, whose result may be dropped, and which neither other threads nor the process's exit wait
-for.
+Invariant: the end of a block cancels the work started beside it; an error of the work is raised where
+the work is awaited. A thread cannot be cancelled. So work that may block long on a server has a daemon
+thread of its own: its result may be dropped, and neither other threads nor the process's exit wait for
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Watch of the time up to which a destination is published while its source is idle, for a merge that waits.
 
-Invariant: the source's clock is read before its binlog's end, so all commits before that time are before that
-end; once the cursor has reached it, they are published.
+Invariant: the source's clock is read before the end of its binlog, so all commits before that time are before
+that end. Once the cursor has reached the end, all these commits are published.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import SourceAddress
 
 _SECONDS = 0.3
-"""Between two questions to the source."""
+"""The interval of queries to the source."""
 _LOST_SECONDS = 2.0
-"""The same while it does not answer."""
+"""The same while the source does not answer."""
 _IN_FLIGHT_MS = 200
-"""On MariaDB, and at the beginning of a file, a commit may have its time before the end shows it."""
+"""On MariaDB, and at the beginning of a file, a commit may have its time before the end includes it."""
 _MOST = 100
 
 
@@ -31,10 +31,10 @@ class CompletenessWatch:
 
     address: SourceAddress
     stated: Callable[[int], int | None] = lambda time_ms: time_ms
-    """Returns the time to state in place of one, while rows that were read are not published; None for none."""
+    """Returns the time to state instead, while rows that were read are not published; None: state no time."""
     ask: Callable[[SourceAddress], tuple[int, BinlogEnd]] = read_clock_and_end
     _ends: deque[tuple[int, BinlogEnd]] = field(default_factory=lambda: deque(maxlen=_MOST))
-    """Times, each with the end of the binlog then, which the cursor has not reached yet."""
+    """Times, each with the end of the binlog at that time; the cursor has not reached these ends yet."""
     _complete_ms: int = 0
     _reported_ms: int = 0
 
@@ -51,7 +51,7 @@ class CompletenessWatch:
             await asyncio.sleep(_SECONDS)
 
     def news(self, offset: SourceOffset) -> int | None:
-        """Return the time before which all commits are published, in milliseconds, if it has moved on."""
+        """Return the time, in ms, before which all commits are published; None if it has not advanced."""
         while self._ends and not self._ends[0][1].may_be_past(offset):
             self._complete_ms = max(self._complete_ms, self._ends.popleft()[0])
         if self._complete_ms <= self._reported_ms:

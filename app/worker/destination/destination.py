@@ -1,7 +1,7 @@
 """Supervisor of one destination on this worker: run after run, while it is to be led.
 
-Invariant: one function decides what follows an error; an unreadable table does not stop the others.
-A run that is asked to end finishes its open transaction; one that has lost leadership ends at once.
+Invariant: one function decides what follows an error; an unreadable table does not stop other tables.
+A run that is asked to end finishes its open transaction; a run that has lost leadership ends at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 _JOURNAL_SECONDS = 15.0
 """The maximum delay of another leader's claim in the journal, on a busy machine too."""
 _SHARED_SECONDS = 3.0
-"""The same with coordination, where this worker gives up the lead and may regain it."""
+"""The same with coordination, where this worker gives up leadership and may regain it."""
 _GLANCE_SECONDS = 0.2
 
 
@@ -58,7 +58,7 @@ class Destination:
         following: Following = at_once,
         mappings: Mappings | None = None,
     ) -> None:
-        """``mappings``: the mapping's versions; None if it is read from a file."""
+        """``mappings``: the mapping's versions; None if the mapping is read from a file."""
         self.status = DestinationStatus(plan.name, schema_store=mirror.status if mirror else None)
         self._checkpoint, self._mirror = checkpoint, mirror
         self._mapping: MappingChoice | None = None
@@ -83,7 +83,7 @@ class Destination:
             cause=self._cause,
             failed_seconds=None,
         )
-        """What it has in common with merges and logical schemas."""
+        """The part that destinations have in common with merges and logical schemas."""
         self._seen = 0
         """The last epoch claimed by a leader, as far as this worker has followed the journal."""
         self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
@@ -103,14 +103,14 @@ class Destination:
         )
 
     def _restart_proof(self) -> None:
-        """End the run, so that the next one proves its position; a reset server reports nothing."""
+        """End the run, so that the next run proves its position; a server does not report that it was reset."""
         self._signals.leave = RunRestarts(
             "to prove its position: the source's binlog ends before it"
         )
 
     @property
     def has_leader(self) -> bool:
-        """Whether a worker is to lead it, by the last request known here."""
+        """Whether a worker is to lead the destination, by the last request known here."""
         return self._unit.has_leader
 
     @property
@@ -132,7 +132,7 @@ class Destination:
         return self._signals.requests.desired
 
     async def lead(self, lease: Lease) -> None:
-        """Lead it as any unit, with the watches of its source beside its runs."""
+        """Lead the destination as any unit, with the watches of its source beside its runs."""
         watches = [
             asyncio.create_task(self._purge_watch.run()),
             asyncio.create_task(self._lag_watch.run()),
@@ -145,7 +145,7 @@ class Destination:
             self._signals.epoch = 0
 
     def rest(self) -> None:
-        """Show that it is not led here."""
+        """Show that the destination is not led here."""
         self._unit.rest()
 
     async def _cause(self, error: AqueductError) -> AqueductError | None:
@@ -170,7 +170,7 @@ class Destination:
         if self._signals.epoch and cursor.epoch > self._signals.epoch:
             self._signals.superseded_by = cursor.epoch
         if cursor.by is not None and cursor.epoch > self._signals.epoch:
-            # An operator's command led for a moment only.
+            # An operator's command set the cursor, and led for a moment only.
             self._signals.set_in = cursor.epoch
             self._signals.requests.called.set()
 
@@ -183,8 +183,10 @@ class Destination:
         self._signals.kafka_lost = lost
 
     def notify(self, kind: Kind[Any], notice: Addressed) -> None:
-        """Handle a record committed in the journal by its kind's handler. Without one, end the present
-        wait; the next run acts on it."""
+        """Handle a notice committed in the journal by the handler of its kind.
+
+        Without a handler, end the present wait; the next run acts on the notice.
+        """
         self._signals.notify(kind, notice)
         react = self._reactions.get(kind)
         if react is None:
@@ -221,9 +223,12 @@ class Destination:
         self._signals.requests.interrupted.set()
 
     async def _true_cause(self, error: AqueductError) -> AqueductError:
-        """The true cause of an error, by the journal. MySQL drops the old connection of a destination
-        when another worker takes it over, and Kafka fences its producer. A foreign client with our
-        server_id, or a transaction of our own that the broker timed out, has the same effects."""
+        """The true cause of an error, as the journal shows it.
+
+        MySQL drops a destination's old connection when another worker takes the destination over, and
+        Kafka fences the old producer. A foreign client with our server_id, or a transaction of ours that
+        the broker timed out, has the same effects.
+        """
         if isinstance(error, Fenced | ServerIdConflict):
             signals = self._signals
             limit = _SHARED_SECONDS if signals.permit.lease.shared else _JOURNAL_SECONDS
@@ -237,7 +242,7 @@ class Destination:
                     return known
                 await asyncio.sleep(_GLANCE_SECONDS)
             if isinstance(error, Fenced) and not signals.permit.lease.shared:
-                # A worker that took the id and claims later is found in the journal by the next run.
+                # If a worker took the id and claims later, the next run finds its claim in the journal.
                 return KafkaLost(
                     "it ended our transaction, which was open for too long; the journal shows no other leader"
                 )

@@ -1,6 +1,6 @@
 """Registry of a worker's destinations and other units of work: their settings, requests and status.
 
-Invariant: they do not affect each other; leadership is not decided here.
+Invariant: destinations and units do not affect each other; leadership is not decided here.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._all = {name: make(settings, name) for name in settings.destinations}
         self.units = {}
         self._controls: dict[str, Control] = {}
-        """The desired state of each unit, also of destinations that are not in the settings."""
+        """The last request to each unit, including destinations that are not in the settings."""
         self._is_ready, self._has_left = False, False
         self._is_takeover_ready = False
-        """Whether a takeover would wait for nothing."""
+        """Whether a takeover could begin without a wait."""
         self._has_controls = asyncio.Event()
         self.answers = Acknowledge(
             worker=settings.worker.id,
@@ -95,7 +95,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         """Handlers of the notices addressed to the worker, by kind."""
 
     def _led(self) -> dict[str, Destination | Unit]:
-        """All that this worker may lead."""
+        """All destinations and other units that this worker may lead."""
         return {**self._all, **self.units}
 
     async def on_start(self) -> None:
@@ -112,7 +112,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
 
     async def _prepare(self) -> None:
         """Prepare what takes time, before this worker offers to lead."""
-        # A failure here is retried at its next use, and reported as an error of the destination.
+        # A part that fails here is tried again at its next use; then the destination reports the error.
         waited = (
             f"the journal, in Kafka at {self._settings.kafka.bootstrap_servers}",
             "see that it answers there",
@@ -283,7 +283,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         }
 
     def status(self) -> dict[str, Any]:
-        """For the status page."""
+        """Return the status page's part on destinations, except deleted ones."""
         return {
             name: {
                 **one.status.to_json(),
@@ -295,7 +295,7 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         }
 
     def status_of(self, unit: str) -> dict[str, Any]:
-        """The same, of a unit beside the destinations."""
+        """Return the status page's part on a unit other than a destination."""
         return {**self.units[unit].to_json(), "leader": self.leadership.why(unit)}
 
 

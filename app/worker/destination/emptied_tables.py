@@ -1,9 +1,11 @@
-"""The rows that a TRUNCATE removes, deleted one by one where the rules say so (``truncates: deletes``).
+"""The rows that a TRUNCATE removes, deleted one by one if the rules require it (``truncates: deletes``).
 
-They enter before the statement, once all that precedes it is published: the topic then has the rows that
-subscribers have. Until the statement is published too, a new run reads the topic again and deletes the rest.
+The deletes enter before the statement, once everything before it is published: the topic then has the rows that
+subscribers have. If a run ends before the statement is published too, the next run reads the topic again and
+deletes the remaining rows.
 
-Invariant: nothing else of the stream is between them, so the stream waits while a topic is read.
+Invariant: nothing else of the stream is between the deletes and the statement, so the stream waits while a
+topic is read.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ from wire.topics import schemas_topic
 log = logging.getLogger(__name__)
 
 PART_ROWS = 1000
-"""Rows that are deleted in one Kafka transaction, at least."""
+"""The number of rows that are deleted in one Kafka transaction, at least."""
 _GLANCE_SECONDS = 0.2
 _WARNINGS = "truncates"
 
@@ -72,28 +74,28 @@ class EmptiedTables:
     kafka_options: Mapping[str, Any]
     status: DestinationStatus
     _numbers: Iterator[int] = field(default_factory=lambda: count(-1, -1))
-    """Other than those of portions that are handed in."""
+    """Numbers of portions, negative to differ from the numbers of portions that are handed in."""
     _reached: dict[int, threading.Event] = field(default_factory=dict)
     _closing: threading.Event = field(default_factory=threading.Event)
 
     def before(self, _piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
-        """No records: what is published shows which rows remain."""
+        """Return no records: the published records show which rows remain."""
         return ()
 
     def committed(self, piece: Piece, _cursor: Cursor, /) -> None:
-        """Note up to where the stream is published."""
+        """Record which portions are published; the reader's thread may wait for one."""
         for entered in piece.entered:
             if (reached := self._reached.get(entered.id)) is not None:
                 reached.set()
 
     def close(self) -> None:
-        """Make no more; a portion that is waited for raises ReaderClosed in the reader's thread."""
+        """Make no more deletes; if the reader's thread waits for a portion, ReaderClosed is raised there."""
         self._closing.set()
 
     def deletes(
         self, start: Coordinates, transaction: Transaction, effect: ResolvedStatement
     ) -> Iterator[RemovedRows]:
-        """Yield the deletes for a statement that begins there."""
+        """Yield the deletes for a statement that begins at ``start``."""
         for number, (route, table) in enumerate(self._emptied(effect)):
             name = f"{TRUNCATE}{transaction.id}:{number}"
             time_and_server = transaction.committed_ms, transaction.server_id
@@ -102,7 +104,7 @@ class EmptiedTables:
     def replaced(
         self, start: Coordinates, snapshot: TableSnapshot, time_and_server: tuple[int, int]
     ) -> Iterator[RemovedRows]:
-        """Yield the deletes of the rows that a snapshot is about to replace; none where a record states it."""
+        """Yield the deletes of the rows that a snapshot replaces; nothing if a TRUNCATE record is published."""
         route, table = self.spec.rules.routes.of(snapshot.name), self.history.find(*snapshot.name)
         if route is None or table is None or not route.deletes_rows or self._waits(route.table):
             return
@@ -117,7 +119,7 @@ class EmptiedTables:
         name: str,
         time_and_server: tuple[int, int],
     ) -> Iterator[RemovedRows]:
-        """Yield the deletes of all rows that a table's topic has, as a transaction of this name.
+        """Yield the deletes of all rows that a table's topic has, as a transaction with this name.
 
         Raise RuleImpossible if its rows cannot be deleted, ReaderClosed if the run ends, and errors of Kafka.
         """
@@ -167,7 +169,7 @@ class EmptiedTables:
             )  # fmt: skip
 
     def _known(self, route: Route, table: CapturedTable, rows: LiveRows) -> Iterator[RemovedRow]:
-        """Yield the rows whose keys are as the table's are now."""
+        """Yield the rows whose keys have the columns of the table's present key; warn about all other rows."""
         others = 0
         for one in rows.rows():
             if key_values(table, one.key) is not None:
@@ -205,13 +207,13 @@ class EmptiedTables:
         ]
 
     def _waits(self, name: TableName) -> bool:
-        """Whether a table is quarantined or given up, so that statements on it wait or mean nothing."""
+        """Whether a table is quarantined or given up, so that statements on it wait or have no effect."""
         known = self.spec.known.get(name)
         is_marked = isinstance(known, QuarantinedMarker | GivenUp)
         return is_marked or isinstance(self.history.state(*name), Unresolved)
 
     def _described(self, route: Route, table: Table) -> tuple[bytes, CapturedTable]:
-        """The table map of a table, as an event has it, and the table as decoders have it."""
+        """The table map of a table in the form of an event, and the table in the form for decoders."""
         charsets, server = self.spec.charsets, self.spec.server
         try:
             described = described_table(route.table, table, charsets, server=server)
@@ -221,7 +223,7 @@ class EmptiedTables:
         return table_map_body(described, mariadb=server.mariadb), captured
 
     def _published(self, start: Coordinates) -> Iterator[RemovedRows]:
-        """Yield a portion, and wait until it is committed, and so all that precedes it."""
+        """Yield a portion, and wait until it and everything before it are committed."""
         number, reached = next(self._numbers), threading.Event()
         self._reached[number] = reached
         yield RemovedRows(start=start, id=number)
@@ -231,7 +233,7 @@ class EmptiedTables:
         del self._reached[number]
 
     def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work in this thread: it takes long, and other destinations share the run's event loop."""
+        """Do work in this thread, as it takes long and other destinations share the run's event loop."""
 
         async def until_closed() -> None:
             task = asyncio.ensure_future(work)
@@ -245,7 +247,7 @@ class EmptiedTables:
         asyncio.run(until_closed())
 
     async def _read_versions(self, table: TableName, versions: list[TableVersion]) -> None:
-        """Read the columns that records of a table may have."""
+        """Read the published versions of a table, which have the columns that its records may have."""
 
         def take(record: StoredRecord) -> None:
             value = orjson.loads(record.value) if record.value else {}
@@ -264,7 +266,7 @@ class EmptiedTables:
             try:
                 rows.take(partition[1], record)
             except (ValueError, KeyError, TypeError) as error:
-                # Without the text of the error, which may have values.
+                # The text of the original error is omitted, as it may contain values.
                 what = f"{partition[0]} [{partition[1]}] has a record that no worker wrote, at {record.offset}"
                 raise MalformedEvent(what, table=".".join(route.table)) from error
 

@@ -3,7 +3,7 @@
 It also detects a binlog that ends before the cursor, which a waiting connection does not notice.
 
 Invariant: it queries the binlog's end over its own connection and uses this worker's clock, so it
-is correct if nothing is captured or read, and independent of the source's clock.
+is correct even if nothing is captured or read, and independent of the source's clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PendingEnds:
             self._source = offset.server_uuid
         if end is not None and (not self._seen or self._seen[-1][1] != end):
             if len(self._seen) == _MOST:
-                # The oldest one counts; any in between may be dropped.
+                # The oldest end counts; any end in between may be dropped.
                 del self._seen[_MOST // 2]
             self._seen.append((now, end))
         while self._seen and not self._seen[0][1].is_past(offset):
@@ -76,7 +76,7 @@ class LagWatch:
             await asyncio.sleep(SECONDS)
 
     def _running_at(self) -> SourceOffset | None:
-        """The cursor's offset while the source is read; None if no run would notice a call."""
+        """The cursor's offset while the source is read; None if there is no run to react to ``went_back``."""
         cursor = self.status.cursor
         return cursor.offset if cursor is not None and self.status.state is State.RUNNING else None
 
@@ -93,6 +93,6 @@ class LagWatch:
             self.status.unread_seconds = seconds
             metrics.UNREAD.labels(self.status.name).set(seconds)
             if seconds > (self.status.lag_seconds or 0.0):
-                # The lag is otherwise that of the last commit, however long ago it was.
+                # Otherwise the lag would stay that of the last commit, however long ago it was.
                 self.status.lag_seconds = seconds
                 metrics.LAG.labels(self.status.name).set(seconds)

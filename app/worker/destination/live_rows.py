@@ -1,8 +1,8 @@
-"""The rows that a topic has of one table: its records folded by key, in an SQLite file.
+"""The rows of one table in a topic: the topic's records folded by key, in an SQLite file.
 
-Invariant: of a key the record with the greatest (epoch, seq) counts, and a key that another table wrote last is
-not this table's. An image has the columns that the table still has, if no statement may have changed their
-values, and nothing that a column was masked to hide. Memory does not grow with the topic.
+Invariant: for each key the record with the greatest (epoch, seq) counts; a key that another table wrote last is
+not this table's. An image has a column only if the table still has it and no statement may have changed its
+values, and has no value that a mask is to hide. Memory does not grow with the topic.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LIVE = "SELECT key, image FROM row WHERE live = 1 AND (epoch, seq) > (?, ?) AND
 
 
 class _Record(NamedTuple):
-    """What counts of a record with a value."""
+    """The relevant parts of a record with a value."""
 
     order: tuple[int, int]
     op: str
     is_own: bool
-    """Whether it is of the table."""
+    """Whether the record is of the table."""
     image: dict[str, Any] | None = None
-    """As RowImages has it."""
+    """The image that RowImages returns."""
     is_partial: bool = False
     """Whether the record's image lacks columns, which keep their values."""
 
@@ -57,7 +57,7 @@ class RowImages:
     """Images of a table's rows in the columns that it has now."""
 
     def __init__(self, route: Route, versions: Iterable[TableVersion], now: Definition) -> None:
-        """``versions``: the published ones; ``now``: the columns as they would be published now."""
+        """``versions``: the published versions; ``now``: the columns as they would be published now."""
         self._table, stated = route.table, route.stated
         own = {one.version: one for one in versions}
         self._published = own.keys()
@@ -65,7 +65,7 @@ class RowImages:
         if own:
             now = masked_since(now, own[last - 1], stated)
         self._definitions = {number: one.definition for number, one in own.items()} | {last: now}
-        # What an earlier worker made of a column is not recorded: it may be clear.
+        # An older worker did not record whether it masked a column: the values may be in the clear.
         masked = frozenset(stated.get("masked", ()))
         self._hidden = {number: masked for number, one in own.items() if one.stated is None}
         self._names = {one.name.lower(): one.name for one in now.columns}
@@ -79,9 +79,9 @@ class RowImages:
     def of(
         self, version: int | None, image: Image | None, form: RecordForm | None = None
     ) -> dict[str, Any] | None:
-        """Return an image of a record of a version; None if it is not known.
+        """Return an image of a record of a version in present columns; None if it is not known.
 
-        ``form``: the same one each time of the format that it was read in; None: it is the envelope's.
+        ``form`` is the form of the record's format, the same object at each call; None for the envelope.
         """
         if image is None or version not in self._published:
             return None
@@ -104,7 +104,7 @@ class RowImages:
         return len(image) < len(self._definitions[version].columns)
 
     def _kept(self, version: int) -> dict[str, str]:
-        """The present names of a version's columns whose values are the same since."""
+        """The present names, by name, of a version's columns whose values have not changed since."""
         later = sorted(number for number in self._definitions if number >= version)
         steps = [self._columns(number) for number in later]
         hidden = self._hidden.get(version, frozenset())
@@ -129,7 +129,7 @@ class RowImages:
 
 
 def _keeps(one: Column, other: Column) -> bool:
-    """Whether a statement that made one column of another left all values as they were."""
+    """Whether a statement that changed a column from ``one`` to ``other`` left all values as they were."""
     return (
         relation(kind_of(one), kind_of(other)) in _KEPT
         and charset_relation(one.charset, other.charset) in _KEPT
@@ -152,7 +152,7 @@ class LiveRows:
         form: Callable[[str], RecordForm],
         images: RowImages,
     ) -> None:
-        """``name``: the id of the transaction that deletes them. ``form``: that of a format by name."""
+        """``name``: the id of the transaction that deletes the rows. ``form`` returns the form of a format."""
         self._destination, self._route, self._form = destination, route, form
         self._images = images
         self._forms: dict[str, RecordForm] = {}
@@ -170,7 +170,7 @@ class LiveRows:
         self._db.close()
 
     def take(self, part: int, record: StoredRecord) -> None:
-        """Fold a record; raise ValueError, KeyError or TypeError for one that no worker wrote."""
+        """Fold a record; raise ValueError, KeyError or TypeError if no worker wrote it."""
         key, headers = record.key, dict(record.headers)
         if not record.value:
             if key:
@@ -201,13 +201,13 @@ class LiveRows:
         found = form.read(record.key, record.value, headers)
         named = {self._route.table if found.is_real else self._route.logical}
         if found.op == "t":
-            # Where keys name the real table, its TRUNCATE does too.
+            # If keys name the real table, a TRUNCATE names it too.
             named = {self._route.table} if self._route.shard else {*named, self._route.table}
         origin = origin_in(headers)
         is_own = origin.destination == self._destination and found.table in named
         image = None
         if is_own and name == self._route.format:
-            # Of one format another cannot always be made: Canal's geometries have an SRID, Maxwell's none.
+            # Not every format can be converted to another: Canal's geometries have an SRID, Maxwell's do not.
             image = self._images.of(found.schema, found.image, form)
         is_partial = self._images.is_partial(found.schema, found.image)
         return _Record(origin.order, found.op, is_own, image, is_partial)
@@ -233,7 +233,7 @@ class LiveRows:
         return orjson.dumps(image)
 
     def _count(self, headers: Mapping[str, bytes]) -> None:
-        """Count the deletes of the transaction, by the last ordinal."""
+        """Count the deletes of the transaction, by their greatest ordinal."""
         change_id = headers.get(HEADER_CHANGE_ID, b"")
         if change_id.startswith(self._prefix):
             ordinal = int(change_id[len(self._prefix) :])

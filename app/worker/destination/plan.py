@@ -62,23 +62,23 @@ class Failover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPlan:
-    """What is made of the rows that exist already."""
+    """The handling of existing rows."""
 
     is_initial: bool = False
-    """Whether the first start publishes them."""
+    """Whether the first start publishes existing rows."""
     is_only: bool = False
-    """Whether the destination stops once they are published."""
+    """Whether the destination stops once existing rows are published."""
     replaces_gaps: bool = False
-    """Whether they are published again where the source no longer has the changes since the cursor."""
+    """Whether existing rows are published again if the source no longer has the changes since the cursor."""
     recovers: bool = False
     """Whether the schema history begins again at the cursor, once."""
     includes_new: bool = False
-    """Whether a run publishes those of captured tables of which nothing was published yet."""
+    """Whether a run publishes existing rows of captured tables of which nothing was published yet."""
     signals: TableName | None = None
     """The table in which rows are requests for snapshots."""
     limits: LoadLimits = field(default_factory=LoadLimits)
     spools: Spools = field(default_factory=Spools)
-    """Where the rows of tables without a key are until they enter the stream."""
+    """The folder for rows of tables without a key, until they enter the stream, and its limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,15 +153,15 @@ class Signals:
     """Waits until this worker receives all new records of the journal; raises if it cannot."""
 
     resolutions: dict[TableName, Resolution] = field(default_factory=dict)
-    """The last resolution of each table that this worker received; one may follow another before the
-    run sees the first."""
+    """The last resolution that this worker received for each table; several may arrive before the run
+    sees the first."""
     snapshot_requests: dict[TableName, SnapshotRequest] = field(default_factory=dict)
-    """The last request on each table's snapshot that this worker received."""
+    """The last snapshot request that this worker received for each table."""
 
     _notices: dict[Kind[Any], Any] = field(default_factory=dict)
 
     def notify(self, kind: Kind[T], notice: T) -> None:
-        """Store the last notice of each kind for the run, and of those on tables that of each table."""
+        """Store for the run the last notice of each kind; of notices on tables, the last of each table."""
         self._notices[kind] = notice
         if isinstance(notice, Resolution):
             self.resolutions[notice.name] = notice
@@ -174,7 +174,7 @@ class Signals:
         return latest
 
     def check(self) -> None:
-        """Raise Fenced if another worker leads, or another reason for the run to end."""
+        """Raise Fenced if another worker leads, or the error of any other reason for the run to end."""
         self.permit.check()
         if self.superseded_by:
             raise Fenced(f"epoch {self.superseded_by} is in the journal, this is {self.epoch}")

@@ -1,9 +1,9 @@
 """Outcomes of operators' requests, which this worker writes to the journal once applied.
 
-Invariant: an outcome is written only once it is in effect: by the destination's leader, or, if it
-is to have none, by a worker that sees that it has none. A request with a final outcome from another
-worker is not answered again. An outcome that Kafka does not accept is written again; nothing else
-waits for it.
+Invariant: an outcome is written only once the request is in effect: by the destination's leader or, if
+the destination is to have no leader, by a worker that sees that it has none. A request with a final
+outcome from another worker is not answered again. An outcome that Kafka does not accept is written
+again; nothing else waits for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 2.0
 """The pause after an outcome that Kafka did not accept."""
 
 Append = Callable[[str, Entry], Awaitable[object]]
-"""Destination or other unit, and record."""
+"""Writes a record to the journal; takes the name of a destination or other unit, and the record."""
 
 
 class RespondingUnit(Protocol):
@@ -43,7 +43,7 @@ class RespondingUnit(Protocol):
     def outcome(self, *, here: bool, alone: bool) -> tuple[str, str | None, int] | None:
         """State, error and epoch after this worker applied the request; None if it has not.
 
-        ``here``: this worker leads it. ``alone``: the worker runs without coordination.
+        ``here``: whether this worker leads the unit. ``alone``: whether it runs without coordination.
         """
         ...
 
@@ -57,9 +57,9 @@ class _Known:
     last: Applied | None = None
     """The last outcome that this worker wrote."""
     since: tuple[int, float] = (-1, 0.0)
-    """A request that this worker could answer without leading, and since when."""
+    """The offset of a request that this worker could answer without leading, and since when."""
     led: int = -1
-    """The last request that this worker had as the leader."""
+    """The offset of the last request that this worker received as the leader."""
 
 
 @dataclass(slots=True)

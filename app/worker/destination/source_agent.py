@@ -75,10 +75,10 @@ _IDLE_SHARD_SECONDS = 1.0
 _NEAR_SECONDS = 2.0
 """The maximum lag of a destination that counts as near the end of the binlog."""
 _GLANCE_SECONDS = 0.2
-"""Between two looks at what is to be done without a piece, while a merge waits."""
+"""The interval of checks for work without a piece, while a merge waits."""
 _PARTIAL_SECONDS = 600.0
 _TOPIC_SECONDS = 5.0
-"""Between two looks at topics that tables wait for."""
+"""The interval of checks of topics that tables wait for."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class SourceAgent:
     sources: Sources
     """The sources and their selection, over all runs."""
     mapping: MappingChoice | None = None
-    """The choice among the mapping's versions, over all runs; None if it is read from a file."""
+    """The choice among the mapping's versions, over all runs; None if the mapping is read from a file."""
     unreadable: list[WitnessesDiffer] = field(default_factory=list)
     """Tables that the previous run could not read."""
     address: SourceAddress | None = None
@@ -111,12 +111,12 @@ class SourceAgent:
     _phases: Phases = field(default_factory=Phases)
     """The phases of the present run, until its first commit."""
     _offline: dict[str, float] = field(default_factory=dict)
-    """Since when topics take no records, by the monotonic clock, over all runs."""
+    """Since when each topic has taken no records, by the monotonic clock, over all runs."""
     _retry_at: float = 0.0
     """The time of the next completion of the history, by the monotonic clock."""
 
     def forget_dead_letters(self) -> None:
-        """Allow as many dead letters in an hour again, from the next run on."""
+        """Reset the hourly count of dead letters, from the next run on."""
         self._dead_letters = None
 
     @property
@@ -163,7 +163,7 @@ class SourceAgent:
             await self._capture(led)
 
     async def _know_existing(self) -> None:
-        """Learn the partitions of the topics that exist, if they are to keep them."""
+        """Read the partition counts of the existing topics, if these topics are to keep them."""
         if not self.plan.topics.keeps_existing:
             return
         existing = await Topics(self.plan.kafka_options).counts()
@@ -263,7 +263,7 @@ class SourceAgent:
             await asyncio.to_thread(reader.stop)
 
     def _completeness(self, led: TakenOver, snapshot: Snapshot) -> CompletenessWatch:
-        """The watch for a merge, which existing rows that are being read hold back."""
+        """The watch for a merge; existing rows that are being read hold back the time that it states."""
         led.publisher.stated = snapshot.times.stated
         return CompletenessWatch(led.address, snapshot.times.stated)
 
@@ -335,7 +335,7 @@ class SourceAgent:
         again: CursorRecheck,
         complete: CompletenessWatch | None = None,
     ) -> None:
-        """Publish pieces, each interval or once there is enough; ends only by an error."""
+        """Publish pieces, at each interval or once there is enough to publish; end only with an error."""
         self.status.cursor = publisher.cursor
         held: Piece | None = None
         committed, (reader, handoff) = 0.0, reading
@@ -345,7 +345,8 @@ class SourceAgent:
             try:
                 piece = await handoff.take(max_bytes=self.budget.bytes, timeout=glance)
             except AqueductError as error:
-                # Pieces that only move the cursor count too: skipped statements, filtered events.
+                # A piece that only moves the cursor is committed too: it counts skipped statements and filtered
+                # events.
                 if held is not None:
                     await self._commit(publisher, held, commits)
                 if isinstance(error, KafkaLost) and error.topics:
@@ -394,7 +395,7 @@ class SourceAgent:
         commits.committed(piece, publisher.cursor)
 
     async def _publish(self, publisher: Publisher, piece: Piece) -> None:
-        """Publish a piece, and adapt the size of the next ones to its duration."""
+        """Publish a piece, and adapt the size of the next pieces to the time that it took."""
         budget, began = self.budget, time.monotonic()
         try:
             await publisher.publish(piece)
@@ -422,7 +423,7 @@ class SourceAgent:
         return found
 
     async def _watch_topics(self, publisher: Publisher) -> None:
-        """Raise TopicReplaced once a topic is made again; TopicUnusable, with its tables, if it has rows."""
+        """Raise TopicReplaced once a topic is recreated; for a row topic, TopicUnusable with its tables."""
         assert publisher.ids is not None
         try:
             await publisher.ids.watch()
@@ -448,7 +449,7 @@ class SourceAgent:
                 raise RunRestarts("as topics can take the rows of tables that wait for them")
 
     def _show_kafka(self) -> None:
-        """Show that Kafka is away while there is nothing to publish that would fail."""
+        """Show that Kafka does not answer, even while there is nothing to publish that would fail."""
         lost = self.signals.kafka_lost
         if lost is not None and self.status.state is State.RUNNING:
             self.status.show(State.RETRYING, f"{lost.name}: {lost}")

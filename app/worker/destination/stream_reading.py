@@ -51,10 +51,10 @@ class StreamStart:
         *,
         seen: Callable[[Piece], None],
     ) -> tuple[Reader, Handoff]:
-        """Open the stream at a cursor; the thread is not started yet. ``seen``: receives each piece first.
+        """Open the stream at a cursor, without starting the thread. ``seen`` receives each piece first.
 
-        Return the thread that reads, and where its pieces are taken from. Raise the error of the source or
-        of the decoders.
+        Return the reading thread, and the handoff from which its pieces are taken. Raise the error of the
+        source or of the decoders.
         """
         rules = self.plan.rules
         handoff = Handoff(

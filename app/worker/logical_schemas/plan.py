@@ -65,7 +65,7 @@ class LogicalSchemasStatus:
         return self._log.is_news(self.state, error)
 
     def measure(self) -> None:
-        """Set the metrics: tables, and the oldest one's age in seconds, by state."""
+        """Set the metrics: for each state, the number of tables and the oldest table's age in seconds."""
         if self.state is not State.RUNNING and not self.published:
             return
         now = time.time()
@@ -86,7 +86,7 @@ class LogicalSchemasStatus:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for the status page: how many are in each state, and all that are not equal."""
+        """Return it for the status page: the number of tables in each state, and all unequal tables."""
         counts = Counter(one.state for one in self.published.values())
         return {
             "state": self.state.value,

@@ -1,6 +1,6 @@
 """One run of the publication of logical schemas: table versions, statements and decisions in, schemas out.
 
-Invariant: a run first fences every earlier one, then reads what was published last. Each Kafka transaction
+Invariant: a run first fences every earlier run, then reads the schemas published last. Each Kafka transaction
 holds schemas that changed and the outcomes of the decisions that changed them, so each change is published
 exactly once.
 """
@@ -51,11 +51,11 @@ log = logging.getLogger(__name__)
 
 _READ_SECONDS = 0.5
 _LOOK_SECONDS = 1.0
-"""Between two looks for topics that the destinations have not made yet."""
+"""The interval of checks for topics that the destinations have not created yet."""
 _MOST_SCHEMAS = 200
-"""Schemas of one Kafka transaction."""
+"""The maximum number of schemas in one Kafka transaction."""
 Update = tuple[TableName, PublishedSchema | None]
-"""A logical table and its new record; None removes the last one, as no shard is left."""
+"""A logical table and its new record; None removes the published record, as no shard remains."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,10 +73,10 @@ class LogicalSchemasRun:
     _decisions: Decisions = field(default_factory=Decisions)
     _published: dict[TableName, PublishedSchema] = field(default_factory=dict)
     _followed: dict[Partition, int] = field(default_factory=dict)
-    """The partitions that are followed, each with the offset up to which it is to be read before anything is
+    """The partitions that are followed, each with the offset up to which it must be read before anything is
     published."""
     _wanted: frozenset[str] = frozenset()
-    """The topics to follow, at the last look for them."""
+    """The topics to follow, as of the last check for them."""
     _looked: float = float("-inf")
 
     async def run(self) -> None:
@@ -91,7 +91,7 @@ class LogicalSchemasRun:
             await self.takeover.take_id(producer, self.permit)
             topic, topics = plan.topics.logical_schemas(), Topics(plan.kafka_options)
             await topics.ensure(topic)
-            # One that is made again has all schemas again by the next run.
+            # If the topic is recreated, the next run publishes all schemas again.
             ids = TopicIds(destination=UNIT, topics=topics, reread=topic.name)
             await ids.confirm([topic.name])
             await self._read_published(topic.name)
@@ -120,10 +120,10 @@ class LogicalSchemasRun:
                 else:
                     self._published.pop(key_name(record.key), None)
             except ValueError as error:
-                # It is not ours; what we publish for its table comes later, and is valid.
+                # Another program wrote it; our record for its table comes later, and is valid.
                 log.warning("%s: offset %d of %s: %s", UNIT, record.offset, topic, error)
         for one in self._published.values():
-            # Their statements may be gone from the DDL topics by now.
+            # The statements that dropped these tables may be gone from the DDL topics by now.
             for name, ts_ms in one.dropped.items():
                 self._tables.drop(name, ts_ms)
 
@@ -134,7 +134,7 @@ class LogicalSchemasRun:
         state = await committed_state(journal)
         state.check_readable()
         self._decisions = state.parts[DECISIONS_PART]
-        # What both the read and the follower return changes nothing the second time.
+        # Records that both the read and the follower return change nothing the second time.
         await self._add(follower, ends)
         return state
 
@@ -149,7 +149,7 @@ class LogicalSchemasRun:
         if missing:
             found = missing & (await follower.partitions(missing)).keys()
             await self._add(follower, await follower.beginnings([(one, 0) for one in found]))
-        # For its error, if an open transaction keeps one from being read.
+        # Called for its error, which is raised if an open transaction keeps a topic from being read.
         await follower.unread()
 
     async def _add(self, follower: Follower, starts: Mapping[Partition, int]) -> None:
@@ -157,7 +157,7 @@ class LogicalSchemasRun:
         await follower.follow(starts)
 
     async def _is_caught_up(self, follower: Follower) -> bool:
-        """Whether everything is read that there was when each topic was found."""
+        """Whether all records are read that each topic had when it was found."""
         if (schemas_topic(self.plan.topics.prefix), 0) not in self._followed:
             return False
         for partition, end in self._followed.items():
@@ -170,7 +170,7 @@ class LogicalSchemasRun:
         self.permit.check()
         read = await follower.read(seconds)
         if read:
-            # Thousands of records take a while, in which the worker publishes.
+            # In a thread: thousands of records take a while, and the worker publishes meanwhile.
             await asyncio.to_thread(self._take, read)
 
     def _take(self, read: Mapping[Partition, Iterable[Any]]) -> None:
@@ -212,7 +212,7 @@ class LogicalSchemasRun:
         updates, decided = await asyncio.to_thread(self._folded, routes)
         while updates or decided:
             part, updates = updates[:_MOST_SCHEMAS], updates[_MOST_SCHEMAS:]
-            # An outcome is not visible before the schema that it changed.
+            # An outcome must not be visible before the schema that its decision changed.
             outcomes, decided = ([], decided) if updates else (decided, [])
             await self._commit(producer, part, outcomes)
         self._tables.changed.clear()

@@ -1,6 +1,6 @@
 """The publication of logical schemas as a unit of work, and the routes that it reads.
 
-Invariant: routes are made again only if the settings or the mapping have changed.
+Invariant: routes are rebuilt only if the settings or the mapping have changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tables.rules.routes.routes import Routes
 def logical_schemas_unit(
     plan: LogicalSchemasPlan, installation: Installation, identity: Identity
 ) -> Unit:
-    """Return the unit of work; ``identity``: this worker's."""
+    """Return the unit of work; ``identity`` is this worker's."""
     status = LogicalSchemasStatus()
     permit, requests, policy = WritePermit(), Requests(), ErrorPolicy()
     takeover = UnitTakeover(identity=identity, journal=plan.journal, requests=requests)

@@ -1,11 +1,12 @@
 """The version of the mapping that each run of a destination publishes by.
 
-Invariant: a run publishes by one version. The next one comes into force between two transactions of the source,
-at the cursor from which a new run begins, and is in the journal with that position in the transaction of the
-run's claim. A transaction published in parts ends by the version that it began with, on whichever worker.
+Invariant: a run publishes by one version. The next version comes into force between two transactions of the
+source, at the cursor from which a new run begins. The Kafka transaction of that run's claim records the version
+and this position in the journal. A transaction published in parts ends with the version with which it began, on
+whichever worker.
 
-A start publishes nothing. So that versions in quick succession cannot stop publishing, a run ends for a newer
-one only after it has published for as long as its start took; the next run takes the newest of them.
+Nothing is published while a run starts. So that versions in quick succession cannot stop publishing, a run ends
+for a newer version only after it has published for as long as its start took. The next run takes the newest.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MOST_FAULTS = 20
 _LEAST_SECONDS = 1.0
 """The least time for which a run publishes before it ends for a newer version."""
 _IDLE_SECONDS = 5.0
-"""The same for a run that has committed nothing: an idle source, or one whose first rows take long."""
+"""The same for a run that has committed nothing: its source is idle, or its first rows take long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,18 +53,18 @@ class MappingChoice:
     _wanted: int | None = None
     """The version that the next run must publish by."""
     _chosen: UsableVersion | None = None
-    """That of the present run."""
+    """The version of the present run."""
     _in_force: MappingInForce | None = None
-    """The newest in the journal."""
+    """The newest version in the journal."""
     _copy: StoredVersion | None = None
-    """The journal's copy of it."""
+    """The journal's copy of a version that was in force."""
     _is_claimed: bool = False
     _begun: float = 0.0
     """When the present run began, by the clock."""
     _ready: float | None = None
-    """When it had started and could publish; None before that."""
+    """When the present run had started and could publish; None before that."""
     _claimed_at: SourceOffset | None = None
-    """The position of its claim; None until it can publish."""
+    """The position of the run's claim; None until the run can publish."""
 
     @property
     def number(self) -> int | None:
@@ -82,7 +83,7 @@ class MappingChoice:
         wanted, self._wanted = self._wanted, None
         if wanted is None and newest is not None and newest.number in self._refused:
             wanted = self._in_force.version if self._in_force is not None else None
-        # If it cannot be used, there is no version to go back to.
+        # Unset first: if the version cannot be read, ``refuse`` must not fall back to another one.
         self._chosen = None
         self._chosen = newest if wanted is None else await self.mappings.version(wanted, self._copy)
         mapping = self._chosen.mapping if self._chosen is not None else None
@@ -98,7 +99,7 @@ class MappingChoice:
         last = known.last
         self._in_force, self._copy = last, known.copy
         if known.refused is not None:
-            # On whichever worker: a takeover is no reason to try it again.
+            # Whichever worker refused it: a takeover is no reason to try it again.
             self._refused.setdefault(*known.refused)
         if last is None:
             refused = self.mappings.refused
@@ -137,10 +138,10 @@ class MappingChoice:
         raise RunRestarts(f"by version {version} of the mapping, which is in force at its cursor")
 
     def notes(self, cursor: Cursor, routes: Routes, names: Iterable[TableName]) -> list[Note]:
-        """Return the journal record of a version that comes into force at the claim's cursor; none if it is
-        in force already.
+        """Return the journal record of a version that comes into force at the claim's cursor.
 
-        Raise MappingError if the source's tables do not fit a version that is not in force yet.
+        The list is empty if the version is in force already. Raise MappingError if the source's tables do not
+        fit a version that is not in force yet.
         """
         chosen, last = self._chosen, self._in_force
         if chosen is None or (last is not None and last.version == chosen.number):
@@ -158,8 +159,11 @@ class MappingChoice:
         return [note_of(self._in_force)]
 
     def kept(self, state: DestinationState) -> list[Note]:
-        """Return what the journal lacks yet: a copy of the version that this run publishes by, in case
-        ZooKeeper loses it, and the newest that is refused."""
+        """Return the records that the journal still lacks.
+
+        They are a copy of the version that this run publishes by, in case ZooKeeper loses it, and the newest
+        refused version.
+        """
         known, chosen = state.parts[MAPPING_PART], self._chosen
         stored = chosen.stored if chosen is not None else None
         is_new = stored is not None and stored != known.copy
@@ -197,8 +201,10 @@ class MappingChoice:
         return True
 
     def check(self, cursor: Cursor) -> None:
-        """Raise RunRestarts if a newer version can come into force at this committed cursor; called while
-        the run publishes."""
+        """Raise RunRestarts if a newer version can come into force at this committed cursor.
+
+        Called while the run publishes.
+        """
         newest, chosen = self.mappings.newest, self._chosen
         has_published = self._has_published(cursor)
         if newest is None or chosen is None or cursor.resume is not None or not has_published:
@@ -218,7 +224,7 @@ class MappingChoice:
         return published >= max(start, _LEAST_SECONDS if has_committed else _IDLE_SECONDS)
 
     def show(self) -> None:
-        """Show the version in force, and one that waits or is refused; as metrics only where it is led."""
+        """Show the version in force, and a waiting or refused version; set the metrics only if led here."""
         newest, refused = self.mappings.newest, self.mappings.refused
         found = self._in_force if self._is_claimed else None
         number = found.version if found is not None else 0
@@ -238,7 +244,7 @@ class MappingChoice:
 
 
 def faults_of(routes: Routes, names: Iterable[TableName]) -> list[str]:
-    """Return the faults that existing tables show in a mapping; the first ones only."""
+    """Return the first faults that a mapping has for existing tables."""
     faults: list[str] = []
     for name in sorted(names):
         route = routes.of(name)

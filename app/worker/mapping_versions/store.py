@@ -1,7 +1,7 @@
 """The store of the mapping's versions, in ZooKeeper.
 
-Invariant: a version is one node, created once and never written again. The newest version is the one with the
-greatest number; two authors who follow the same version create the same node, and ZooKeeper refuses the second.
+Invariant: a version is one node, created once and never written again. The newest version has the greatest
+number. If two authors store a successor of the same version, ZooKeeper refuses the second, as the node exists.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MappingStore:
         self._path = f"{root}/mapping/versions"
 
     async def numbers(self) -> list[int]:
-        """Return the numbers of all versions, in order. The session notifies once of the next one."""
+        """Return the numbers of all versions, in order. The session notifies once of the next version."""
         names = await self._session.children(self._path)
         return sorted(int(name) for name in names if name.isdecimal())
 

@@ -1,7 +1,8 @@
 """The watch on the mapping's versions in ZooKeeper, for all destinations of a worker.
 
-Invariant: a version that this worker cannot use is refused whole: the newest usable one stays. Without an
-answer of ZooKeeper, what was read before stays too; and where ZooKeeper was emptied, it is put back.
+Invariant: a version that this worker cannot use is refused whole, and the newest usable version stays. While
+ZooKeeper does not answer, the versions read before stay. If ZooKeeper was emptied, the newest usable version is
+stored there again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 1.0
 _LOOK_SECONDS = 30.0
-"""The interval of looks without a notice, in case one was lost with its connection."""
+"""The interval of reads without a notice, in case a notice was lost with its connection."""
 _FIRST_SECONDS = 15.0
 """The longest wait of a run for the first answer."""
 _MOST_UNUSABLE = 20
@@ -55,17 +56,17 @@ class Mappings(Protocol):
     """The versions, as a destination's runs see them."""
 
     newest: UsableVersion | None
-    """The newest that this worker can use; None if there is none."""
+    """The newest version that this worker can use; None if there is none."""
     refused: RefusedVersion | None
-    """The newest of all, if this worker cannot use it."""
+    """The newest version of all, if this worker cannot use it."""
 
     async def first(self) -> None:
-        """Wait until they were read once; raise CoordinationLost if that takes too long."""
+        """Wait until the versions were read once; raise CoordinationLost if that takes too long."""
 
     async def version(self, number: int, copy: StoredVersion | None = None) -> UsableVersion:
-        """Return a version, by the journal's copy of it where ZooKeeper lacks it or has another one.
+        """Return a version: the newest read if it is the same, else the journal's copy, else from ZooKeeper.
 
-        Raise MappingError if there is none or it cannot be used, or CoordinationLost.
+        Raise MappingError if it does not exist or cannot be used, CoordinationLost if it cannot be read now.
         """
 
 
@@ -82,8 +83,10 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
         usable: Callable[[Mapping], Mapping],
         changed: Callable[[], None],
     ) -> None:
-        """``usable`` raises MappingError for what this worker cannot execute; ``changed`` is called after a
-        new version was read or refused."""
+        """``usable`` raises MappingError for a mapping that this worker cannot execute.
+
+        ``changed`` is called after a new version was read or refused.
+        """
         super().__init__()
         self._opens, self._root = opens, root
         self._usable, self._report = usable, changed
@@ -109,7 +112,7 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
             await self.sleep(_AGAIN_SECONDS)
 
     async def _follow(self, session: Session) -> None:
-        """Look at each notice, until the session is over."""
+        """Read the versions at each notice, until the session is over."""
         while not self.should_stop and session.state is not SessionState.OVER:
             self._noticed.clear()
             if session.state is SessionState.CONNECTED:
@@ -176,7 +179,7 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
         return await self._read(MappingStore(self._session, self._root), number)
 
     async def _put_back(self, store: MappingStore, version: StoredVersion) -> None:
-        """Store a version again that is in force, where the store has none of its number."""
+        """Store a version in force again, if the store has no version with its number."""
         with suppress(MappingConflict):
             await store.add(version)
             log.error(

@@ -1,7 +1,7 @@
 """Marks: the times up to which the shards of a merge are published, as their progress topics state them.
 
-Invariant: a mark is never older than the merge's last transaction. Kafka sends what there is in advance; what
-came while that transaction was committed would make a shard seem to stall.
+Invariant: a mark is never older than the merge's last transaction. The Kafka client fetches records in advance,
+so after a long commit a shard would seem to stall if its marks were not read up to the present ends.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from connectors.kafka.reading.partition_reader import Follower, Partition
 log = logging.getLogger(__name__)
 
 _FIRST_OFFSETS = 50
-"""Offsets of a progress topic that are read at first; each record takes two."""
+"""How many offsets before its end a progress topic is read from; each record takes two."""
 _OLD_SECONDS = 1.0
-"""Since the last read; from then on it is asked for the present ends."""
+"""Seconds since the last read after which the present ends are requested and read up to."""
 _READS = 20
-"""Reads within which these are reached, or given up for now."""
+"""Maximum count of reads to reach these ends; a later call reads the rest."""
 _READ_SECONDS = 0.1
 
 
@@ -35,13 +35,13 @@ class Marks:
     plan: MergePlan
     follower: Follower
     newest: dict[str, int] = field(default_factory=dict)
-    """The newest time, in milliseconds, before which all of a shard's commits are published."""
+    """By shard: the newest time, in milliseconds, before which all commits of the shard are published."""
     partitions: dict[Partition, str] = field(default_factory=dict)
     """The progress topics that are followed, with the shard of each."""
     _read: float = float("-inf")
 
     async def follow(self, topic: str, shard: str) -> None:
-        """Follow the progress topic of a shard too."""
+        """Add the progress topic of a shard to those that are followed."""
         one = (topic, 0)
         if one in self.partitions:
             return
@@ -51,7 +51,7 @@ class Marks:
         await self.follower.follow({one: max(first, end - _FIRST_OFFSETS)})
 
     async def read(self) -> None:
-        """Take in what there is, without waiting for more."""
+        """Take in the marks that the topics contain now, without waiting for more."""
         if not self.partitions:
             return
         is_old = time.monotonic() - self._read > _OLD_SECONDS
@@ -68,7 +68,7 @@ class Marks:
         self._read = time.monotonic()
 
     def take(self, one: Partition, records: Iterable[Any]) -> None:
-        """Take in records of a progress topic; a foreign one is skipped, as the next mark counts as well."""
+        """Take in records of a progress topic; skip a foreign record, since the next mark replaces it."""
         shard = self.partitions[one]
         for record in records:
             try:

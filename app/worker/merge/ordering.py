@@ -1,9 +1,9 @@
 """The order of one partition of a merged topic: the records of its shards, by the time of their commit.
 
 Invariant: records of one shard keep their order, whatever their times are, and each is released once. A record
-is released when no shard that counts can still have an earlier one, or when it has waited long enough and what
-came meanwhile is read. The idea is that of the timeline barrier in Canal's GroupEventSink; where Canal puts
-heartbeats among the events, each shard here has a time up to which it is known to be complete.
+is released when no shard that is waited for can still have an earlier one; or when the record has waited long
+enough, and everything that Kafka received meanwhile is read. The idea is the timeline barrier of Canal's
+GroupEventSink. Canal inserts heartbeats between events; here each shard has a time up to which it is complete.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 Headers = list[tuple[str, bytes]]
 
 _RECORD_BYTES, _HEADER_BYTES = 352, 160
-"""Of memory, beside the texts of a record and of each of its headers."""
+"""Bytes of memory that a record and each of its headers take, in addition to their contents."""
 
 
 class Held(NamedTuple):
     """A record that was read and not yet released."""
 
     time_ms: int
-    """The source's commit; not before that of the shard's record before."""
+    """The commit time at the source, but not before the time of the shard's previous record."""
     read_at: float
-    """By the monotonic clock, in seconds."""
+    """When it was read, in seconds of the monotonic clock."""
     offset: int
     key: bytes | None
     value: bytes | None
@@ -32,12 +32,12 @@ class Held(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of its key and value."""
+        """Bytes of its key and value."""
         return len(self.key or b"") + len(self.value or b"")
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that it takes, about; a tombstone takes forty times its key."""
+        """Approximate bytes of memory that it takes; for a tombstone, forty times the size of its key."""
         headers = sum(_HEADER_BYTES + len(name) + len(value) for name, value in self.headers)
         return _RECORD_BYTES + self.bytes + headers
 
@@ -51,9 +51,9 @@ class Lane:
         self.shard = shard
         self.records: deque[Held] = deque()
         self.memory = 0
-        """Bytes of memory that the records held take, about."""
+        """Approximate bytes of memory that the held records take."""
         self.read_as_of = float("-inf")
-        """The time, by the monotonic clock, up to which all is read that could be read then."""
+        """A time by the monotonic clock: everything that could be read then has been read."""
         self._last_ms = 0
         self._reached_ms = 0
 
@@ -66,7 +66,7 @@ class Lane:
         self, time_ms: int | None, read_at: float, offset: int,
         key: bytes | None, value: bytes | None, headers: Headers,
     ) -> None:  # fmt: skip
-        """Append a record; one without a time of its own, such as a tombstone, belongs to the one before."""
+        """Append a record; a record without a time, such as a tombstone, gets the previous record's."""
         self._last_ms = max(self._last_ms, time_ms or 0)
         self.records.append(Held(self._last_ms, read_at, offset, key, value, headers))
         self.memory += self.records[-1].memory
@@ -76,7 +76,7 @@ class Lane:
         self._reached_ms = max(self._reached_ms, time_ms)
 
     def read_all(self, as_of: float) -> None:
-        """Record that all is read that could be read at a time."""
+        """Record that everything that could be read at the time ``as_of`` has been read."""
         self.read_as_of = max(self.read_as_of, as_of)
 
     def pop(self) -> Held:
@@ -92,16 +92,16 @@ class PartitionOrder:
     __slots__ = ("_emitted_ms", "_wait", "lanes", "late")
 
     def __init__(self, lanes: Iterable[Lane], *, wait: float | None) -> None:
-        """``wait``: seconds that a record waits for earlier ones of other shards to come to Kafka; None:
+        """``wait``: seconds that a record waits until earlier records of other shards are in Kafka; None:
         without limit."""
         self.lanes = tuple(lanes)
         self._wait = wait
         self._emitted_ms = 0
         self.late = 0
-        """Records that were released after one of a later commit of another shard."""
+        """Count of records released after another shard's record with a later commit time."""
 
     def resume(self, before: PartitionOrder) -> None:
-        """Continue an order with fewer lanes."""
+        """Continue an earlier order of the same partition."""
         self._emitted_ms, self.late = before._emitted_ms, before.late
 
     def take(self, stalled: Collection[str] = ()) -> list[tuple[Lane, Held]]:
@@ -132,7 +132,7 @@ class PartitionOrder:
     def _run_of(
         self, lane: Lane, bound: int | None, empty: Collection[Lane]
     ) -> list[tuple[Lane, Held]]:
-        """Take the first records of a lane, up to the head of the next one."""
+        """Take the first records of a lane, up to ``bound``, the time of another lane's first record."""
         run: list[tuple[Lane, Held]] = []
         records, wait = lane.records, self._wait
         complete = min((one.reached_ms for one in empty), default=None)
@@ -141,7 +141,7 @@ class PartitionOrder:
             if bound is not None and head.time_ms > bound:
                 break
             if complete is not None and head.time_ms > complete:
-                # What Kafka has of the others is read first, however long that takes.
+                # Whatever Kafka has of the other shards is read first, however long that takes.
                 until = min(one.read_as_of for one in empty if one.reached_ms < head.time_ms)
                 if wait is None or until < head.read_at + wait:
                     break

@@ -19,7 +19,7 @@ from tables.state.journal.state import JournalPartition
 log = logging.getLogger(__name__)
 
 UNIT = "merge."
-"""Before the name of a merge where workers agree on leaders; no destination's name contains a dot."""
+"""The prefix of a merge's name as a unit of work; no destination's name contains a dot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,24 +31,24 @@ class MergePlan:
     """The shards; records with equal times keep this order."""
     prefix: str
     wait: float
-    """Seconds that a record waits for earlier ones of other shards."""
+    """Seconds that a record waits for earlier records of other shards."""
     passes: bool
-    """Whether a shard that stalls is not waited for."""
+    """Whether the merge continues without a shard that stalls."""
     stalled_after: float
-    """The lag in seconds from which on a shard counts as stalled."""
+    """The lag in seconds above which a shard counts as stalled."""
     accepts_gone: bool
     """Whether records that were deleted before they were merged are omitted."""
     topics: TopicPlans
     kafka_options: Mapping[str, Any]
     compression: str | None
     max_bytes: int
-    """Of keys and values in one Kafka transaction."""
+    """Maximum bytes of keys and values in one Kafka transaction."""
     max_batch_bytes: int
-    """Of a record batch, before compression."""
+    """Maximum bytes of a record batch, before compression."""
 
     @property
     def unit(self) -> str:
-        """Its name where workers agree on leaders, and in the journal."""
+        """The name of the merge as a unit of work, in the journal too."""
         return f"{UNIT}{self.name}"
 
     @property
@@ -62,14 +62,15 @@ class ShardStatus:
     """One shard of a merge."""
 
     reached_ms: int | None = None
-    """The time of its commits up to which it is published to its topics; None if that is not known yet."""
+    """The commit time up to which the shard is published to its topics; None if not known yet."""
     is_stalled: bool = False
     records: int = 0
-    """Merged by this worker."""
+    """Count of records merged by this worker."""
     held: int = 0
-    """Read and not yet merged."""
+    """Count of records read and not yet merged."""
     unread: int | None = None
-    """Offsets of its topics that were not read at the last look; None before the first one of a run."""
+    """Offsets of its topics that were not read at the last look; None before the first look of a run, and if
+    not all of its topics can be read."""
 
 
 @dataclass(slots=True)
@@ -81,10 +82,10 @@ class MergeStatus:
     error: str | None = None
     shards: dict[str, ShardStatus] = field(init=False)
     waiting: dict[str, str] = field(default_factory=dict)
-    """Merged topics that cannot be written to, or of which a shard's topic cannot be read, and why; their
-    records wait in the shards' topics."""
+    """The merged topics that wait, and why: they cannot be written to, or a shard's topic cannot be read. Their
+    records stay in the shards' topics."""
     late: int = 0
-    """Records that were published after one of a later commit of another shard."""
+    """Count of records published after another shard's record with a later commit time."""
     _log: StateLog = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,20 +93,20 @@ class MergeStatus:
         self._log = StateLog(self.plan.unit)
 
     def begin(self) -> None:
-        """A run begins, which has read nothing yet."""
+        """Record that a run begins; it has read nothing yet."""
         for one in self.shards.values():
             one.held, one.unread = 0, None
 
     refused: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    """Of those whose brokers refused records: digests of their settings then, and why."""
+    """The merged topics whose brokers refused records: the digest of their settings at that time, and why."""
 
     def wait_only_for(self, why: Mapping[str, str]) -> None:
-        """Show the merged topics that wait, and why, and that all others do not."""
+        """Show that exactly these merged topics wait, and why."""
         for topic in sorted({*self.waiting, *why}):
             self.wait_for(topic, why.get(topic))
 
     def wait_for(self, topic: str, why: str | None) -> None:
-        """Show why a merged topic waits, or that it does not (None); each change is logged."""
+        """Show why a merged topic waits, or with None that it does not; log each change."""
         before = self.waiting.pop(topic, None)
         if why is not None:
             self.waiting[topic] = why
@@ -119,12 +120,12 @@ class MergeStatus:
         """Set the state and its reason."""
         self.state, self.error = state, error
         if not self._log.shown(state, error):
-            # What waits now, and up to which time all is merged, is known to the worker that merges.
+            # Only the worker that leads the merge knows what waits, and how far the shards are published.
             self.waiting = {}
             for one in self.shards.values():
                 one.reached_ms = None
         if state is State.PAUSED:
-            # What the last run held is read again by the next one.
+            # The next run reads again what the last run held.
             self.begin()
         if state is not State.RUNNING:
             metrics.remove_merge(self.plan.name)
@@ -134,7 +135,7 @@ class MergeStatus:
         return self._log.is_news(self.state, error)
 
     def measure(self) -> None:
-        """Set the lag of each shard where it is known, while none is merged."""
+        """Set the metric of each shard's lag, where known; called while there is no run."""
         now = time.time()
         for shard, one in self.shards.items():
             if one.reached_ms is not None:
@@ -158,7 +159,7 @@ class MergeStatus:
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for the status page."""
+        """Return the state for the status page."""
         now = time.time()
         return {
             "state": self.state.value,

@@ -1,7 +1,7 @@
 """Publication of merged records: one Kafka transaction for them and the cursors after them.
 
-Invariant: on any error nothing of a transaction is visible, and no cursor has moved. A record that is too large
-for its topic is an error; a batch of several that is, makes the next ones smaller.
+Invariant: on any error nothing of a transaction is visible, and no cursor has moved. A record too large for its
+topic is an error. If a batch of several records is too large, the next batches are smaller.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ class MergePublisher:
         self._batch_bytes = self.budget.batch_bytes(self.plan.max_batch_bytes)
 
     async def have(self, plan: TopicPlan) -> None:
-        """Have a merged topic, which is made once in its life, with at least so many partitions.
+        """Make sure that a merged topic exists, with at least as many partitions as planned.
 
-        A record goes to the partition that its share gives it, so those of a key stay in theirs.
+        It is created only once. A record keeps the number of its partition in the share, so the records of
+        a key stay in one partition.
 
-        Raise as ``Topics.ensure`` does, and TopicReplaced.
+        Raise as ``Topics.ensure`` does, TopicReplaced, and TooFewBrokers if the topic takes no records now.
         """
         await self.topics.grow({plan.name: plan.partitions})
         await self.topics.ensure(replace(plan, may_have_more=True), before=self.ids.known)
@@ -97,7 +98,7 @@ class MergePublisher:
         self._adapt(time.monotonic() - began)
 
     def _adapt(self, seconds: float) -> None:
-        """Adapt the size of the next transactions to the time that one took."""
+        """Adapt the size of later transactions to the time that this one took."""
         if self.budget.through(seconds / (self.budget.timeout_factor * ANSWER_TIMEOUT)):
             log.info(
                 "%s: publishes up to %d bytes at once again", self.plan.unit, self.budget.bytes
@@ -117,7 +118,7 @@ class MergePublisher:
 
     @contextlib.asynccontextmanager
     async def _refusals(self, batches: list[FinishedBatch], sent: list[Any]) -> AsyncIterator[None]:
-        """Name the record or the batch in the error if the broker refuses it as too large; sets ``refused``."""
+        """Name what the broker refused, and set ``refused``; raise RunRestarts if topics take no records."""
         try:
             yield
         except KafkaLost as error:
@@ -145,14 +146,14 @@ class MergePublisher:
             raise found from error
 
     async def _away(self, batches: list[FinishedBatch]) -> list[str]:
-        """The topics of a transaction that take no records now: the next run leaves them out."""
+        """The topics of a transaction that take no records now; the next run omits them."""
         with contextlib.suppress(AqueductError, TimeoutError):
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 return sorted(await self.topics.unwritable({one.topic for one in batches}))
         return []
 
     def _writer(self, merged: Partition) -> BatchWriter:
-        """A writer of one partition, which numbers it 0."""
+        """A writer for one partition, which has the number 0 in its batches."""
         return BatchWriter(
             merged[0],
             partitions=1,
@@ -164,7 +165,7 @@ class MergePublisher:
     def _after(
         self, shares: Shares, reached: dict[tuple[Partition, str], Held]
     ) -> list[MergeCursor]:
-        """The cursors after a commit, of the topics that it took records from."""
+        """The cursors after a commit, for the topics from which it took records."""
         found: dict[str, dict[str, Held]] = {}
         for (topic, partition), share in shares.by_partition.items():
             held = reached.get((share.merged, share.lane.shard))

@@ -1,6 +1,6 @@
 """Released records: in the order of the merge, and not yet published.
 
-Invariant: none is reordered; each is handed out once, in parts of limited size.
+Invariant: records are never reordered, and each is returned once, in parts of limited size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from app.worker.merge.ordering import Held, Lane
 from connectors.kafka.reading.partition_reader import Partition
 
 _MOST_RECORDS = 20_000
-"""Records of one Kafka transaction."""
+"""Maximum count of records in one Kafka transaction."""
 
 
 class ReleasedRecord(NamedTuple):
@@ -46,7 +46,7 @@ class Released:
             self._counts[lane.shard] += 1
 
     def part(self, most_bytes: int) -> list[ReleasedRecord]:
-        """Remove and return the first records, with keys and values of so many bytes; at least one, if any."""
+        """Remove and return the first records, of ``most_bytes`` at most; at least one record, if any."""
         found: list[ReleasedRecord] = []
         size = 0
         while self._records and len(found) < _MOST_RECORDS:

@@ -1,8 +1,8 @@
 """One run of a merge: records of its shards' topics in, ordered topics out, exactly once.
 
-Invariant: a run begins from the journal. Each Kafka transaction holds records, unchanged but for their place,
-and the cursors after them; the transactional id fences every earlier run before the cursors are read. Nothing
-more is read while records that were released wait to be published, so what is held is bounded.
+Invariant: a run begins from the journal; its transactional id fences every earlier run before it reads the
+cursors. Each Kafka transaction contains records, unchanged except for their topic and offset, and the cursors
+after them. Nothing is read while released records wait to be published, so the records held are bounded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
 _RETRY_SECONDS = 5.0
-"""Between two looks at topics that cannot be written to."""
+"""Seconds between two checks of a topic that cannot be written to."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class MergeRun:
     _retry_at: dict[str, float] = field(default_factory=dict)
     """When each topic that waits is looked at again, by the monotonic clock."""
     _known_at: float = float("-inf")
-    """When the journal was last read for them."""
+    """When the journal was last read for the topics that wait, by the same clock."""
 
     async def run(self) -> None:
         """Run until an error."""
@@ -86,7 +86,7 @@ class MergeRun:
             )
             raise
         except RecordsGone as error:
-            # The next run lets their merged topic wait, and merges all others.
+            # In the next run, their merged topic waits, and all other topics are merged.
             raise RunRestarts(
                 f"as records were deleted before they were merged: {error.detail}"
             ) from error
@@ -143,7 +143,7 @@ class MergeRun:
                 try:
                     watched.result()
                 except TopicReplaced as error:
-                    # The next run leaves the topic out, and merges all others.
+                    # The next run omits this topic, and merges all others.
                     raise RunRestarts(
                         f"as a merged topic was made again: {error.detail}"
                     ) from error
@@ -156,13 +156,13 @@ class MergeRun:
                 await self._publish(publisher, shares)
 
     async def _unfit(self, publisher: MergePublisher, name: str, partitions: int) -> str | None:
-        """Have a merged topic; return why it cannot be written to, or None."""
+        """Make sure that a merged topic exists; return why it cannot be written to, or None."""
         now = time.monotonic()
         if name in self.status.waiting:
             if now < self._retry_at.get(name, 0.0):
                 return self.status.waiting[name]
             if now - self._known_at >= _RETRY_SECONDS:
-                # An operator may have accepted it meanwhile.
+                # An operator may have accepted a recreated topic meanwhile.
                 state = await committed_state(self.plan.journal)
                 publisher.ids.known = state.parts[TOPIC_PART].ids
                 self._known_at = now
@@ -175,7 +175,7 @@ class MergeRun:
         try:
             await publisher.have(self.plan.topics.rows(name, partitions))
         except (*OF_TOPICS, TooFewBrokers) as error:
-            # One that takes no records for a moment is omitted at once, as nothing is lost by that.
+            # A topic that takes no records for a moment is omitted at once, since nothing is lost by that.
             error.context["destination"] = self.plan.unit
             return error.in_one_line
         return None
@@ -191,7 +191,7 @@ class MergeRun:
                 self._released.add(merged, order.take(stalled))
 
     def _stalled(self, shares: Shares) -> frozenset[str]:
-        """The shards that are not waited for now; those that stall are reported in any case."""
+        """The shards that are not waited for now; a shard that stalls is reported in any case."""
         now, after = time.time(), self.plan.stalled_after
         found = set()
         for shard, status in self.status.shards.items():
@@ -217,7 +217,7 @@ class MergeRun:
                 refusal.context["destination"] = self.plan.unit
                 self.status.wait_for(name, refusal.in_one_line)
                 self.status.refused[name] = digests.get(name), refusal.in_one_line
-            # The next run leaves them out, and merges all others.
+            # The next run omits these topics, and merges all others.
             topics = ", ".join(sorted(publisher.refused))
             raise RunRestarts(f"as records of {topics} were refused: {error.detail}") from error
         self.succeeded()
@@ -239,7 +239,7 @@ class MergeRun:
 
 
 def merge_unit(plan: MergePlan, installation: Installation, identity: Identity) -> Unit:
-    """Return a merge as a unit of work, over all its runs; ``identity``: this worker's."""
+    """Return a merge as a unit of work, over all its runs; ``identity`` is this worker's."""
     status, budget, policy = MergeStatus(plan), Budget(plan.max_bytes), ErrorPolicy()
     permit, requests = WritePermit(), Requests()
     takeover = UnitTakeover(identity=identity, journal=plan.journal, requests=requests)

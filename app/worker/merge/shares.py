@@ -1,8 +1,9 @@
 """The shares that a merge reads: its shards' topics, by partition, and the time up to which each is complete.
 
-Invariant: a partition is complete up to a time only if everything was read that it contained when its shard was
-known to have published that far. Kafka shows a transaction's end in one partition before it does in another.
-Reading continues after the record that was merged last, or not at all: then the merged topic waits alone.
+Invariant: a partition is complete up to a time only after everything was read that it contained when its shard
+was already known to be published up to that time: Kafka may show a transaction's end in one partition before
+another. Reading continues directly after the record that was merged last; if it cannot, only this merged topic
+waits.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from wire.records import HEADER_COMMITTED_MS
 from wire.topics import merged_topic, progress_topic, shard_topics
 
 _LOOK_SECONDS = 1.0
-"""Between two looks for new topics and partitions."""
+"""Seconds between two looks for new topics and partitions."""
 _CONFIRM_SECONDS = 0.05
-"""Between two questions for the ends of partitions."""
+"""Seconds between two requests for the ends of partitions."""
 _HELD_BYTES = 128 * 1024 * 1024
-"""Of memory for what is read and not merged, of all partitions together."""
+"""Bytes of memory for records that are read and not yet merged, in all partitions together."""
 _LEAST_HELD = 256 * 1024
 _MOST_READ = 5000
-"""Records that are taken in at once, before it is checked how many are held."""
+"""Maximum count of records taken in before the memory that is held is checked."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,13 +40,13 @@ class Share:
 
     lane: Lane
     merged: Partition
-    """Where its records go."""
+    """The partition of the merged topic to which its records go."""
     pending: tuple[int, int] | None = None
-    """A time, and the offset up to which it is complete once that is read."""
+    """A time and an offset: once everything before the offset is read, the share is complete up to the time."""
     asked: tuple[float, int] | None = None
-    """A time, and the offset up to which it could be read then."""
+    """A time by the monotonic clock, and the offset up to which the share could be read at that time."""
     proof: Proof | None = None
-    """The record that was merged last, until it was read again."""
+    """The record that was merged last, to be read again first; None after that, or if it is not known."""
 
 
 @dataclass(slots=True)
@@ -56,10 +57,10 @@ class Shares:
     follower: Follower
     cursors: MergeCursors
     check: Callable[[Mapping[Partition, int]], Awaitable[None]]
-    """Called with the offsets from which partitions are to be read; raises if one is no beginning."""
+    """Called with the offset at which reading of each partition begins; raises if it must not begin there."""
     have: Callable[[str, int], Awaitable[str | None]]
-    """Called with a merged topic and its partition count; returns why it cannot be written to, or None. Its
-    shares are not read until then."""
+    """Called with a merged topic and its partition count; returns why it cannot be written to, or None. The
+    topic's shares are read only after it has returned None."""
     waits: Callable[[Mapping[str, str]], None]
     """Called at each look with the merged topics that wait, and why."""
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
@@ -67,15 +68,15 @@ class Shares:
     by_partition: dict[Partition, Share] = field(default_factory=dict)
     marks: Marks = field(init=False)
     unread_offsets: dict[str, int] = field(default_factory=dict)
-    """The offsets of each shard's topics that were not read at the last look; without shards of which not all
-    topics could be read."""
+    """By shard: the count of offsets in its topics that were not read at the last look. A shard is omitted if
+    not all of its topics could be read."""
     blocked: set[Partition] = field(default_factory=set)
-    """The partitions of merged topics of which a share cannot be read now. Nothing of them is released: what
-    Kafka has of that share may be earlier."""
+    """The partitions of merged topics with a share that cannot be read now. Nothing of them is released, since
+    that share may contain earlier records."""
     _faults: dict[str, tuple[Partition, int, str]] = field(default_factory=dict)
-    """The merged topics of which a share has a record that cannot be merged: where that is, and why."""
+    """By merged topic: the partition and offset of a record that cannot be merged, and why."""
     _marks_at_look: dict[str, int] = field(default_factory=dict)
-    """The marks before the last look for topics: a topic that it did not find has none of these records."""
+    """The marks before the last look for topics; a topic that was not found has no records before them."""
     _looked: float = float("-inf")
     _asked: float = float("-inf")
 
@@ -85,7 +86,7 @@ class Shares:
     async def look(self) -> None:
         """Find new topics and partitions at intervals.
 
-        Raise TransactionOpen if a transaction that stays open keeps one from being read.
+        Raise TransactionOpen if a transaction that stays open prevents a partition from being read.
         """
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
@@ -101,7 +102,7 @@ class Shares:
     async def _find(self) -> set[str]:
         """Follow new topics and partitions that can be read, and whose merged topics can be written to.
 
-        Return the shards of which something is not followed.
+        Return the shards with a partition that is not followed or has no leader.
         """
         marks = dict(self.marks.newest)
         prefixes = {one: shard_topics(self.plan.prefix, one) for one in self.plan.destinations}
@@ -152,8 +153,10 @@ class Shares:
         owners: Mapping[Partition, str],
         why: dict[str, str],
     ) -> None:
-        """Follow partitions, given with those that they are merged into and with their shards; add to ``why``
-        the merged topics that would lack something."""
+        """Follow partitions; ``new`` has the merged partition of each, and ``owners`` the shard.
+
+        A merged topic that would lack records is added to ``why``, and its partitions are not followed.
+        """
         firsts = await self.follower.beginnings(new.keys())
         ends = await self.follower.ends(new.keys())
         starts: dict[Partition, Start] = {}
@@ -187,12 +190,12 @@ class Shares:
         await self.follower.follow({one: start.read_from for one, start in starts.items()})
 
     def _order(self, merged: Partition) -> None:
-        """Put the shares of a merged partition in order, those that were known and new ones alike."""
+        """Make the order of a merged partition from all of its shares, known and new."""
         lanes = {
             one.lane.shard: one.lane for one in self.by_partition.values() if one.merged == merged
         }
         for shard in self.plan.destinations:
-            # A shard that has no such topic counts too: what it may still publish would be late.
+            # A shard without such a topic is waited for too: its later records would be late.
             lanes.setdefault(shard, Lane(shard))
         before = self.orders.get(merged)
         order = PartitionOrder(
@@ -204,7 +207,7 @@ class Shares:
         self.orders[merged] = order
 
     async def read(self, seconds: float) -> int:
-        """Take in records as they come, after at most so many seconds; return their count."""
+        """Take in records as they arrive, waiting at most ``seconds``; return their count."""
         await self.marks.read()
         count = 0
         for one, records in (await self.follower.read(seconds, most=_MOST_READ)).items():
@@ -236,9 +239,9 @@ class Shares:
         return len(records)
 
     async def _leave_out(self, one: Partition, error: RecordForeign | TopicUnfit) -> None:
-        """Follow no share of the merged topic of a partition whose record cannot be merged.
+        """Stop following all shares of a merged topic, since a record of one of them cannot be merged.
 
-        It is tried again at a later look; until its record is passed, it is shown with this error.
+        A later look follows them again. Until reading is past that record, the topic is shown with this error.
         """
         share = self.by_partition[one]
         name = share.merged[0]
@@ -251,15 +254,14 @@ class Shares:
         await self.follower.leave(left)
 
     def _hold_back(self) -> None:
-        """Fetch nothing more of a partition that holds much, since others are waited for."""
+        """Fetch nothing more of a partition that holds much while other partitions are waited for."""
         most = max(_LEAST_HELD, _HELD_BYTES // max(1, len(self.by_partition)))
         self.follower.pause(
             [one for one, share in self.by_partition.items() if share.lane.memory > most]
         )
 
     async def confirm(self) -> None:
-        """Find out up to which time the partitions are complete that others wait for, and as of when they are
-        read."""
+        """Determine up to which time blocking partitions are complete, and as of when they are read."""
         blocking = self._blocking()
         await self._complete(blocking)
         now = time.monotonic()
@@ -279,10 +281,10 @@ class Shares:
                 share.asked = None
 
     async def _ask(self, blocking: Mapping[Partition, Share]) -> None:
-        """Ask for the ends of partitions."""
+        """Request the ends of partitions."""
         away = self.follower.leaderless
         blocking = {one: share for one, share in blocking.items() if one not in away}
-        # A mark is noted before the question, so the answer includes all that it covers.
+        # Marks are copied before the ends are requested, so the ends include all that the marks cover.
         marks = dict(self.marks.newest)
         wanted = {
             one: mark
@@ -299,7 +301,7 @@ class Shares:
                 self.by_partition[one].asked = now, end
 
     def _blocking(self) -> dict[Partition, Share]:
-        """The shares without records in partitions where others have some."""
+        """The shares that hold no records while another share of the same merged partition does."""
         held = {share.merged for share in self.by_partition.values() if share.lane.records}
         return {
             one: share
@@ -308,9 +310,9 @@ class Shares:
         }
 
     def complete_absent(self) -> None:
-        """Take the marks of shards that have no such topic at all: none of their records can be missing.
+        """Complete the lanes of shards that have no such topic: no record of theirs can be missing.
 
-        Only marks that were known before the look: a later one may be of records in a topic made since.
+        Only marks from before the last look count: a later mark may cover records of a topic created since.
         """
         known, now = {share.lane for share in self.by_partition.values()}, time.monotonic()
         for order in self.orders.values():
@@ -323,8 +325,8 @@ class Shares:
 def committed_ms(value: bytes | None, headers: list[tuple[str, bytes]]) -> int | None:
     """The time of a record's commit, in milliseconds; None for a tombstone.
 
-    Records in another format than the envelope have it in a header. In the envelope, the last ``"snapshot"``
-    that is not within a text is that of ``source``, which follows its ``ts_ms``: see ``wire.records.SOURCE``.
+    In formats other than the envelope it is in a header. In the envelope, the last ``"snapshot"`` outside of a
+    string is the member of ``source`` that directly follows ``ts_ms``: see ``wire.records.SOURCE``.
     """
     if value is None:
         return None

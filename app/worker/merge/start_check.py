@@ -1,8 +1,8 @@
-"""Check that a merge begins after what was merged already.
+"""Check that a merge begins after the records that were already merged.
 
-Invariant: the newest record of a merged partition is compared with the next one of its shard. The cursor after
-it is in the same Kafka transaction. An older copy of the journal lacks it, and that next record is then one
-that the merged topic has.
+Invariant: the newest record of a merged partition is compared with the record at which its shard is to
+continue. The cursor after a merged record is in the same Kafka transaction. An older copy of the journal lacks
+that cursor, so the shard would continue with a record that the merged topic already contains.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ def origin_of(value: bytes, headers: Iterable[tuple[str, bytes]]) -> Origin:
 
 
 async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None:
-    """Raise JournalOutdated if the merge would begin with a record that was merged; ``starts``: its offsets in
-    the shards' topics. RecordForeign if a record that is compared has no origin."""
+    """Raise JournalOutdated if the merge would begin with a record that was already merged.
+
+    ``starts`` has its offsets in the shards' topics. Raise RecordForeign if a compared record has no origin.
+    """
     topics = {
         merged_topic(plan.prefix, one, topic)
         for topic, _ in starts
@@ -76,5 +78,5 @@ def _origin(plan: MergePlan, of: Partition, record: StoredRecord) -> Origin:
 
 
 def _has_value(record: StoredRecord) -> bool:
-    """Whether it is no tombstone."""
+    """Whether a record is not a tombstone."""
     return bool(record.value)

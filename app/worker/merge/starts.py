@@ -1,7 +1,8 @@
 """The starts of a merge: where it continues in each partition of its shards' topics, and the proof of that.
 
-Invariant: it continues directly after the record that it merged last, or at the first record. A topic that was
-truncated or recreated has another record there, or none; its new records are not taken for merged ones.
+Invariant: a merge continues directly after the record that it merged last, or at the first record. A topic that
+was truncated or recreated has another record there, or no record; it is refused, so that its new records are
+never mistaken for merged ones.
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ class Start(NamedTuple):
 
     @property
     def read_from(self) -> int:
-        """The offset to read from: that of the proof, if there is one."""
+        """The offset to read from: the proof's, if there is a proof."""
         return self.offset if self.proof is None else self.proof.offset
 
 
 def start_of(
     plan: MergePlan, cursors: MergeCursors, one: Partition, *, first: int, end: int
 ) -> Start:
-    """The start in a partition, which has offsets from ``first`` to before ``end``.
+    """Return the start in a partition, whose offsets begin at ``first`` and end before ``end``.
 
-    Raise RecordsGone if its record was deleted, TopicUnfit if the partition ends before it.
+    Raise RecordsGone if the next record was deleted, unless the plan accepts that. Raise TopicUnfit if the
+    partition ends before it.
     """
     wanted, known, (topic, partition) = cursors.offset(*one) or 0, cursors.checksum(*one), one
     if wanted > end:
@@ -70,7 +72,7 @@ def start_of(
 
 
 def proven(plan: MergePlan, one: Partition, proof: Proof, records: list[Any]) -> list[Any]:
-    """The first records of a partition without the proof's; raise TopicUnfit if another one is in its place."""
+    """Return the first records of a partition without the proof; raise TopicUnfit if it is another record."""
     first = records[0]
     if first.offset == proof.offset:
         if checksum(first.key, first.value, first.headers) == proof.checksum:

@@ -1,10 +1,10 @@
 """The decoded items of a portion, which are then numbered and encoded.
 
-They become one piece, or several where there are too many for one Kafka transaction. Those of a portion whose
-owner waits for it report the outcome in their piece.
+The items become one piece, or several if they are too many for one Kafka transaction. If the owner of a portion
+waits for it, its piece reports the outcome.
 
-Invariant: numbering runs in the order of the portions, and its cost grows with tables, not with rows. Rows of a
-SELECT are compared with the keys that changed until here before any of them is numbered.
+Invariant: numbering runs in the order of the portions, and its cost grows with tables, not with rows. Before
+rows of a SELECT are numbered, they are compared with the keys that changed up to here.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from tables.rules.table_version import TableVersion
 from tables.state.cursor import FileHead, Resume
 
 News = TableVersion | KeyNews
-"""What a portion announces to the decoders of later ones."""
+"""What a portion announces to the decoders of later portions."""
 
 
 class DecodedPortion:
-    """The decoded items of a portion, those of one piece after the other."""
+    """The decoded items of a portion, piece by piece."""
 
     def __init__(self, pieces: Sequence[DecodedItems | OwnedItems]) -> None:
         self._pieces = pieces
@@ -79,16 +79,16 @@ class DecodedItems:
         earlier: Progress | None = None,
         cut: Transaction | None = None,
     ) -> None:
-        """``start``: the start of the portion. ``head``: that of the file that begins with it, if one does.
+        """``start`` is the start of the portion; ``head`` is the head of the file that begins there, if any.
 
-        ``tables``: what the last statement changed. ``events``: counts by type and outcome. Of a transaction
-        that is not the source's, ``earlier`` is its progress before these items, and ``cut`` the transaction
-        itself if others follow.
+        ``tables`` is what the last statement changed, and ``events`` counts events by type and outcome. For a
+        transaction that is not the source's, ``earlier`` is its progress before these items, and ``cut`` is the
+        transaction itself if more of its items follow.
         """
         self._gathered, self._start = gathered, start
         self._encoder, self._book, self._keys = encoder, book, keys
         self._tables = tables or TableChanges()
-        """With the versions that these items announce."""
+        """The changes of tables, with the versions that these items announce."""
         self._events = events or Counter()
         self._head = head
         self._seq = self._seq_after = self._version_count = 0
@@ -188,7 +188,7 @@ class DecodedItems:
         )
 
     def _signals(self) -> list[str]:
-        """Return the rows that were inserted into the signal table; before they are encoded."""
+        """Return the rows that were inserted into the signal table; encoding consumes the items."""
         wanted = self._encoder.rules.signals
         if wanted is None:
             return []
@@ -271,9 +271,9 @@ class DecodedItems:
             self._name_altered(item)
 
     def _name_altered(self, item: Ddl) -> None:
-        """Announce the versions of published tables that a statement altered, though no row may follow.
+        """Announce the versions of published tables that a statement altered, whether or not rows follow.
 
-        Rows from before have other values since, perhaps, even if a later statement alters the table back.
+        The statement may have changed values of existing rows, even if a later statement alters the table back.
         """
         for one in item.altered:
             route = one.table.route
@@ -311,7 +311,7 @@ class DecodedWatch:
 
 
 class DecodedDeletes:
-    """The deletes of rows that are all gone at once: a part of a transaction of their own."""
+    """Deletes of rows that are all removed at once: a part of a transaction of their own."""
 
     def __init__(self, portion: RemovedRows, items: DecodedItems) -> None:
         self._portion, self._items = portion, items
@@ -329,7 +329,7 @@ class DecodedDeletes:
 
 
 class DecodedRead:
-    """The rows of one read, as far as the stream has published no newer images of them."""
+    """The rows of one read, without those of which the stream has published newer images."""
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ class DecodedRead:
         self._dropped = self._rows = self._removed = 0
 
     def number(self, numbers: Numbers, news: list[News]) -> tuple[Numbers, list[News]]:
-        """Drop the rows that changed, and number the others."""
+        """Drop the rows that changed, and number the other rows."""
         self._items.learn(news)
         portion, selected = self._portion, self._selected
         if self._keys.is_refused(portion.table, portion.attempt):
@@ -350,8 +350,8 @@ class DecodedRead:
         if selected.gathered.error is None and portion.is_read:
             changed = self._keys.since(portion.table, portion.since)
             if portion.empties and changed:
-                # Also of one whose changes have the key that its server promotes: what was published of them is
-                # gone with all rows before these.
+                # Even if a unique key that the server promotes identifies its rows: subscribers remove all
+                # earlier rows, and so the published changes too.
                 selected.refuse("rows of it changed, and all of them are to be replaced")
             else:
                 self._dropped = selected.drop(changed)
@@ -367,7 +367,7 @@ class DecodedRead:
         return numbers, [*announced, *own]
 
     def encode(self) -> Piece:
-        """Return the piece; the journal's record is in it unless the rows were refused."""
+        """Return the piece, with the journal's record unless the rows were refused."""
         piece = self._items.encode()
         if piece.error is None:
             refused = self._selected.refused

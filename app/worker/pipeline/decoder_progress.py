@@ -1,6 +1,7 @@
 """The report of a decoder that it waits for another program, and so is neither stalled nor busy.
 
-Invariant: one function for each process, set before its first portion; elsewhere a report has no effect.
+Invariant: a decoder's process sets one function for reports, before its first portion; in any other process a
+report has no effect.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ _reports: list[Callable[[], None]] = []
 
 
 def on_progress(report: Callable[[], None]) -> None:
-    """Set what is called for each report of this process."""
+    """Set the function that each report in this process calls."""
     _reports[:] = [report]
 
 

@@ -1,7 +1,7 @@
 """Statements of a destination with masked columns, as they may be seen outside of the decoders.
 
-Invariant: a statement keeps its literals only if all tables that it names are published without a mask, and
-it has no query: it is then a definition alone.
+Invariant: a statement keeps its literals only if all tables that it names are published without a mask, and it
+contains no query, so that it only defines tables.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def hidden(statement: ParsedStatement, routes: Routes) -> ParsedStatement:
 
 
 def hidden_query(query: Query, routes: Routes, *, server: Server, charsets: Charsets) -> Query:
-    """Return the statement of an event likewise."""
+    """Return the statement of an event with a text that may be stored and published."""
     if not routes.masks_any:
         return query
     statement = parsed(query, server=server, charsets=charsets)
@@ -53,7 +53,7 @@ def parsed(query: Query, *, server: Server, charsets: Charsets) -> ParsedStateme
 
 
 def hidden_table(name: TableName, table: Table, routes: Routes) -> Table:
-    """Return a definition as it may be stored: without literals, unless none of its values is hidden."""
+    """Return a definition as it may be stored: without literals, unless its table is published unmasked."""
     if not routes.masks_any:
         return table
     route = routes.of(name)

@@ -48,7 +48,7 @@ class DeadLetter(NamedTuple):
 
 
 class UnloggedChange(NamedTuple):
-    """A table of which a statement changed rows that no row event names."""
+    """A table whose rows a statement changed without row events."""
 
     name: tuple[str, str]
     what: str
@@ -78,14 +78,14 @@ class TableChanges:
 
 @dataclass(slots=True, kw_only=True)
 class SourceTrace:
-    """The cursor's data on the source other than the position: its transactions, filtered ones too."""
+    """The cursor's data on the source besides the position: its transactions, filtered transactions too."""
 
     gtids: list[GtidInterval] = field(default_factory=list)
     """GTIDs of the transactions that end here, in binlog order."""
     decisions: list[Decision] = field(default_factory=list)
     """Decisions on XA transactions, in binlog order."""
     fingerprints: list[Fingerprint] = field(default_factory=list)
-    """Of the transactions that end here and change a captured table, if fingerprints are kept."""
+    """Fingerprints of the transactions that end here and change a captured table, if they are kept."""
     landmark: Landmark | None = None
     """The last transaction that ends here, if any."""
     head: FileHead | None = None
@@ -122,7 +122,7 @@ class Counts:
     def absorb(self, later: Counts) -> None:
         """Add what comes right after."""
         for name in Counts.__slots__:
-            # Most are empty, and an update with an empty one takes microseconds.
+            # Most counters are empty, and an update with an empty counter takes microseconds.
             if found := getattr(later, name):
                 getattr(self, name).update(found)
 
@@ -136,28 +136,28 @@ class Entered(NamedTuple):
     dropped: int = 0
     """Count of rows of which the stream has published newer images."""
     refused: str | None = None
-    """Why none of the rows is published, and they have to be read again."""
+    """Why no row is published, so that all have to be read again."""
     unreadable: str | None = None
-    """Why they cannot be read at all."""
+    """Why the rows cannot be read at all."""
     removed: int = 0
-    """Count of deletes published, of rows that the SELECT did not return."""
+    """Count of published deletes of rows that the SELECT did not return."""
     is_last: bool = True
     """Whether no more portions with this id follow."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Piece:
-    """The output of a portion, or of several consecutive ones."""
+    """The output of one portion, or of several consecutive portions."""
 
     batches: list[FinishedBatch] = field(default_factory=list)
     partitions: dict[str, int] = field(default_factory=dict)
-    """The partition count of the keys of each row topic among those."""
+    """By row topic of ``batches``: the number of partitions over which keys are spread."""
     records: int = 0
     size: int = 0
     """Bytes of keys and values, before compression."""
     tables: TableChanges = field(default_factory=TableChanges)
     notes: list[tuple[bytes, bytes]] = field(default_factory=list)
-    """Journal records other than those of tables: keys and values."""
+    """Journal records other than those of ``tables``: keys and values."""
     dead_letters: list[DeadLetter] = field(default_factory=list)
     """Undecodable rows, in order."""
     trace: SourceTrace = field(default_factory=SourceTrace)
@@ -165,12 +165,12 @@ class Piece:
     signals: list[str] = field(default_factory=list)
     """Rows inserted into the signal table, as JSON objects, in order."""
     entered: list[Entered] = field(default_factory=list)
-    """Portions from outside the source whose owner waits for this, in order."""
+    """The outcomes of portions from outside the source, for the owners that wait, in order."""
     coordinates: Coordinates
     """The position after the last whole transaction, from which reading resumes."""
     resume: Resume | None = None
     whole: bool = True
-    """Whether it may be committed: it ends between transactions, or has its position within one."""
+    """Whether it may be committed: it ends between transactions, or ``resume`` is its position within one."""
     seq: int
     version_count: int
     committed_ms: int = 0
@@ -221,7 +221,7 @@ class Piece:
 
 
 def add_run(runs: list[GtidInterval], run: GtidInterval) -> None:
-    """Add a run; one that directly follows the last extends it."""
+    """Add a run; if it directly follows the last run, extend that."""
     source, first, last = run
     if runs and runs[-1][0] == source and runs[-1][2] + 1 == first:
         runs[-1] = (source, runs[-1][1], last)

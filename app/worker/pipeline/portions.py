@@ -23,8 +23,8 @@ from tables.history.resolved_statement import ResolvedStatement
 class NewRules:
     """The rules of publishing from here on.
 
-    Invariant: portions put before are decoded and encoded by the earlier rules, whichever decoder does it;
-    later portions by these.
+    Invariant: portions put before these rules are decoded and encoded by the earlier rules, in whichever
+    decoder; later portions by these rules.
     """
 
     start: Coordinates
@@ -46,15 +46,16 @@ class NewRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyWatch:
-    """It enters between two transactions, and replaces the one before.
+    """The tables whose changed keys are recorded from here on; it replaces the previous watch.
 
-    Invariant: whatever changes after it is recorded before a later portion of selected rows is numbered.
+    Invariant: it enters between two transactions. Keys that change after it are recorded before a later portion
+    of selected rows is numbered.
     """
 
     start: Coordinates
     tables: frozenset[Name]
     id: int
-    """For the report to the owner that the stream was published up to here."""
+    """Identifies the report to the owner that the stream is published up to here."""
     notes: tuple[tuple[bytes, bytes], ...] = ()
     """Records for the journal, keys and values, of states that begin here."""
 
@@ -70,12 +71,14 @@ class KeyWatch:
 
 
 Effect = ResolvedStatement | NewRules | KeyWatch
-"""The effect of a portion on later ones: that of a statement on tables, new rules, or tables to watch."""
+"""The effect of a portion on later portions: a statement's on tables, new rules, or tables to watch."""
 
 
 class Portion(Protocol):
-    """A stretch of the stream that can be decoded by itself: a captured chunk, rows from outside the binlog, or
-    news for decoders."""
+    """A part of the stream that can be decoded by itself.
+
+    It is a captured chunk, rows from outside the binlog, or news for decoders.
+    """
 
     @property
     def start(self) -> Coordinates:
@@ -132,26 +135,26 @@ class InsertedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedRows:
-    """Some of the rows, which fit into one Kafka transaction; none: it only reports that it was committed.
+    """Rows to delete, as many as fit into one Kafka transaction; without any, it only reports its commit.
 
     Invariant: they enter between two transactions, before the statement that removed the rows, and move
-    neither the position nor the GTIDs. So until that statement is published, a new run finds the rows that
-    are left.
+    neither the position nor the GTIDs. So until that statement is published, a new run can find the rows that
+    are still to be deleted.
     """
 
     start: Coordinates
     """The position between transactions at which they enter."""
     id: int
-    """For the report to the owner that the stream was published up to here."""
+    """Identifies the report to the owner that the stream is published up to here."""
     name: str = ""
-    """The id of the transaction that all deletes of one table make together."""
+    """The id of the transaction that all deletes of one table form together."""
     removed_ms: int = 0
     """The time of the statement, milliseconds since 1970."""
     server_id: int = 0
     table_map: bytes = b""
     rows: tuple[RemovedRow, ...] = ()
     ordinal: int = 0
-    """Rows of the transaction that were deleted before these."""
+    """Count of the transaction's rows that were deleted before these."""
     part: int = 1
     """The number of this part of the transaction."""
     is_last: bool = True
@@ -167,11 +170,11 @@ class RemovedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedRows:
-    """The rows of one read, which fit into one Kafka transaction.
+    """Rows of one read, as many as fit into one Kafka transaction.
 
     Invariant: they enter between two transactions, at a position that is not before any change that the
-    SELECT saw; a row whose key changed since their generation began is dropped there, and has no number.
-    They move neither the position nor the GTIDs.
+    SELECT saw. A row whose key changed since the generation ``since`` began is dropped there, and gets no
+    number. They move neither the position nor the GTIDs.
     """
 
     start: Coordinates
@@ -180,12 +183,12 @@ class SelectedRows:
     read: str
     """The name of the read, which is unique in the destination: the rows' ids begin with it."""
     id: int
-    """For the report of the outcome to the owner."""
+    """Identifies the report of the outcome to the owner."""
     read_ms: int
     """When the SELECT began, milliseconds since 1970."""
     server_id: int
     attempt: int = 0
-    """Once one read is refused, later ones of the same attempt are too."""
+    """The number of the attempt. Once a read is refused, later reads of its attempt are refused too."""
     since: int
     """The generation of the table's keys that began before the SELECT."""
     begins: int
@@ -194,19 +197,19 @@ class SelectedRows:
     """The oldest generation that another read still needs."""
     table_map: bytes
     blocks: tuple[bytes, ...]
-    """The packets of whole rows each, as ``connectors.mysql.select.prepared_select`` returns them."""
+    """Packets, each block of whole rows, as ``connectors.mysql.select.prepared_select`` returns them."""
     note: tuple[bytes, bytes]
     """The journal's record of this read, key and value; not written if the rows are refused."""
     empties: bool = False
-    """Whether all earlier rows of the table are gone, as subscribers are to learn before these."""
+    """Whether subscribers are informed, before these rows, that all earlier rows of the table are gone."""
     is_read: bool = True
-    """Whether it is of a SELECT, whose rows may have changed since; else nothing is checked."""
+    """Whether a SELECT returned the rows, which may have changed since; if not, no keys are checked."""
     is_last: bool = True
-    """Whether no more of the same read follow, so that its owner learns of the outcome with these."""
+    """Whether no more rows of this read follow, so that its owner is informed of the outcome."""
     replaced: bool = False
-    """Whether they are the last rows of a table that replace those before, as subscribers are to learn."""
+    """Whether subscribers are informed, after these rows, that all rows of a replacement have come."""
     removes: tuple[str, ...] = ()
-    """Keys of records for which the SELECT looked: those of which it returned no row that is published are
+    """Keys of records for which the SELECT searched. A key for which it returned no row that is published is
     deleted."""
     effect: None = None
 

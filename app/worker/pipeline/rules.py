@@ -31,7 +31,7 @@ class PublishingRules:
     markers: bool
     """Whether the transaction markers of all transactions are published."""
     part_markers: bool = True
-    """Whether those of a transaction published in parts are."""
+    """Whether the transaction markers of a transaction that is published in parts are published."""
     statements: bool = False
     """Whether the statement that changed rows is published with each of them."""
     compression: str | None
@@ -40,7 +40,7 @@ class PublishingRules:
     max_batch_bytes: int
     """Bytes of one record batch, before compression."""
     compacted: bool = False
-    """Whether row topics are compacted, for which a broker refuses records without a key."""
+    """Whether row topics are compacted; a broker refuses records without a key for such topics."""
     largest: int = 0
     """Bytes of a record batch that a topic accepts, after compression."""
     oversize: str
@@ -62,9 +62,9 @@ class PublishingRules:
     never_shadows: str = ""
     """Tables that are no shadows of an online schema change tool, whatever their names."""
     signals: tuple[str, str] | None = None
-    """The table of which inserted rows are requests for snapshots; None: there is none."""
+    """The table whose inserted rows are requests for snapshots, if any."""
     also_shadows: str = ""
-    """Shadow names of such tools in addition to the known ones."""
+    """Names of such tools' shadow tables, in addition to the known names."""
 
     @property
     def prefix(self) -> str:

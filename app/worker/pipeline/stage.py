@@ -75,7 +75,7 @@ class StageSpec:
     has_gtids: bool = False
     """Whether the server's transactions have GTIDs."""
     known: Mapping[Name, Schema] = field(default_factory=dict)
-    """Captured tables as in their history at the start of this run; empty if none is kept."""
+    """Captured tables as in their history at the start of this run; empty if no history is kept."""
 
     def make(self) -> ChunkStage:
         """Make the stage."""
@@ -212,7 +212,7 @@ class ChunkStage:
         return DecodedPortion([self.inserted(gathering.gathered, portion.start)])
 
     def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedItems:
-        """Return what was gathered outside a chunk; it neither begins nor ends a source transaction."""
+        """Return items from outside a chunk, which neither begin nor end a transaction of the source."""
         gathered.first = None
         return self._items(gathered, start)
 
@@ -223,7 +223,7 @@ class ChunkStage:
         return decoded.encode()
 
     def is_other(self, name: Name, table: Table) -> bool:
-        """Whether a table of which rows were published has had other columns for subscribers so far."""
+        """Whether the published version of a table has other columns for subscribers than this definition."""
         found = self.tables.defined(name, table)
         return found is not None and self.book.is_other(found.route, found.definition)
 
@@ -262,7 +262,7 @@ class ChunkStage:
                     gathering.end_of_parts(transaction, is_first=portion.ordinal == 0)
         except AqueductError as error:
             gathering.gathered.stop(error)
-        # Only a later part begins with what was published before.
+        # Only a later part continues a transaction that is already published in part.
         is_first = portion.ordinal == 0
         gathering.gathered.first = None if is_first else transaction
         earlier = Progress(
@@ -308,7 +308,7 @@ def _events(
 
 
 def _unlogged(chunk: Chunk, gathered: Gathered, effect: ResolvedStatement) -> list[UnloggedChange]:
-    """Return the tables of which the statement at a chunk's end changed rows without row events."""
+    """Return the tables whose rows the statement at a chunk's end changed without row events."""
     gtid = gathered.last.gtid if gathered.last is not None else None
     at = (
         chunk.start if gathered.end_pos is None else Coordinates(chunk.start.file, gathered.end_pos)

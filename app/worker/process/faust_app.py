@@ -45,17 +45,19 @@ recovery.E_PERSISTED_OFFSET = (
 EXIT_CONFIGURATION = 78
 """The exit code for unusable settings (EX_CONFIG of sysexits.h)."""
 _DENIED_SECONDS = 5.0
-"""Before a read that an ACL denied is repeated."""
+"""The pause before a read that an ACL denied is repeated."""
 _STOP_SECONDS = 8.0
-"""For an orderly end, even if nothing answers: systemd and Kubernetes kill after 30 s at the latest."""
+"""Limit of an orderly end, even if nothing answers; systemd and Kubernetes kill after 30 s at the latest."""
 
 # Faust prints a table of its own settings; ours shows what an operator looks for.
 worker_command.banner = lambda self, _worker: self.app.banner
 
 
 class _OurThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust has no types
-    """Faust's consumer thread, which reads committed records and waits where Faust would end the
-    process with a traceback: where an ACL is missing, which may be granted again."""
+    """Faust's consumer thread, which reads committed records only, and waits while an ACL is missing.
+
+    Without the wait, Faust would end the process with a traceback. The ACL may be granted again.
+    """
 
     logger = logs.SERVICES
 
@@ -69,8 +71,8 @@ class _OurThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # faust 
         commit = consumer.commit
 
         async def commit_if_let(offsets: Any) -> None:
-            # The offsets left here are committed with the next; a record read twice folds to the
-            # same.
+            # Offsets that are not committed here are committed with the next ones; folding a record
+            # twice changes nothing.
             try:
                 await commit(offsets)
             except DENIED as error:
@@ -101,24 +103,24 @@ class _OurConsumer(driver.Consumer):  # type: ignore[misc]
         return _OurThread(self, loop=self.loop, beacon=self.beacon)
 
     async def seek_to_committed(self) -> Any:
-        """See Faust's; a partition whose rows are missing, wholly or at the beginning, is read again."""
+        """See Faust's; a partition that lacks its rows, or the first of them, is read from its beginning."""
         found = dict(await super().seek_to_committed())
         streams = [tp for tp in self.assignment() if tp.topic in self.app.folded]
         unread = [tp for tp in streams if self.app.folds_from_start(tp.partition)]
         if unread:
             log.info("the journal is folded from its beginning: partition(s) %s", _numbers(unread))
             for tp, offset in (await self.earliest_offsets(*unread)).items():
-                # In the thread that fetches: elsewhere it could remove what that one is just returning, and
-                # Faust would end the process.
+                # In the fetching thread: a seek elsewhere could remove records that this thread is just
+                # returning, and Faust would end the process.
                 await self._thread.call_thread(self._thread.seek, tp, offset)
                 found[tp] = 0
         return found
 
     async def seek_wait(self, partitions: Mapping[Any, int | None]) -> None:
-        """See Faust's; without partitions whose offset is not known yet.
+        """See Faust's; partitions whose offset is not known yet are omitted.
 
-        A rebalance assigned them after the offsets were read. Faust begins again for it; its own seek would end
-        the process with a ValueError before that.
+        A rebalance assigned them after the offsets were read. Faust will begin again because of the rebalance,
+        but before that its own seek would end the process with a ValueError.
         """
         await super().seek_wait({tp: at for tp, at in partitions.items() if at is not None})
 
@@ -133,9 +135,11 @@ class _OurTransport(driver.Transport):  # type: ignore[misc]
 
 
 class Assignor(PartitionAssignor):  # type: ignore[misc]
-    """Assigns topics that brokers do not report at that moment, too: a starting broker may know a
-    part of them, and one of many may learn of a new topic late. Faust's own fails on them, and then
-    waits forever."""
+    """Faust's assignor, which also assigns topics that brokers do not report at the moment.
+
+    A starting broker may know only some topics, and one of several brokers may learn of a new topic
+    late. Faust's own assignor fails on such topics, and then waits forever.
+    """
 
     def _perform_assignment(self, cluster: Any, member_metadata: Any) -> Any:
         reported = _ClusterView(cluster, self.app.conf.topic_partitions)
@@ -144,8 +148,7 @@ class Assignor(PartitionAssignor):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _ClusterView:
-    """What Faust's assignor asks of a cluster; all topics that it reads have the same number of
-    partitions."""
+    """A cluster as Faust's assignor queries it; all topics that Faust reads have equally many partitions."""
 
     cluster: Any
     partitions: int
@@ -156,8 +159,10 @@ class _ClusterView:
 
 
 class _WithoutFaustWeb(BootStrategy):  # type: ignore[misc]
-    """`faust worker` enables Faust's web server whatever the app's settings are; it listens on all
-    interfaces and shows the tables to anyone."""
+    """Disables Faust's web server, which `faust worker` enables whatever the app's settings are.
+
+    That server listens on all interfaces and shows the tables to anyone.
+    """
 
     enable_web = False
 
@@ -170,18 +175,18 @@ class AqueductApp(faust.App):  # type: ignore[misc]
     http: HttpServer
     services: tuple[Service, ...] = ()
     before_stop: Callable[[], Awaitable[None]] | None = None
-    """Called before Faust leaves its group, which takes seconds."""
+    """Called before Faust leaves its group; leaving takes seconds."""
     needed: tuple[TopicPlan, ...] = ()
     """All topics that Faust reads."""
     kafka_options: dict[str, Any]
     folded: Collection[str] = ()
     """The topics that Faust folds into tables."""
     folds_from_start: Callable[[int], bool] = staticmethod(lambda _: False)
-    """Returns whether a partition of these is to be folded from its beginning."""
+    """Returns whether a partition of the folded topics is to be folded from its beginning."""
     journal_is: Callable[[str], None] = staticmethod(lambda _: None)
-    """Called with the id of that topic."""
+    """Called with the id of the folded topic; empty if no broker reports it."""
     error: str | None = None
-    """The error that the worker waits on before anything else."""
+    """The error that delays the start of the worker; None if there is none."""
     banner: str = "Aqueduct"
     """The first line of the log."""
     is_kafka_lost: Callable[[], bool] = staticmethod(lambda: False)
@@ -199,8 +204,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         return URL(self.http.url)
 
     def agent(self, *args: Any, **options: Any) -> Any:
-        """See Faust's, which marks an agent for discovery in modules. Nothing here uses discovery,
-        and it would search all imported modules."""
+        """See Faust's, but without marking agents for discovery, which would search all imported modules."""
         marked = super().agent(*args, **options)
 
         def unmarked(fun: Any) -> Any:
@@ -216,8 +220,10 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         return _OurTransport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
-        """Create the topics that Faust reads before it subscribes: it ignores a missing topic, and
-        assumes that every broker knows at once a topic that it creates."""
+        """Create the topics that Faust reads, before it subscribes.
+
+        Faust ignores a missing topic, and assumes that every broker knows its new topics at once.
+        """
         logs.show_all_if_debugging()
         await super().on_first_start()
         await self._await_start(self.http.maybe_start())
@@ -243,8 +249,8 @@ class AqueductApp(faust.App):  # type: ignore[misc]
                 await asyncio.sleep(backoff.pause())
 
     async def on_stop(self) -> None:
-        """Let others take over before anything else is stopped."""
-        # Without its brokers Faust may wait forever; so may a transaction of ours.
+        """Let other workers take over before anything else is stopped."""
+        # Without brokers, Faust may wait forever, and so may one of our transactions.
         self._deadline = threading.Timer(_STOP_SECONDS, self._end_late)
         self._deadline.daemon = True
         self._deadline.start()
@@ -258,7 +264,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         await super().on_stop()
 
     async def on_shutdown(self) -> None:
-        """Called after all services have ended."""
+        """Cancel the deadline; called after all services have ended."""
         await super().on_shutdown()
         if self._deadline is not None:
             self._deadline.cancel()
@@ -276,7 +282,7 @@ class AqueductApp(faust.App):  # type: ignore[misc]
         os._exit(0)
 
     async def on_start(self) -> None:
-        """Start our services at once; a takeover waits for no recovery of Faust's tables."""
+        """Start our services at once, so that no takeover waits for the recovery of Faust's tables."""
         await super().on_start()
         for service in self.services:
             await self._await_start(self.add_runtime_dependency(service))

@@ -1,12 +1,12 @@
 """The Faust agent that folds the journal into the tables of every worker.
 
-Invariant: only committed records are folded, each after all before it, and a record that cannot be folded ends
-the process. Faust would acknowledge it all the same, commit it on an orderly stop, and it would be lost.
+Invariant: only committed records are folded, in order, and a record that cannot be folded ends the process.
+Otherwise Faust would acknowledge the record and commit its offset on an orderly stop, and it would be lost.
 
-Where a partition is assigned, Faust continues after the offset that its group has committed. The rows of
-records before it may be lost, as it commits an offset though the changelog has not accepted them yet; and what
-it fetched before it was sent to the right offset may come first. So what is between the rows and the first
-record is read here.
+When a partition is assigned, Faust continues at the offset that its group has committed. Rows of records before
+that offset may be lost, since Faust commits an offset before the changelog has accepted its rows. Records that
+Faust fetched before it was set to the right offset may come first. So the records between the table's rows and
+the first record received are read here.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ EXIT_JOURNAL = 70
 _AGAIN_SECONDS = 1.0
 
 Pieces = Callable[[int, int], Any]
-"""Returns the records of a partition from an offset on, in pieces: an asynchronous generator of lists."""
+"""Takes a partition and an offset; returns an asynchronous generator of lists of the records from there on."""
 
 
 def install(
     app: faust.App, topic: faust.Topic, checkpoint: FaustCheckpoint, pieces: Pieces
 ) -> None:
-    """Add the agent. It notifies nothing: a partition is folded by one worker of the group only."""
+    """Add the agent. It passes on no notices, since only one worker of the group folds a partition."""
 
     @app.agent(topic, name="journal")  # type: ignore[untyped-decorator]  # faust has no types
     async def fold(stream: Any) -> None:
@@ -53,7 +53,7 @@ def install(
                 if caught_up.get(partition) != assignment:
                     await catch_up(checkpoint, pieces, partition, upto=record.offset)
                     caught_up[partition] = assignment
-                # Else the partition was assigned again meanwhile, and all of this comes once more.
+                # Else the partition was assigned again meanwhile, and its records come once more.
                 if checkpoint.assignment(partition) == assignment:
                     checkpoint.fold(record, partition)
                 point("fold.after")
@@ -67,9 +67,9 @@ def install(
 async def catch_up(
     checkpoint: FaustCheckpoint, pieces: Pieces, partition: int, *, upto: int
 ) -> None:
-    """Fold the records between the partition's rows and an offset, which must be committed.
+    """Fold the records between the partition's rows and ``upto``, the offset of a committed record.
 
-    It ends early if the partition is assigned again. While Kafka does not answer, it waits.
+    End early if the partition is assigned again. Wait while Kafka does not answer.
     """
     assignment, reported = checkpoint.assignment(partition), ""
     while (

@@ -1,8 +1,8 @@
 """Every worker's own reading of the journal: operators' requests, and the epochs of other leaders.
 
-Invariant: each worker receives each record once committed, whichever worker Faust assigns the
-partition to. A record that cannot be read is logged with its error and offset and skipped here; a
-destination's run decides what it means.
+Invariant: each worker receives every record once it is committed, whichever worker Faust assigns the
+partition to. A record that cannot be read is logged with its error and offset, and skipped here; a
+destination's run decides what follows from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 Notify = Callable[[Kind[Any], Addressed], object]
-"""Passes a notice of some kind on to that kind's audience."""
+"""Passes a notice on to the audience of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Notices:
     kinds: Kinds = KINDS
 
     def take(self, partition: int, record: StoredRecord) -> None:
-        """Pass on a record of the journal, if its kind notifies anything."""
+        """Pass on the notice of a journal record, if its kind has notices."""
         try:
             self._take(record)
         except AqueductError as error:

@@ -1,6 +1,6 @@
-"""Detection of Kafka's absence while nothing is published: reported once, and once when it is over.
+"""Detection of a Kafka outage while nothing is published; its beginning and its end are each reported once.
 
-Invariant: it only reports. A run that publishes detects it itself, and ends by its own error.
+Invariant: it only reports. A run that publishes detects the outage itself, and ends with its own error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS = 3.0
 _FAILURES = 2
-"""Consecutive ones until it counts as lost: a single one may be a closed connection."""
+"""Consecutive failures until Kafka counts as lost; a single failure may be a closed connection."""
 
 
 class KafkaWatch(Service):  # type: ignore[misc]  # mode has no types

@@ -1,9 +1,9 @@
-"""The log: which lines of the libraries are shown, and that each message of ours is one line.
+"""The log: the levels of the libraries' loggers, and the escaping of values in log lines.
 
-Invariant: an error is reported once by us, with what to do; the libraries repeat it for each
-connection and topic. With ``faust worker -l debug`` all of their lines are shown. A value in a
-message of ours, and an error's message in any traceback, neither ends its line nor controls a
-terminal, whatever a table is named.
+Invariant: we report an error once, with what to do; the libraries would repeat it for each
+connection and topic. With ``faust worker -l debug`` all of their lines are shown. Neither a value in
+a message of ours nor an error's message in a traceback can end its line or control a terminal,
+whatever a table is named.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _LEVELS = {
 
 
 SERVICES = logging.getLogger("mode.aqueduct")
-"""For services of ours: mode logs each start and stop of a service with that service's logger."""
+"""The logger of our services: mode logs each start and stop of a service with that service's logger."""
 
 
 class _Traced(logging.LogRecord):
-    """A record whose traceback has the messages of its errors escaped, whatever formats it."""
+    """A record with escaped error messages in its traceback, whichever handler formats it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,7 +40,7 @@ class _Traced(logging.LogRecord):
 
 
 class _Line(_Traced):
-    """A record whose values are escaped within its message."""
+    """A record with escaped values in its message."""
 
     def getMessage(self) -> str:  # noqa: N802 - logging's own name
         """Return the message with its values."""
@@ -71,8 +71,7 @@ def _shown(value: object) -> object:
 
 
 def escape_values() -> None:
-    """Escape the values in each record of our own loggers, and the errors in every traceback, for
-    all handlers."""
+    """Escape values in records of our own loggers, and error messages in all tracebacks, for all handlers."""
     logging.setLogRecordFactory(_record)
 
 
@@ -89,7 +88,10 @@ def quiet_libraries() -> None:
 
 
 def _is_no_closed_connection(record: logging.LogRecord) -> bool:
-    """Whether a line is none about a connection to Kafka that Python closes, as its request was given up."""
+    """Whether to keep a line; unless debugging, ``Unclosed AIOKafkaConnection`` is dropped.
+
+    Python closes such a connection because its request was given up.
+    """
     return not (
         str(record.msg).startswith("Unclosed AIOKafkaConnection")
         and logging.getLogger("aiokafka").getEffectiveLevel() > logging.DEBUG
@@ -97,7 +99,7 @@ def _is_no_closed_connection(record: logging.LogRecord) -> bool:
 
 
 def show_all_if_debugging() -> None:
-    """Undo it if the worker was started with ``-l debug``; the level is known once logging is set up."""
+    """Show all lines of the libraries if the level is debug; call it once logging is set up."""
     if logging.getLogger().getEffectiveLevel() <= logging.DEBUG:
         for name in _LEVELS:
             logging.getLogger(name).setLevel(logging.NOTSET)

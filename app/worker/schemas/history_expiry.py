@@ -1,4 +1,4 @@
-"""The expiry of schema history in the journal, computed beside the run.
+"""The expiry of schema history in the journal, computed concurrently with the run.
 
 Invariant: nothing is deleted here; the run writes the expiry with its next batch, in the order of
 its own records.
@@ -29,8 +29,10 @@ class Expiry:
             self._task = asyncio.create_task(self._find(expire_ms))
 
     def found(self) -> Expired | None:
-        """Return what may be deleted, once; None while it is not known. A failed read is retried at
-        the next checkpoint."""
+        """Return what may be deleted, once; None while it is not known.
+
+        A failed read is logged, and retried at the next checkpoint.
+        """
         if self._task is None or not self._task.done():
             return None
         task, self._task = self._task, None

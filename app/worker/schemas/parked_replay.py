@@ -57,12 +57,12 @@ class Release:
         """The definition for the next event; None if the binlog itself gives it."""
         self._by_binlog = resolution.table is None and not resolution.keeps_definition
         self._is_reached = has_definition
-        """Whether statements take effect from here on. An operator's definition is that of the first
-        rows, so it already includes the statements before them; the quarantine's own does not."""
+        """Whether statements take effect from here on. An operator's definition describes the first
+        rows, so it already includes the statements before them; the quarantine's own definition does not."""
         self.offset = entry.offset
         """The lowest offset of the next event in the quarantine topic."""
-        # Their transactions' ends are already published; an event that does not fit is refused, not
-        # sent to the dead letters.
+        # The ends of the events' transactions are already published; an event that does not fit is
+        # refused, not sent to the dead letters.
         rules = replace(spec.rules, markers=False, part_markers=False, undecodable_limit=0)
         self._stage: ChunkStage = replace(spec, rules=rules, known={}).make()
         self._stage.tables.put(resolution.name, self.table)
@@ -75,8 +75,10 @@ class Release:
         """Which columns may be NULL, by the latest event that shows it."""
 
     def decode(self, events: Sequence[ParkedEvent], cursor: Cursor) -> Released:
-        """Decode the next events, in their order, as many as one Kafka transaction takes; the
-        progress shows whether all of these fitted."""
+        """Decode the next events in order, as many as fit into one Kafka transaction.
+
+        The outcome in the returned entry is REFUSED if an event does not fit the definition.
+        """
         gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
         outcome, reason, done, size = Outcome.RELEASING, "", 0, 0
         for event in events:
@@ -104,7 +106,7 @@ class Release:
         return self._stage.piece(gathering.gathered, cursor)
 
     def definition(self, database: Database) -> Table | None:
-        """Return the table's definition after all quarantined events; from the binlog, its last one."""
+        """Return the table's definition after all quarantined events, as given or as its last rows show it."""
         if self._by_binlog and self._last is not None:
             return adopted(self._last, self._charsets, database=database, nullable=self._nullable)
         return self.table
@@ -175,7 +177,7 @@ class Release:
             charsets=self._charsets,
             mariadb=self._server.mariadb,
         )
-        # As the history has it: else a column that the statement adds would be another one here.
+        # The history's execution: with another, a column that the statement adds would get another identity.
         execution = execution_of(query, event.transaction.id)
         parsed = replace(parse_statement(query.sql, self._server, session), execution=execution)
         try:
@@ -191,9 +193,9 @@ class Release:
 
 
 def announcing(at: Transaction, name: TableName, why: str) -> Transaction:
-    """Return the transaction of a record that announces a table's columns, at the position of another one.
+    """Return a transaction at the position of ``at``, for a record that announces a table's columns.
 
-    ``why``: distinguishes it from other announcements of the table.
+    ``why`` distinguishes it from other announcements of the table.
     """
     own = f"{ANNOUNCED}{why}:{'.'.join(name)}"
     found = Transaction(at.file, at.pos, None, 0, own, at.committed_ms, at.server_id)

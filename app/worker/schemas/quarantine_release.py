@@ -1,9 +1,11 @@
-"""What a run publishes before it reads anything newer: quarantined tables that are released, and the columns
-of tables that the mapping in force publishes otherwise.
+"""What a run publishes before it reads anything newer.
 
-A resolution by the binlog takes its definition from a waiting row. If none waits, because the row that
+The run publishes the events of quarantined tables that are released, and the columns of tables that the current
+mapping publishes in another form.
+
+A resolution by the binlog takes its definition from a waiting row. If no row waits, because the row that
 caused the quarantine is still to be read or the table was given up, the resolution stays pending; a
-later run tries it, once a row waits. A new version of the mapping resolves the tables that its rules
+later run tries it, once a row waits. A new version of the mapping resolves the tables that rules of the mapping
 quarantined, by the definition that was in force for their first waiting event.
 
 Invariant: the progress is in the journal, written in the Kafka transaction of the rows before it. A
@@ -60,12 +62,12 @@ class QuarantineRelease:
         self._publisher = publisher
         self._history = history
         self.spec = spec
-        """With the table versions announced meanwhile; later reading continues after them."""
+        """The decoders' parameters, with the table versions announced here; reading continues after these."""
         self._options, self._server_id = options, server_id
         self.rows = 0
         """The number of published changes."""
         self.postponed: dict[TableName, str] = {}
-        """Resolutions by the binlog that no row waits for yet: their ids, by table."""
+        """By table: the ids of resolutions by the binlog for which no row waits yet."""
 
     async def release(self, quarantine: Quarantine) -> None:
         """Try each resolution that was not tried yet."""
@@ -95,7 +97,7 @@ class QuarantineRelease:
                 log.info("%s: table %s is back", destination, table)
 
     async def _lacks_row(self, resolution: Resolution, entry: Entry) -> bool:
-        """Return whether the binlog is to give the definition, and no row waits that has one."""
+        """Return whether the definition is to come from a row of the binlog, and no row waits yet."""
         is_known = resolution.table is not None or resolution.keeps_definition
         if is_known or entry.outcome is Outcome.RELEASING:
             return False
@@ -106,7 +108,7 @@ class QuarantineRelease:
         return True
 
     async def _postpone(self, resolution: Resolution, entry: Entry) -> Entry:
-        """Let the table's next events wait, and the resolution with them."""
+        """Leave the resolution pending; from here on, the events of a table that was given up wait too."""
         self.postponed[resolution.name] = resolution.id
         if not entry.is_given_up:
             return entry
@@ -121,10 +123,10 @@ class QuarantineRelease:
         return await self._publish(self._nothing(), again)
 
     async def announce(self, known: Mapping[TableName, Schema]) -> None:
-        """Publish the versions of tables whose columns the mapping publishes otherwise from now on.
+        """Publish new versions of tables whose columns the mapping publishes in another form from now on.
 
-        No row need follow: what a mask covers is to go from subscribers' tables at once.
-        ``known``: the captured tables by their history.
+        This does not wait for a row: values that a mask covers must disappear from subscribers' tables at once.
+        ``known`` has the captured tables, as in their history.
         """
         versions, routes = self.spec.versions, self.spec.rules.routes
         mapped = [
@@ -163,7 +165,7 @@ class QuarantineRelease:
                         release.decode, events, self._publisher.cursor
                     )
                 except WitnessesDiffer as error:
-                    # What is refused of a whole batch, such as its schema: none of it was published.
+                    # The whole batch is refused, for its schema for example; nothing of it was published.
                     reason = f"{error.name}: {error.detail}"
                     refused = replace(
                         entry, resolution=resolution.id, outcome=Outcome.REFUSED, reason=reason
@@ -228,8 +230,11 @@ class QuarantineRelease:
     def _resolved(
         self, resolution: Resolution, release: Release, entry: Entry
     ) -> list[SchemaRecord]:
-        """Return the history's records: the given definition is valid from the position of the
-        quarantine, or from now on if the events were given up; its result is valid now."""
+        """Return the records for the history.
+
+        The given definition is valid from the position of the quarantine, or from now on if the table was
+        given up before. The definition after all released events is valid from now on.
+        """
         history, name, given = self._history, resolution.name, resolution.given
         now = self._now(entry.since)
         records: list[SchemaRecord] = []

@@ -46,7 +46,7 @@ class Schemas:
         mirror: Mirror | None = None,
         postponed: Mapping[TableName, str] | None = None,
     ) -> None:
-        """``postponed``: the ids of resolutions that the first waiting row of their table makes due."""
+        """``postponed``: by table, the ids of resolutions that become due when a row of the table waits."""
         self._history = history
         self._expiry = expiry
         self._is_new = False
@@ -99,8 +99,11 @@ class Schemas:
         return expired.entries
 
     def may_release(self, resolutions: Iterable[Resolution]) -> bool:
-        """Return whether a new run can bring a table back: one of these resolutions is new for a table
-        that is quarantined or given up, or events now wait for a postponed one."""
+        """Return whether a new run can release a table.
+
+        It can if one of these resolutions is new for a table that is quarantined or given up, or if events now
+        wait for a postponed resolution.
+        """
         return self._has_rows or any(map(self._is_new_for_table, resolutions))
 
     def _is_new_for_table(self, resolution: Resolution) -> bool:

@@ -1,5 +1,4 @@
-"""Copies the schema histories of all destinations to a MySQL shared by many workers, for operators and
-tools.
+"""Copies the schema histories of all destinations to a MySQL that workers share, for operators and tools.
 
 Invariant: the journal is authoritative and this is a copy: only committed records are written here,
 and no error here reaches capture. No queue can overflow: the history itself is the queue. Each run
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 _PERSON_PAUSE = 10.0
 """Seconds between two checks of an error that an operator must correct."""
 _GATHER_SECONDS = 0.2
-"""Between two connections, so that many statements share one."""
+"""Seconds between two connections, so that many statements share one connection."""
 _STOP_SECONDS = 3.0
 
 
@@ -52,13 +51,13 @@ class _Done:
     """The position up to which the store has a history."""
 
     run: int = 0
-    """The run last compared with the store; 0: none since an error."""
+    """The run that was last compared with the store; 0 if none was since an error."""
     count: int = 0
     checkpoint: int = 0
 
 
 class Mirror:
-    """One destination's side, to which its run reports commits without waiting."""
+    """The side of one destination: its run reports commits here, without waiting."""
 
     def __init__(self, destination: str, wake: Callable[[], None]) -> None:
         self.destination = destination
@@ -68,7 +67,7 @@ class Mirror:
         self._wake = wake
         self._lock = threading.Lock()
         self._export: Callable[[float], object] = float
-        """Exports a lag while the present lead lasts; the store may catch up after that."""
+        """Exports the lag as a metric of the present leadership, which may end before the store catches up."""
 
     def begin(self, history: SchemaHistory, count: int) -> None:
         """Report that a run has begun with this history, of which ``count`` records are committed."""
@@ -221,7 +220,7 @@ class Comparison:
     """A store and a history, and the operations that make them equal.
 
     Invariant: records missing in the store are written, from the journal if the run no longer holds them.
-    Records after a position that the destination returned to are invalid until they occur again.
+    If the destination returned to an earlier position, records after it are invalid until they occur again.
     """
 
     def __init__(
@@ -267,8 +266,10 @@ class Comparison:
         return all((mark.number, mark.key) != (head.number, key) for mark in self._snapshots)
 
     def _forget(self) -> None:
-        """Invalidate records after the history's end: a destination that went back meets them
-        again, or never."""
+        """Invalidate stored records after the base that the history lacks.
+
+        A destination that returned to an earlier position reads them again, or never.
+        """
         records = {key_of(record) for record in self._records}
         heads = {snapshot_key(head) for head in self._history.checkpoints}
         self._forget_all(HISTORY, self._stored, self._base.count, records)
@@ -281,7 +282,7 @@ class Comparison:
 
 
 def batches(records: Iterable[SchemaRecord], count: int) -> Iterator[list[SchemaRecord]]:
-    """Return the records up to a number, in batches of one transaction."""
+    """Yield the records up to the number ``count``, in batches of one transaction."""
     wanted = [record for record in records if record.number <= count]
     for begin in range(0, len(wanted), _BATCH):
         yield wanted[begin : begin + _BATCH]

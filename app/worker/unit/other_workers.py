@@ -1,8 +1,9 @@
-"""Check for other workers without coordination: whether a live one already leads a unit of work.
+"""Check, without coordination, whether another live worker already leads a unit of work.
 
-Invariant: a leader is not replaced while it is a member of the workers' group; one that has left
-is. Kafka's fencing keeps two apart; this keeps a second one, started by mistake, from fencing the
-first. If Kafka does not return the group's members, the takeover does not wait.
+Invariant: a leader is not replaced while it is a member of the workers' group; a leader that has left
+the group is replaced. Kafka's fencing ensures a single leader; this check keeps a second worker,
+started by mistake, from fencing the first. If Kafka does not return the group's members, the takeover
+proceeds, unless this worker has led before and may have been replaced since.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CLIENT = "aqueduct"
 def group_of(prefix: str) -> str:
     """The group of all workers of an installation.
 
-    It applies the journal to the table of this name; another table requires another group.
+    The group folds the journal into its Faust table; another table requires another group.
     """
     return f"{prefix}.__workers"
 
@@ -37,7 +38,7 @@ def client_id(worker: str) -> str:
 
 
 LastLeader = Callable[[], Awaitable[Leader | None]]
-"""Reads the last leader from the journal; None if no other worker can have claimed it since this one."""
+"""Reads the last leader from the journal; None if no other worker can have claimed the unit since this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,15 @@ class OtherWorkers:
     """The check for the runs of one unit of work, a destination or another one."""
 
     journal: JournalPartition
-    """The unit's."""
+    """The unit's partition of the journal."""
     worker: str
     """This worker's id."""
 
     async def check(self, last: LastLeader, *, had_led: bool) -> None:
-        """Raise AnotherWorkerLeads if a live one leads it.
+        """Raise AnotherWorkerLeads if another live worker leads the unit.
 
-        Fenced: another has led it since this one ``had_led`` it, and may be alive. A worker that
-        was suspended resumes with a connection error, and would take the id back otherwise.
+        Raise Fenced if this worker ``had_led`` the unit, and another that may be alive has led it since.
+        Otherwise a suspended worker, which resumes with a connection error, would take the id back.
         """
         journal = self.journal
         living = await living_workers(
@@ -67,7 +68,7 @@ class OtherWorkers:
 
 
 def refuse_living(leader: Leader, living: frozenset[str] | None, *, had_led: bool) -> None:
-    """Raise AnotherWorkerLeads if a leader lives, Fenced if it may and this worker ``had_led`` before."""
+    """Raise AnotherWorkerLeads if a leader is alive, Fenced if it may be and this worker ``had_led`` before."""
     if leader.process == this_process():
         return
     if living is None and had_led and not is_gone(leader.process):
@@ -84,7 +85,7 @@ def refuse_living(leader: Leader, living: frozenset[str] | None, *, had_led: boo
 async def living_workers(
     options: Mapping[str, Any], prefix: str, worker: str, name: str
 ) -> frozenset[str] | None:
-    """The processes of other workers in the group; None if unknown, which is logged for what is to be led."""
+    """The processes of other workers in the group; None if unknown, which is logged for the unit ``name``."""
     try:
         found = await members(options, group_of(prefix))
     except AqueductError as error:
@@ -94,8 +95,10 @@ async def living_workers(
 
 
 def living(clients: Iterable[str], worker: str) -> Iterable[str]:
-    """The processes of other workers, from client ids. One of the same worker id on another machine is
-    this worker before its restart."""
+    """The processes of other workers, from client ids.
+
+    A process with this worker's id on another machine is this worker before its restart.
+    """
     for client in clients:
         name, _, rest = client.partition(".")
         worker_of_client, _, process = rest.rpartition(".")

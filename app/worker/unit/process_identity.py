@@ -1,6 +1,6 @@
-"""Identity of this process, by which another can determine whether it still runs.
+"""Identity of this process, by which another process can determine whether it still runs.
 
-Invariant: an id belongs to one process only while its machine runs; whether a process on another
+Invariant: an id belongs to only one process while its machine runs. Whether a process on another
 machine or in another container is alive is never guessed.
 """
 
@@ -27,7 +27,7 @@ def _started(pid: int) -> str:
 
 
 def this_process() -> str:
-    """The id of this process; a forked one has its own."""
+    """The id of this process; a forked process has its own id."""
     return _id_of(os.getpid())
 
 
@@ -40,7 +40,7 @@ def _id_of(pid: int) -> str:
 
 
 def is_here(process: str) -> bool:
-    """Whether it is or was a process of this machine and container."""
+    """Whether an id belongs to a process, running or ended, of this machine and container."""
     this = this_process()
     return process.count("-") == this.count("-") and _split(process)[0] == _split(this)[0]
 
@@ -52,7 +52,7 @@ def _split(process: str) -> tuple[str, str, str]:
 
 
 def is_gone(process: str) -> bool:
-    """Whether it has certainly ended."""
+    """Whether the process with an id has certainly ended."""
     if not is_here(process):
         return False
     _, pid, started = _split(process)

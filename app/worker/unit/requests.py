@@ -1,7 +1,7 @@
 """Operators' requests to one unit of work, as this worker follows them in the journal.
 
-Invariant: the later of two requests is valid, whichever way this worker learned of them. One that changes the
-desired state ends the present run or wait, and counts as applied only once this worker has acted on it.
+Invariant: the later of two requests is valid, whichever way this worker learned of them. A request that changes
+the desired state ends the present run or wait, and counts as applied only once this worker has acted on it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Requests:
 
     @property
     def has_leader(self) -> bool:
-        """Whether a worker is to lead it."""
+        """Whether a worker is to lead the unit."""
         return self.last is None or self.last.has_leader
 
     def begin(self) -> bool:
-        """Act on all requests from now on; return whether one ended the last run or wait."""
+        """Act on all requests from now on; return whether a request or notice ended the last run or wait."""
         was_requested = self.interrupted.is_set() or self.called.is_set()
         self.interrupted.clear()
         self.called.clear()
@@ -78,8 +78,10 @@ class Requests:
         return is_other
 
     def check(self, control: Control | None) -> None:
-        """Raise StopRequested if it is not to run; ``control``: the last one in the journal, which this worker
-        may not have received yet."""
+        """Raise StopRequested if the unit is not to run.
+
+        ``control`` is the last request in the journal, which this worker may not have received yet.
+        """
         if control is not None and (self.last is None or control.offset > self.last.offset):
             self.last = control
         if self.desired is not DesiredState.RUN:
@@ -90,7 +92,7 @@ class Requests:
     ) -> tuple[str, str | None, int] | None:
         """State, error and epoch after this worker applied the last request; None if it has not.
 
-        ``here``: this worker leads it, and is in this state.
+        ``here``: whether this worker leads the unit, with this state.
         """
         if self.last is None:
             return None
@@ -102,7 +104,7 @@ class Requests:
         return state.value, error, epoch
 
     async def wait(self, lease: Lease, seconds: float | None = None) -> None:
-        """Wait for a request, a notice, or the end of the lease, which is raised."""
+        """Wait for a request, a notice, or at most these seconds; raise LeadershipLost if the lease is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await first(self.interrupted.wait(), self.called.wait(), lease.ended.wait())
@@ -110,7 +112,7 @@ class Requests:
 
 
 async def first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them is done; the others are cancelled."""
+    """Wait until one of these is done, and cancel the others."""
     tasks = [asyncio.create_task(each) for each in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,6 @@
 """Retry policy: the only decision on what follows an error.
 
-Invariant: a transient error is retried with growing pauses, any other waits for an operator; an
+Invariant: a transient error is retried with growing pauses; any other error waits for an operator. An
 event that is damaged three times at the same position is not transient.
 """
 
@@ -62,7 +62,7 @@ class ErrorPolicy:
             # The next run leads only if the other worker is gone.
             return Decision(State.FENCED, _OTHER_SECONDS)
         if isinstance(error, ServerIdConflict) and not self._has_conflict:
-            # The server lists an ended worker of another installation until its next heartbeat to it.
+            # The server lists an ended worker of another installation until it sends that worker a heartbeat.
             self._has_conflict = True
             return Decision(State.RETRYING, _OTHER_SECONDS)
         # Privileges that were once sufficient, and then revoked, may be granted again.

@@ -1,10 +1,10 @@
 """One unit of work that one of the workers leads: run after run, until leadership or the desired state ends it.
 
-A destination, a merge, and the publication of logical schemas are units alike: their runs differ, and what a
-destination has beside its runs is its own.
+A destination, a merge, and the publication of logical schemas are all units; only their runs differ. Whatever a
+destination has besides its runs is not part of the unit.
 
 Invariant: one function decides what follows an error. A run that is asked to end finishes its open transaction;
-one that has lost leadership ends at once.
+a run that has lost leadership ends at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tables.state.operator_requests import Control, DesiredState
 log = logging.getLogger(__name__)
 
 FAILED_SECONDS = 30.0
-"""Before a merge or the publication of logical schemas is run again whose error an operator is to resolve."""
+"""The pause of a merge, or of the logical schemas, after an error that an operator has to resolve."""
 _MEASURE_SECONDS = 1.0
 Installation = Callable[[], Awaitable[str]]
 """Returns the installation's id."""
@@ -65,26 +65,26 @@ class Unit:
     """One unit, over all its runs."""
 
     name: str
-    """Of a destination, or ``merge.NAME``, or ``logical.schemas``: the name in the journal."""
+    """The name in the journal: a destination's name, ``merge.NAME``, or ``logical.schemas``."""
     status: UnitStatus
     run: Run
     context: Mapping[str, str] = field(default_factory=dict)
-    """What an error of it is about, beside its name."""
+    """Context that is added to the unit's errors, besides its name."""
     permit: WritePermit = field(default_factory=WritePermit)
     requests: Requests = field(default_factory=Requests)
     policy: Callable[[], ErrorPolicy]
-    """Returns the policy of its present runs."""
+    """Returns the policy of the unit's present runs."""
     cause: Cause = _as_it_is
     measure: Callable[[], None] | None = None
-    """Called each second while there is no run, as a lag grows meanwhile."""
+    """Called each second while the unit waits without a run, since a lag grows meanwhile."""
     failed_seconds: float | None = FAILED_SECONDS
-    """Before the next run after an error that an operator is to resolve; None: at a request."""
+    """The pause after an error that an operator has to resolve; None: until a request."""
     _is_superseded: bool = False
-    """Whether another worker led it when this one last tried to."""
+    """Whether another worker led the unit when this worker last tried to lead it."""
 
     @property
     def has_leader(self) -> bool:
-        """Whether a worker is to lead it, by the last request known here."""
+        """Whether a worker is to lead the unit, by the last request known here."""
         return self.requests.has_leader
 
     @property
@@ -112,7 +112,7 @@ class Unit:
         return {**self.status.to_json(), "wish": self.requests.desired.value}
 
     async def lead(self, lease: Lease) -> None:
-        """Lead until no worker is to lead it; raise the error that ended leadership.
+        """Lead the unit until no worker is to lead it; raise the error that ended leadership.
 
         Cancelling this requests an orderly end.
         """
@@ -124,10 +124,10 @@ class Unit:
             self.rest()
 
     def rest(self) -> None:
-        """Show that it is not led here."""
+        """Show that the unit is not led here."""
         last = self.requests.last
         is_stopped = last is not None and not last.has_leader
-        # That another worker took it over is shown until an operator stops it.
+        # The state FENCED is shown until an operator stops the unit.
         if is_stopped or self.status.state is not State.FENCED:
             self.status.show(
                 State.STOPPED if is_stopped else State.STANDBY,
@@ -156,7 +156,7 @@ class Unit:
             raise error
         decision = self.policy().decide(error)
         if isinstance(error, Fenced) and lease.shared:
-            # The id is not taken back: the present leader is determined first.
+            # The transactional id is not taken back: the present leader is determined first.
             self.report(error, State.STANDBY)
             raise error
         self.report(error, decision.state)
@@ -164,7 +164,7 @@ class Unit:
         await self._wait(lease, pause)
 
     async def _wait(self, lease: Lease, seconds: float | None = None) -> None:
-        """Wait for a request, for that long at most; forever without seconds."""
+        """Wait for a request, at most for these seconds; without them, forever."""
         if self.measure is None:
             await self.requests.wait(lease, seconds)
             return
@@ -175,7 +175,7 @@ class Unit:
             measuring.cancel()
 
     async def _outcome(self, lease: Lease) -> AqueductError | None:
-        """Run; return its error, or None if it was asked to end."""
+        """Perform a run; return its error, or None if the run was asked to end."""
         self.permit.begin()
         run = asyncio.ensure_future(self.run())
         # On cancellation or loss of leadership the run's result is not used.
@@ -200,7 +200,7 @@ class Unit:
 
     def report(self, error: AqueductError, state: State) -> None:
         """Report the error that ended a run."""
-        # Its name is what commands of the journal take, also in place of a destination's.
+        # Commands on the journal take any unit's name in place of a destination's.
         error.context = {**self.context, "destination": self.name, **error.context}
         metrics.ERRORS.labels(self.name, error.name).inc()
         if "event" in error.context:

@@ -1,8 +1,8 @@
-"""Takeover of a unit by this worker: that its id is taken only where no other worker leads it, and its claim.
+"""Takeover of a unit by this worker: the transactional id, taken only if no other worker leads, and the claim.
 
 Invariant: as with destinations, the lease is confirmed before the transactional id is taken over and after the
-journal was read; without coordination, a leader that lives is not replaced. Each leader claims the unit in the
-journal with its first transaction, so a worker that was fenced finds out by whom.
+journal was read; without coordination, a live leader is not replaced. Each leader claims the unit in the
+journal with its first transaction, so a worker that was fenced finds the new leader there.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class UnitTakeover:
     """The takeovers of one unit, over all its runs."""
 
     identity: Identity
-    """Of this worker."""
+    """This worker's identity."""
     journal: JournalPartition
-    """The unit's."""
+    """The unit's partition of the journal."""
     requests: Requests
     _has_led: bool = False
 
     async def take_id(self, producer: TransactionalProducer, permit: WritePermit) -> None:
         """Take over the transactional id.
 
-        Raise LeadershipLost if this worker leads no longer; without coordination, AnotherWorkerLeads or Fenced
-        if another one leads.
+        Raise LeadershipLost if this worker no longer leads; without coordination, AnotherWorkerLeads or Fenced
+        if another worker leads.
         """
         await permit.lease.confirm()
         permit.check()
@@ -51,10 +51,10 @@ class UnitTakeover:
     ) -> None:
         """Claim the unit, once its state was read from the journal.
 
-        Raise StopRequested if that has a request by which it is not to run.
+        Raise StopRequested if the state has a request by which the unit is not to run.
         """
         self.requests.check(state.control)
-        # If this took long, the id may have been taken from a later leader.
+        # If reading took long, the id may have been taken from a later leader.
         await permit.lease.confirm()
         leader = Leader(
             destination=self.journal.destination,
@@ -74,7 +74,7 @@ class UnitTakeover:
         self._has_led = True
 
     async def _last_leader(self) -> Leader | None:
-        """As far as the journal can be read without waiting."""
+        """The last leader, as far as the journal can be read without waiting."""
         key, found = leader_key(self.journal.destination), list[StoredRecord]()
 
         def take(record: StoredRecord) -> None:

@@ -1,1 +1,1 @@
-"""Committed records read: with an end, followed in many partitions, or for as long as a process lives."""
+"""Reading of committed records: up to an end, of many partitions, or for as long as a process lives."""

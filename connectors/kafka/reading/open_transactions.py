@@ -1,7 +1,7 @@
 """The open transactions of a partition, which keep all later records from being read.
 
-Invariant: it only reads. Transactions that a broker does not know, or does not show to this
-account, are omitted.
+Invariant: nothing is written. Transactions that the brokers do not report, or not to this account,
+are omitted.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ _ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """One that is neither committed nor aborted."""
+    """A transaction that is neither committed nor aborted."""
 
     producer_id: int
     transactional_id: str | None
-    """None if no broker coordinates it: it hangs, and ends by no time-out."""
+    """None if no broker reports that it coordinates the transaction. If indeed no broker does, the transaction
+    hangs, and no time-out ends it."""
     offset: int
     """The offset of its first record in the partition."""
     written_ms: int
-    """The time of its producer's last write there."""
+    """The time of its producer's last write to the partition, in milliseconds since 1970."""
 
     def __str__(self) -> str:
         owner = (
@@ -48,7 +49,7 @@ class OpenTransaction:
         return f"{owner}, producer {self.producer_id}, from offset {self.offset}, last written {at}"
 
     def ending(self, topic: str, partition: int) -> str:
-        """Return the command that ends it."""
+        """Return the command that ends the transaction."""
         partition_options = f"--topic {shlex.quote(topic)} --partition {partition}"
         if self.transactional_id is None:
             return (
@@ -60,8 +61,7 @@ class OpenTransaction:
 
 
 def held_up(found: Sequence[OpenTransaction], topic: str, partition: int) -> TransactionOpen:
-    """Return the error that names these open transactions of a partition, and the command that ends
-    each."""
+    """Return an error that names these open transactions of a partition, each with the command that ends it."""
     commands = "; ".join(one.ending(topic, partition) for one in found)
     return TransactionOpen(
         "; ".join(map(str, found)),
@@ -75,7 +75,7 @@ def held_up(found: Sequence[OpenTransaction], topic: str, partition: int) -> Tra
 async def open_transactions(
     options: Mapping[str, Any], topic: str, partition: int
 ) -> list[OpenTransaction]:
-    """Return those of one partition, the oldest first; none if the brokers do not report them."""
+    """Return a partition's open transactions, the oldest first; empty if the brokers do not report them."""
     client = AIOKafkaClient(**options)
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
@@ -91,7 +91,7 @@ async def open_transactions(
 async def refuse_open(
     options: Mapping[str, Any], topic: str, partition: int, *, position: int
 ) -> None:
-    """Raise TransactionOpen if a transaction that began at a position or before is still open."""
+    """Raise TransactionOpen if a transaction that began at or before a position is still open."""
     found = await open_transactions(options, topic, partition)
     if held := [one for one in found if one.offset <= position]:
         raise held_up(held, topic, partition)

@@ -1,9 +1,9 @@
 """The reader of partitions: committed records from given offsets on, up to ends or as they come.
 
-Invariant: committed records only, those of a partition in order, each once; no group is joined and no offset is
-stored. An end includes open transactions, so that a commit made before the question for it is never missed:
-another's open transaction hides later records until it ends, and is an error once it has done so for a while.
-A partition without a leader holds up no other one, if the caller wants that.
+Invariant: only committed records are read, each once, and those of a partition in order; no group is joined and
+no offset is stored. An end includes open transactions, so a commit made before the end was requested is never
+missed. An open transaction of another producer hides later records until it ends, and is an error after HELD
+seconds. With ``omits_leaderless``, a partition without a leader does not hold up the others.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from wire.records import (
 )
 
 SILENCE = 4 * TRANSACTION_TIMEOUT
-"""Seconds without progress after which an end is given up."""
+"""Seconds without progress after which reading up to an end is given up."""
 HELD = 2 * TRANSACTION_TIMEOUT
-"""Seconds without progress after which the brokers are asked for open transactions. That of a worker that was
-killed has ended by then: a broker looks for those that are past their time-out every ten seconds."""
+"""Seconds without progress after which the brokers are asked for open transactions. By then the transaction of
+a killed worker has ended: every ten seconds a broker looks for transactions that are past their time-out."""
 _ANSWER_SECONDS = 15.0
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.2
@@ -51,9 +51,9 @@ _MOST_RECORDS = 2000
 _FETCH_BYTES = 1024 * 1024
 _FETCH_BYTES_OF_ONE = 4 * 1024 * 1024
 _MOST_PARTITIONS = 8
-"""Partitions that do not move for which the brokers are asked at once."""
+"""The number of stalled partitions for which the brokers are asked at a time."""
 _FEW, _MORE = 32, 8
-"""The number of offsets at a partition's end that are read at first, and its factor for each next time."""
+"""The number of offsets at a partition's end that are read first, and the factor for each further read."""
 _COMMITTED, _ALL = "read_committed", "read_uncommitted"
 _NO_LEADER = -1
 
@@ -63,7 +63,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One record of a partition; tombstones have no value."""
+    """One record of a partition; the value of a tombstone is empty."""
 
     key: bytes
     value: bytes
@@ -72,7 +72,7 @@ class StoredRecord:
 
     @classmethod
     def of(cls, one: Any) -> StoredRecord:
-        """Return a record as aiokafka has it."""
+        """Return the stored record of aiokafka's record."""
         return cls(one.key or b"", one.value or b"", one.offset, tuple(one.headers))
 
 
@@ -86,8 +86,7 @@ Away = Callable[[list[str]], Awaitable[Collection[str]]]
 
 @dataclass(slots=True)
 class Follower:
-    """The committed records of many partitions, among them those of topics that appear later. Made by
-    ``opened``."""
+    """Reads the committed records of many partitions, also of topics that appear later. Made by ``opened``."""
 
     options: Mapping[str, Any]
     connect: Callable[[str], Awaitable[AIOKafkaConsumer]]
@@ -95,19 +94,19 @@ class Follower:
     answer_seconds: float = _ANSWER_SECONDS
     omits_leaderless: bool = False
     leaderless: frozenset[Partition] = frozenset()
-    """The partitions without a leader, when topics were last looked for: none of them can be asked for. Empty
-    unless these are omitted."""
+    """The partitions that had no leader at the last call of ``partitions``: no broker can be asked about them.
+    Empty unless ``omits_leaderless``."""
     _consumers: dict[str, AIOKafkaConsumer] = field(default_factory=dict)
-    """By isolation level. What is followed is read by one of them; the other is asked for ends, as no fetch is
-    in its way."""
+    """By isolation level. The consumer of committed records reads the followed partitions; the other consumer
+    is asked for ends, since no fetch delays its requests."""
     _known: set[tuple[str, str]] = field(default_factory=set)
-    """The topics that each of them has looked for."""
+    """Isolation level and topic: the topics that each consumer has looked for."""
     _followed: set[TopicPartition] = field(default_factory=set)
     _away: dict[TopicPartition, int] = field(default_factory=dict)
-    """The followed ones without a leader, each with its position."""
+    """The followed partitions without a leader, each with its position."""
     _waiting: dict[Partition, tuple[int, float]] = field(default_factory=dict)
-    """The partitions that have more than was returned: the position of each, and the time since which it has
-    not moved."""
+    """The partitions with records not yet returned: each one's position, and the time since which it has not
+    moved."""
 
     @classmethod
     @asynccontextmanager
@@ -120,16 +119,17 @@ class Follower:
         fetch_bytes: int = _FETCH_BYTES,
         omits_leaderless: bool = False,
     ) -> AsyncIterator[Follower]:
-        """A follower, which connects once it is asked for something. All of its methods raise KafkaLost,
-        KafkaDenied or RecordsGone.
+        """Yield a follower, which connects at its first request.
 
-        ``wait_seconds``: how long a broker holds a fetch for which it has nothing. A partition that is added
-        meanwhile waits for it; an idle follower asks again each time, which costs both sides a millisecond.
+        All of its methods raise KafkaLost, KafkaDenied or RecordsGone.
 
-        ``answer_seconds``: how long brokers have to say where partitions begin and end.
+        ``wait_seconds``: how long a broker holds a fetch for which it has nothing. A partition added meanwhile
+        waits as long; an idle follower repeats the fetch each time, which costs both sides a millisecond.
 
-        ``omits_leaderless``: whether what is followed and has no leader is not read until a later look for
-        topics finds that it has one; such looks must then be made at intervals.
+        ``answer_seconds``: how long brokers have to answer a request for partitions' offsets.
+
+        ``omits_leaderless``: whether a followed partition without a leader is not read until a later call of
+        ``partitions`` finds its leader; ``partitions`` must then be called at intervals.
         """
         how = {"wait_ms": int(1000 * wait_seconds), "fetch_bytes": fetch_bytes}
         async with AsyncExitStack() as stack:
@@ -140,12 +140,12 @@ class Follower:
             yield cls(options, connect, answer_seconds, omits_leaderless)
 
     async def _consumer(self, isolation: str, topics: Iterable[str] = ()) -> AIOKafkaConsumer:
-        """The consumer of an isolation level, which knows these topics."""
+        """The consumer of an isolation level, once it knows these topics."""
         consumer = self._consumers.get(isolation)
         if consumer is None:
             consumer = self._consumers[isolation] = await self.connect(isolation)
         new = {(isolation, topic) for topic in topics} - self._known
-        # Else the first request for a topic fails, and aiokafka repeats it a tenth of a second later.
+        # Without this, the first request for a topic fails, and aiokafka repeats it a tenth of a second later.
         for _, topic in new:
             consumer._client.add_topic(topic)
         for _, topic in new:
@@ -154,13 +154,13 @@ class Follower:
         return consumer
 
     async def metadata(self) -> Any:
-        """All topics of the cluster and their partitions, as aiokafka has them."""
+        """Return all topics of the cluster and their partitions, as aiokafka's metadata."""
         async with self._explained():
             consumer = await self._consumer(_ALL)
             return await consumer._client.fetch_all_metadata()
 
     async def partitions(self, prefixes: Iterable[str]) -> dict[str, int]:
-        """The topics whose names begin so, each with its number of partitions."""
+        """Return the topics whose names have one of these prefixes, each with its number of partitions."""
         wanted, cluster = tuple(prefixes), await self.metadata()
         found = {name: cluster.partitions_for_topic(name) or () for name in cluster.topics()}
         if self.omits_leaderless:
@@ -171,23 +171,23 @@ class Follower:
                 if cluster.leader_for_partition(TopicPartition(name, number)) == _NO_LEADER
             )
             if self._away.keys() != {tp for tp in self._followed if tp in self.leaderless}:
-                # aiokafka would ask for the leader of one that is assigned without a pause.
+                # aiokafka would ask without a pause for the leader of an assigned partition that has none.
                 await self._assign({})
         return {name: len(numbers) for name, numbers in found.items() if name.startswith(wanted)}
 
     async def follow(self, starts: Mapping[Partition, int], *, alone: bool = False) -> None:
-        """Follow these partitions too, each from its offset on; or ``alone``, instead of all others."""
+        """Follow these partitions too, each from its offset on; with ``alone``, follow only these."""
         if alone:
             self._followed = set()
         await self._assign(starts)
 
     async def leave(self, partitions: Iterable[Partition]) -> None:
-        """Follow these no more."""
+        """Stop following these partitions."""
         self._followed -= {TopicPartition(*one) for one in partitions}
         await self._assign({})
 
     async def _assign(self, starts: Mapping[Partition, int]) -> None:
-        """Read what is followed and has a leader, and these partitions too."""
+        """Follow these partitions too, and assign all followed partitions that have a leader."""
         async with self._explained():
             committed = await self._consumer(_COMMITTED, (topic for topic, _ in starts))
             begun = {TopicPartition(*one): offset for one, offset in starts.items()}
@@ -207,14 +207,14 @@ class Follower:
     async def read(
         self, seconds: float, *, most: int | None = None, only: Iterable[Partition] = ()
     ) -> dict[Partition, list[Any]]:
-        """Records as they come, after at most so many seconds; each as aiokafka has it.
+        """Return the records that arrive, as aiokafka's objects, after at most so many seconds.
 
-        Without ``most``, all that were fetched meanwhile, however many those are. ``only``: from these
-        partitions; from all if there is none.
+        ``most``: the largest number of records; without it, all records fetched meanwhile are returned.
+        ``only``: the partitions to read from; if empty, all followed partitions.
         """
         chosen = [TopicPartition(*one) for one in only]
         if not {*(chosen or self._followed)} - self._away.keys():
-            # aiokafka would wait for its first partition, however long that takes.
+            # Without an assigned partition, aiokafka would wait for the first one without a limit.
             await asyncio.sleep(seconds)
             return {}
         chosen = [tp for tp in chosen if tp not in self._away]
@@ -226,30 +226,32 @@ class Follower:
             return {(tp.topic, tp.partition): records for tp, records in batches.items()}
 
     async def position(self, partition: Partition) -> int:
-        """The offset after the last record that was returned, and what follows that has no record."""
+        """Return the next offset: after the last record returned and the transaction markers that follow it."""
         tp = TopicPartition(*partition)
         if tp in self._away:
             return self._away[tp]
         return int(await self._consumers[_COMMITTED].position(tp))
 
     async def beginnings(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The first offset that each still has."""
+        """Return the first offset that each partition still has."""
         isolation = _ALL if _ALL in self._consumers else _COMMITTED
         return await self._offsets(
             isolation, partitions, lambda one, tps: one.beginning_offsets(tps)
         )
 
     async def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The offset after the last record of each, open transactions included."""
+        """Return the offset after each partition's last record, open transactions included."""
         return await self._offsets(_ALL, partitions, lambda one, tps: one.end_offsets(tps))
 
     async def readable(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The offset up to which each can be read now: before its first open transaction."""
+        """Return the offset up to which each partition can be read now: that of its first open transaction."""
         return await self._offsets(_COMMITTED, partitions, lambda one, tps: one.end_offsets(tps))
 
     async def since(self, partitions: Collection[Partition], time_ms: int) -> dict[Partition, int]:
-        """The offset of the first record of each that is of a time or later and can be read now; those without
-        one are omitted."""
+        """Return the offset of each partition's first readable record of ``time_ms`` or later.
+
+        Partitions without such a record are omitted.
+        """
 
         async def ask(
             one: AIOKafkaConsumer, tps: list[TopicPartition]
@@ -284,10 +286,10 @@ class Follower:
         return {(tp.topic, tp.partition): int(offset) for tp, offset in answer.items()}
 
     async def unread(self) -> dict[Partition, int]:
-        """The number of offsets of each partition that were not returned yet, open transactions included; to be
-        asked at intervals. Those without a leader are omitted.
+        """Return the number of offsets of each partition not returned yet, open transactions included.
 
-        Raise TransactionOpen if a transaction that stays open has kept one from being read for a while.
+        Partitions without a leader are omitted. To be called at intervals: raise TransactionOpen if an open
+        transaction has kept a partition from moving for more than HELD seconds.
         """
         asked = self._followed - self._away.keys()
         ends = await self.ends([(tp.topic, tp.partition) for tp in asked])
@@ -304,15 +306,17 @@ class Follower:
         return {one: max(0, end - positions[one]) for one, end in ends.items()}
 
     async def refuse_held(self, positions: Mapping[Partition, int]) -> list[tuple[Partition, int]]:
-        """Raise TransactionOpen if a transaction is open that began at one of these positions or before; return
-        those of which brokers were asked."""
+        """Raise TransactionOpen if an open transaction began at or before one of these positions.
+
+        Return the positions about which brokers were asked: at most _MOST_PARTITIONS.
+        """
         asked = list(islice(positions.items(), _MOST_PARTITIONS))
         for one, at in asked:
             await refuse_open(self.options, *one, position=at)
         return asked
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Fetch no more of these, and all others again."""
+        """Fetch nothing more from these partitions, and fetch again from all others."""
         now = self._paused()
         wanted = {TopicPartition(*one) for one in partitions} & (self._followed - self._away.keys())
         if wanted != now:
@@ -347,7 +351,7 @@ class Follower:
 async def open_consumer(
     options: Mapping[str, Any], isolation: str, *, fetch_bytes: int, wait_ms: int
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer without a group; stopped at the block's end.
+    """Yield a consumer without a group, which is stopped at the block's end.
 
     ``wait_ms``: how long a broker holds a fetch for which it has nothing.
     """
@@ -364,7 +368,7 @@ async def open_consumer(
             await consumer.start()
         yield consumer
     finally:
-        # What was read is read, whatever becomes of the connections.
+        # The records have been read; an error when the connections are closed changes nothing.
         with suppress(KafkaError, OSError, TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await consumer.stop()
@@ -376,21 +380,20 @@ async def open_consumer(
 async def to_ends(
     follower: Follower, ends: Mapping[Partition, int], *, stops: bool = False
 ) -> AsyncGenerator[tuple[Partition, list[StoredRecord]]]:
-    """Yield the records of followed partitions as they arrive, in bounded numbers, until all are read up to
-    these ends.
+    """Yield the records of followed partitions up to these ends, as they arrive and in bounded numbers.
 
-    ``stops``: the follower has no other partitions, and none is read past its end. Otherwise records after an
-    end are yielded too, if they come with the last ones before it.
+    ``stops``: the follower has no other partitions, and no partition is read past its end. Without it, records
+    after an end are yielded too if they arrive together with the last records before it.
 
-    Raise TransactionOpen for one that keeps a partition from moving, KafkaLost where none moves otherwise, and
-    the errors of the follower. The caller's own time is not counted.
+    Raise TransactionOpen if an open transaction keeps a partition from moving, KafkaLost if no partition moves
+    for another reason, and the follower's errors. The caller's own time is not counted.
     """
     unread, reached = dict(ends), dict[Partition, int]()
     moved = asked = time.monotonic()
     while True:
         positions, now = {one: await follower.position(one) for one in unread}, time.monotonic()
         if positions != reached:
-            # Markers whose transactions were compacted away give no record, and are many.
+            # Positions also move past markers whose records were compacted away, which may be many.
             moved = asked = now
         unread = {one: end for one, end in unread.items() if positions[one] < end}
         reached = {one: positions[one] for one in unread}
@@ -400,7 +403,7 @@ async def to_ends(
             follower.pause(ends.keys() - unread.keys())
         is_over = now - moved > SILENCE
         if is_over or now - asked > HELD:
-            # A transaction may stay open longer than the wait here; the reason is shown meanwhile.
+            # A transaction may stay open longer than SILENCE; the error names it before then.
             await follower.refuse_held(reached)
             asked = time.monotonic()
         if is_over:
@@ -448,7 +451,7 @@ async def _reading(
         ) as follower:
             yield follower
     except RecordsGone as error:
-        # The next read begins after them.
+        # The next read begins after the records that are gone.
         raise KafkaLost(error.detail) from error
 
 
@@ -462,9 +465,10 @@ async def read_in_pieces(
 ) -> AsyncGenerator[list[StoredRecord]]:
     """Yield the committed records from ``start`` to the partition's present end, in order, as they arrive.
 
-    Unless ``waits_for_open``, only what can be read now: nothing after a transaction that is still open.
+    Without ``waits_for_open``, yield only what can be read now: nothing after a transaction that is still open.
 
-    Raise TransactionOpen if a transaction stays open, KafkaLost if the end is not reached otherwise.
+    Raise TransactionOpen if a transaction stays open, KafkaLost if the end is not reached for another reason,
+    TopicUnfit if ``start`` is past the end.
     """
     one = topic, partition
     async with _reading(options, fetch_bytes=_FETCH_BYTES_OF_ONE) as follower:
@@ -491,8 +495,10 @@ async def read_each(
     take: Callable[[StoredRecord], object],
     waits_for_open: bool = True,
 ) -> int:
-    """Pass on each of these records as it arrives, so that they need not all fit into memory; return their
-    count. See ``read_in_pieces``."""
+    """Pass on each record of ``read_in_pieces`` as it arrives; return their number.
+
+    The records need not all fit into memory.
+    """
     count = 0
     async for records in read_in_pieces(
         options, topic, partition, start=start, waits_for_open=waits_for_open
@@ -506,7 +512,7 @@ async def read_each(
 async def read_to_end(
     options: Mapping[str, Any], topic: str, partition: int, *, start: int = 0
 ) -> list[StoredRecord]:
-    """Return these records. See ``read_in_pieces``."""
+    """Return the records of ``read_in_pieces``."""
     pieces = read_in_pieces(options, topic, partition, start=start)
     return [record async for records in pieces for record in records]
 
@@ -520,7 +526,7 @@ async def read_first(
     wanted: Wanted,
     waits_for_open: bool = True,
 ) -> StoredRecord | None:
-    """Return the first wanted one of these records; later ones are not read. See ``read_in_pieces``."""
+    """Return the first wanted record of ``read_in_pieces``; later pieces are not read."""
     found = read_in_pieces(options, topic, partition, start=start, waits_for_open=waits_for_open)
     async with aclosing(found) as pieces:
         async for records in pieces:
@@ -531,7 +537,7 @@ async def read_first(
 
 
 async def read_all(options: Mapping[str, Any], partitions: Iterable[Partition], take: Take) -> None:
-    """Pass on all records of many partitions, those of each in order. See ``read_in_pieces``."""
+    """Pass on all records of many partitions, those of each partition in order. See ``read_in_pieces``."""
     wanted = list(partitions)
     if not wanted:
         return
@@ -565,12 +571,13 @@ async def newest(
     wanted: Wanted,
     away: Away | None = None,
 ) -> dict[Partition, StoredRecord]:
-    """Return the newest wanted record of each partition of these topics that has one since then; of all without
-    a time. A missing topic has none. See ``read_in_pieces``.
+    """Return the newest wanted record of each partition of these topics, not before ``since_ms`` if given.
 
-    A partition is read further back until it shows a wanted record, or its first record since then.
-    ``away`` is asked only if there are topics of which a copy is not in sync, with these: a partition without a
-    leader cannot be read, and the end of a transaction may be missing where too few copies are in sync.
+    Partitions without such a record are omitted, and so are missing topics. See ``read_in_pieces``.
+
+    A partition is read further back until a wanted record, or its first record since then, is found. ``away``
+    is called only with topics of which a copy is not in sync: a partition without a leader cannot be read, and
+    the end of a transaction may be missing where too few copies are in sync.
     """
     found: dict[Partition, StoredRecord] = {}
     async with _reading(options) as follower:
@@ -595,7 +602,7 @@ async def newest(
 async def _spans(
     follower: Follower, topics: list[str], since_ms: int | None, away: Away | None
 ) -> dict[Partition, tuple[int, int]]:
-    """The offsets of each partition between which its newest record is; those with none are omitted."""
+    """The range of offsets of each partition in which its newest record is; empty partitions are omitted."""
     cluster = await follower.metadata()
     if away is not None:
         short = [
@@ -623,7 +630,7 @@ async def _spans(
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return a key's partition by Kafka's own rule, not by our implementation of it: for audits."""
+    """Return a key's partition by aiokafka's implementation of Kafka's rule, not by our own: for audits."""
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
@@ -634,10 +641,10 @@ def format_of(record: StoredRecord) -> str | None:
 
 
 def source_of(record: StoredRecord) -> dict[str, Any]:
-    """Return ``source`` of a record: of one in another format than the envelope, what of it is in headers
-    (``docs/formats.md``). Empty for a tombstone.
+    """Return ``source`` of a record; empty for a tombstone.
 
-    Raise KeyError or ValueError for a record in another format that lacks them.
+    A record in another format than the envelope has a part of it in headers (``docs/formats.md``); raise
+    KeyError or ValueError if such a record lacks these headers.
     """
     if not record.value:
         return {}

@@ -1,7 +1,6 @@
-"""Following of partitions of a topic for as long as a process lives: each committed record, in
-order, once.
+"""The tail of a topic, followed for as long as a process lives: each committed record, in order, once.
 
-Invariant: it is a member of no group, so every process that follows sees every record. A position,
+Invariant: a tail joins no group, so every process that follows a topic receives every record. A position,
 once known, is kept over every outage; records that cannot be read now are read later.
 """
 
@@ -26,11 +25,11 @@ Take = Callable[[int, StoredRecord], object]
 """Partition and record; an error that it raises ends the process's tail, so it should raise none."""
 
 _WAIT_SECONDS = 0.2
-"""How long a broker holds a fetch for which it has nothing."""
+"""Seconds that a broker holds a fetch for which it has nothing."""
 _POLL_SECONDS = 1.0
 _LONGEST_PAUSE = 10.0
 _CHECK_SECONDS = 10.0
-"""After so long without a record the broker is asked whether there is none."""
+"""Seconds without a record after which the broker is asked whether there are unread records."""
 
 
 @dataclass(slots=True)
@@ -72,8 +71,7 @@ class Tail:
             await asyncio.sleep(backoff.pause())
 
     async def placed(self) -> None:
-        """Wait until every record committed from now on is certain to be read; raise the error that
-        prevents it."""
+        """Wait until every record committed from now on will be read; raise the error that prevents it."""
         while not self._placed.is_set():
             waits = [asyncio.create_task(each.wait()) for each in (self._placed, self._failed)]
             try:
@@ -85,7 +83,7 @@ class Tail:
                 raise copy.copy(self.error)
 
     def to_json(self) -> dict[str, Any]:
-        """For the status page."""
+        """Return the tail's state for the status page."""
         error = self.error
         return {
             "followed": self._placed.is_set() and error is None,
@@ -93,7 +91,7 @@ class Tail:
         }
 
     async def _begin(self, follower: Follower) -> None:
-        """Follow from the next offset on; a new partition from the end of committed records."""
+        """Follow each partition from its next offset on; a new partition from its committed end."""
         every = [(self.topic, part) for part in self.partitions]
         # Records of a transaction open at that end are read later, once committed.
         self._next |= await follower.readable([one for one in every if one not in self._next])
@@ -118,7 +116,7 @@ class Tail:
                 checked = time.monotonic()
 
     async def _check(self, follower: Follower) -> None:
-        """Raise KafkaLost if records do not arrive; aiokafka only logs that."""
+        """Raise KafkaLost if unread records do not arrive; aiokafka only logs the reason."""
         ends = await follower.readable(self._next)
         positions = {one: await follower.position(one) for one in ends}
         late = {one: at for one, at in positions.items() if at < ends[one]}
@@ -138,7 +136,7 @@ class Tail:
             )  # fmt: skip
 
     def _cut(self, error: RecordsGone) -> None:
-        """Restart at the end if the topic was truncated or created again; every run reads it on its own."""
+        """Restart at the end of a topic that was truncated or recreated; every run reads the topic itself."""
         lost = error.lost or self._next
         log.error(
             "%s was truncated or recreated: it has no offset %s; it is followed from its end",

@@ -1,8 +1,7 @@
-"""Creation of topics: in requests that a controller accepts, and until their leaders accept
-records.
+"""Creation of topics: in requests that a controller accepts, until the topics' leaders accept records.
 
-Invariant: one request creates no more than MOST_PARTITIONS partitions, and the next follows once
-these have leaders. A KRaft controller refuses more than 10,000 at once ("Excessively large number
+Invariant: one request creates no more than MOST_PARTITIONS partitions, and the next request follows once
+these partitions have leaders. A KRaft controller refuses more than 10,000 at once ("Excessively large number
 of partitions per request"), and handles other requests in between.
 """
 
@@ -61,7 +60,7 @@ async def more_partitions(admin: AIOKafkaAdminClient, counts: Mapping[str, int])
 
 
 async def _smaller(admin: AIOKafkaAdminClient, counts: Mapping[str, int]) -> dict[str, int]:
-    """Those of the topics that exist with fewer partitions."""
+    """The topics that exist with fewer partitions than ``counts``, each with its count."""
     known = await described(admin, [*counts])
     found = {topic["topic"]: len(topic["partitions"]) for topic in known}
     return {name: count for name, count in counts.items() if found.get(name, count) < count}
@@ -125,10 +124,10 @@ async def _led(admin: AIOKafkaAdminClient, names: list[str]) -> None:
 
 
 async def described(admin: AIOKafkaAdminClient, names: list[str] | None) -> list[dict[str, Any]]:
-    """The metadata of the existing ones of these topics; None: of all.
+    """Return the metadata of the topics among these that exist; with None, of all topics.
 
-    The client's own request makes brokers with auto.create.topics.enable create the others, with
-    the brokers' defaults.
+    The client's own request would make brokers with auto.create.topics.enable create the missing topics,
+    with the brokers' defaults.
     """
     request = MetadataRequest(names, allow_auto_topic_creation=False)
     topics: list[dict[str, Any]] = (await admin._send_request(request)).to_object()["topics"]
@@ -139,7 +138,7 @@ async def described(admin: AIOKafkaAdminClient, names: list[str] | None) -> list
 
 
 async def _unled(admin: AIOKafkaAdminClient, names: list[str]) -> set[str]:
-    """Those with a partition that does not accept records yet."""
+    """The topics with a partition that does not accept records yet."""
     known = await described(admin, names)
     found = set(names) - {topic["topic"] for topic in known}
     leaders: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
@@ -158,7 +157,7 @@ async def _unled(admin: AIOKafkaAdminClient, names: list[str]) -> set[str]:
 async def _unready(
     admin: AIOKafkaAdminClient, node: int, partitions: dict[str, list[tuple[int, int]]]
 ) -> set[str]:
-    """Topics with a partition that this broker does not yet lead."""
+    """The topics with a partition that this broker does not yet lead."""
     request: Any = OffsetRequest(-1, 0, list(partitions.items()))
     try:
         answer = await admin._send_request(request, node)

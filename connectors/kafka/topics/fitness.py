@@ -1,8 +1,7 @@
-"""The actual configuration of an existing topic, and its differences from its plan: faults and
-weaknesses.
+"""The actual configuration of an existing topic, and its differences from its plan: faults and weaknesses.
 
-Invariant: a fault would lose or disorder what is written, and stops; a weakness would
-lose it only with a broker, and is reported.
+Invariant: a fault would lose or disorder records, and the topic is refused; a weakness would lose records
+only if a broker is lost, and is reported.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 from connectors.kafka.topics.plan import FOR_EVER, TopicPlan
 
 _LEAST_CLOCK_MS = 60_000
-"""The least difference of clocks that a topic must allow: a broker that refuses a transaction's marker for its
-time never ends that transaction, and no other of the same id is begun (Kafka 4.1)."""
+"""The least difference of clocks that a topic must allow. A broker that refuses a transaction's marker because
+of its time never ends that transaction, and the id cannot begin another one (Kafka 4.1)."""
 _HOUR_MS = 3_600_000
 
 
@@ -76,7 +75,7 @@ def _partitions_fault(plan: TopicPlan, found: int) -> str:
 
 
 def slow_compaction(plan: TopicPlan, facts: TopicFacts) -> str | None:
-    """Return the settings that let an existing topic grow, with what to do; none of them loses anything."""
+    """Return the settings that let an existing topic grow, with what to do; they lose no record."""
     if plan.compaction is None:
         return None
     wanted = plan.compaction.config(plan.max_message_bytes)
@@ -108,7 +107,7 @@ def _alter(plan: TopicPlan, name: str, value: str, wanted: str) -> str:
 
 
 def weaknesses(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
-    """Yield why an existing topic may lose records with a broker, each with what to do."""
+    """Yield the reasons why an existing topic may lose records if a broker fails, each with what to do."""
     if 0 < facts.replicas < plan.replication_factor:
         yield (
             f"it has {_copies(facts.replicas)} of each partition, topics.replication_factor is "

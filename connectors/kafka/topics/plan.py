@@ -7,7 +7,7 @@ from dataclasses import dataclass
 FOR_EVER = -1
 """The value of Kafka's settings for no limit."""
 _DURABLE_REPLICAS = 3
-"""Copies from which on a broker may fail although a record must be on two."""
+"""The number of copies from which on a record must be on two of them, and a broker may still fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class TopicPlan:
     retention_ms: int = FOR_EVER
     max_message_bytes: int
     may_have_more: bool = False
-    """Whether one with more partitions is accepted: its keys stay in the first ``partitions``."""
+    """Whether an existing topic may have more partitions: keys stay in the first ``partitions``."""
     keeps_retention: bool = False
-    """Whether an existing one keeps its own retention."""
+    """Whether an existing topic keeps its own retention."""
     takes_all: bool = False
-    """Whether an existing one must accept records of so many bytes."""
+    """Whether an existing topic must accept records of ``max_message_bytes``."""
     compaction: Compaction | None = None
     """Set if it matters how soon a topic is compacted."""
 
@@ -61,7 +61,7 @@ class TopicPlan:
         return 2 if self.replication_factor >= _DURABLE_REPLICAS else 1
 
     def command(self) -> str:
-        """The shell command that creates it."""
+        """Return the shell command that creates the topic."""
         config = " ".join(f"--config {name}={value}" for name, value in self.config().items())
         return (
             f"kafka-topics.sh --create --topic {self.name} --partitions {self.partitions} "

@@ -1,9 +1,8 @@
-"""Creation of topics with stated settings, and refusal of those that would lose or disorder what is
-written.
+"""Creation of topics with stated settings, and refusal of topics that would lose or disorder records.
 
-Invariant: a topic is written to only after it was created or checked in this process; one with
-other partitions, a shorter retention or another cleanup than the settings require is refused by
-name, and so is one that has vanished. One that may lose records with a broker is reported.
+Invariant: a topic is written to only after it was created or checked in this process. A topic with another
+number of partitions, a shorter retention or another cleanup policy than the settings require is refused by
+name, and so is a topic that has vanished. A topic that may lose records if a broker fails is reported.
 """
 
 from __future__ import annotations
@@ -72,15 +71,14 @@ class Topics:
             pass
 
     async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
-        """Create missing topics, and check existing ones; one that was there ``before`` is not
-        created again.
+        """Create missing topics, and check existing ones; a topic that existed ``before`` is not created again.
 
         Raise TopicGone, TopicUnfit naming every fault, KafkaDenied, KafkaRefused or KafkaLost.
         """
         async with self._looking(plans) as (admin, missing):
             lost = [plan for plan in missing if plan.name in before]
             if lost:
-                # Some brokers report a topic that an account may not see as missing.
+                # Some brokers report a topic as missing if the account may not see it.
                 await _configs(admin, [lost[0].name], absent=True)
                 raise TopicGone(
                     lost[0].command(),
@@ -95,7 +93,7 @@ class Topics:
     async def _looking(
         self, plans: Iterable[TopicPlan]
     ) -> AsyncIterator[tuple[AIOKafkaAdminClient | None, list[TopicPlan]]]:
-        """Check the existing unchecked ones; yield the others, and the client for them."""
+        """Check the existing topics not checked yet; yield a client and the plans of the missing topics."""
         wanted = [plan for plan in plans if plan.name not in self._ready]
         if not wanted:
             yield None, []
@@ -104,13 +102,13 @@ class Topics:
             yield admin, await self._missing(admin, wanted)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Check these topics again when they are needed: they may have been altered since."""
+        """Check these topics again at their next use: they may have been altered since."""
         self._ready.difference_update(names)
 
     async def digests(self, names: Collection[str]) -> dict[str, str]:
-        """Digests of the settings of those of these topics that exist; equal ones if they may not be asked for.
+        """Return a digest of the settings of each of these topics that exists.
 
-        Raise KafkaLost.
+        If the account may not read them, all digests are empty. Raise KafkaLost.
         """
         try:
             async with self._admin() as admin:
@@ -123,7 +121,7 @@ class Topics:
         }
 
     async def grow(self, counts: Mapping[str, int]) -> None:
-        """Raise the partition counts of those topics that exist and have fewer.
+        """Raise the partition counts of existing topics that have fewer partitions.
 
         Raise KafkaDenied, KafkaRefused or KafkaLost.
         """
@@ -131,7 +129,7 @@ class Topics:
             await more_partitions(admin, counts)
 
     async def counts(self) -> dict[str, int]:
-        """The partition counts of all topics that the account may see."""
+        """Return the partition counts of all topics that the account may see."""
         async with self._admin() as admin:
             return {
                 topic["topic"]: len(topic["partitions"]) for topic in await described(admin, None)
@@ -143,12 +141,11 @@ class Topics:
             return not await self._missing(admin, [plan])
 
     async def id_of(self, name: str) -> str | None:
-        """The id of the topic of this name: a recreated one has another id. None if no broker
-        reports it."""
+        """Return a topic's id, which differs once the topic is recreated; None if no broker reports it."""
         return (await self.ids([name])).get(name)
 
     async def ids(self, names: Collection[str]) -> dict[str, str]:
-        """The ids of those of these topics that exist; none if the brokers report no ids.
+        """Return the ids of the topics among these that exist; empty if the brokers report no ids.
 
         Raise KafkaDenied, KafkaRefused or KafkaLost.
         """
@@ -170,9 +167,9 @@ class Topics:
         return found
 
     async def unwritable(self, names: Collection[str]) -> dict[str, AqueductError]:
-        """Why those of these topics that exist cannot be written to.
+        """Return the existing topics among these that cannot be written to, each with the reason.
 
-        KafkaDenied: the account may not write to a topic or not see it. TooFewBrokers: a partition takes no
+        KafkaDenied: the account may not write to a topic, or not see it. TooFewBrokers: a partition takes no
         records now.
 
         Raise KafkaDenied, KafkaRefused or KafkaLost.
@@ -195,8 +192,10 @@ class Topics:
         return found
 
     async def largest(self, name: str) -> int | None:
-        """The number of bytes of a record batch that a topic accepts now: the smaller of
-        max.message.bytes and segment.bytes; None if that cannot be read."""
+        """Return the most bytes of a record batch that a topic accepts now; None if that cannot be read.
+
+        It is the smaller of max.message.bytes and segment.bytes.
+        """
         try:
             async with self._admin() as admin:
                 facts = (await _facts(admin, [name])).get(name)
@@ -207,7 +206,7 @@ class Topics:
         return min((int(held) for held in limits if held), default=None)
 
     async def _missing(self, admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> list[TopicPlan]:
-        """Those that do not exist; raise TopicUnfit for the faults of the others."""
+        """The plans of topics that do not exist; raise TopicUnfit for the faults of the existing topics."""
         existing = await _facts(admin, [plan.name for plan in plans])
         found: list[str] = []
         for plan in plans:
@@ -245,7 +244,7 @@ class Topics:
 
 
 def _warn_once(topic: str, what: str) -> None:
-    """Each run checks its topics again; each warning is logged once."""
+    """Log a warning once, although each run checks its topics again."""
     if (topic, what) not in _WARNED:
         _WARNED.add((topic, what))
         log.warning("topic %s: %s", topic, what)
@@ -263,7 +262,7 @@ async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Topi
 
 
 async def _offline(admin: AIOKafkaAdminClient, answer: Any) -> dict[str, AqueductError]:
-    """Why topics take no records now: a partition has no leader, or fewer copies in sync than it must have."""
+    """Why topics take no records now: a partition has no leader, or fewer copies in sync than required."""
     found: dict[str, AqueductError] = {}
     some_away: dict[str, tuple[int, int]] = {}
     for name, number, leader, copies, synced in in_sync(answer):
@@ -290,7 +289,7 @@ def _sliced(names: list[str]) -> Iterator[list[str]]:
 async def _configs(
     admin: AIOKafkaAdminClient | None, names: list[str], *, absent: bool = False
 ) -> dict[str, dict[str, str]]:
-    """The settings of topics, by name; for those that are ``absent`` only a denied request is an error."""
+    """The settings of topics, by name; if the topics are ``absent``, only a denied request is an error."""
     assert admin is not None
     answers = await admin.describe_configs(
         [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]

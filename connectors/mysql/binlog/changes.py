@@ -53,14 +53,15 @@ class Transaction:
         """Its GTID, else ``<server_uuid>:<file>:<pos>``."""
         self.gtid = None if source is None else name
         self.committed_ms = committed_ms
-        """Commit time at its source, milliseconds since 1970."""
+        """Commit time at the server that is read, in milliseconds since 1970; the first event's time if
+        the server writes no commit time."""
         self.server_id = server_id
         self.thread: int | None = None
         self.original_us = 0
-        """Commit time at its first server, microseconds since 1970; set only for transactions
-        without a GTID."""
+        """Commit time at the server that first committed it, in microseconds since 1970; set only for
+        transactions without a GTID."""
         self.is_settled = False
-        """Whether its rows that were undone are known as such before they are reported."""
+        """Whether its undone rows are already known when its rows are reported."""
 
     @property
     def start(self) -> Coordinates:
@@ -69,7 +70,7 @@ class Transaction:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What is stored of it beside its start."""
+        """The fields that are stored in addition to its start."""
         return {
             "source": self.source,
             "number": self.number,
@@ -81,7 +82,7 @@ class Transaction:
 
     @classmethod
     def of(cls, start: Coordinates, identity: Mapping[str, Any]) -> Transaction:
-        """Return the transaction at ``start`` with what ``identity`` returned, and perhaps more members."""
+        """Return the transaction at ``start``; ``identity`` has the property's members, and may have more."""
         source, number, name = identity["source"], identity["number"], identity["id"]
         committed_ms, server_id = identity["ts_ms"], identity["server_id"]
         found = cls(start.file, start.pos, source, number, name, committed_ms, server_id)
@@ -95,7 +96,7 @@ class Changes(Protocol):
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """A rows event at ``pos``: not yet decoded, nor unpacked if MariaDB compressed it."""
+        """A rows event at ``pos``, not yet decoded; if MariaDB compressed it, not yet unpacked."""
 
     def query(self, text: str) -> None:
         """The text of the statement whose rows follow, if the server writes it."""
@@ -110,19 +111,19 @@ class Changes(Protocol):
         """A savepoint of the open transaction, set by this name."""
 
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
-        """Rows of the open transaction are undone: those since a savepoint, or all; raise UnsupportedEvent if
-        they may be published already.
+        """Rows of the open transaction are undone: all rows, or only the rows since ``savepoint``.
 
-        ``earlier``: whether earlier chunks contain some of its rows.
+        ``earlier``: whether earlier chunks contain some of the transaction's rows. Raise UnsupportedEvent
+        if undone rows may already be published.
         """
 
     def undone_rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
     ) -> None:
-        """A rows event that was undone, as is known already."""
+        """A rows event that is already known to be undone."""
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """This transaction prepares an XA transaction, or else decides it."""
+        """The transaction prepares an XA transaction, or else commits it or rolls it back."""
 
     def end(self, transaction: Transaction, pos: int) -> None:
         """The end of a transaction, at ``pos``; everything before it is final."""

@@ -1,8 +1,8 @@
 """The context of a chunk that begins within a transaction: first events, statement and live table maps.
 
-Invariant: the context is looked up in the emitted events when a cut falls within a transaction, and
-costs nothing if transactions are small. A table map is valid until a rows event marks the end of
-its statement.
+Invariant: the context is collected from the emitted events only when a cut falls within a
+transaction, so small transactions cost nothing. A table map is valid until a rows event marks the
+end of its statement.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def walk(
 
 
 def rows_end(data: memoryview, at: int, end: int, *, prefix: int, enough: int) -> int | None:
-    """The end of rows to cut at: the first at or past ``enough``, else the last; None without rows."""
+    """Return the first end of a rows event at or past ``enough``, else the last; None without rows events."""
     found = None
     for kind, _, after in walk(data, at, end, prefix):
         if kind in ROWS:
@@ -57,11 +57,12 @@ def rows_end(data: memoryview, at: int, end: int, *, prefix: int, enough: int) -
 
 
 def statement_of(event: bytes | memoryview, kind: int) -> bytes:
-    """The text of a QUERY event, given whole without its checksum; for a compressed one, the beginning."""
+    """Return the text of a whole QUERY event without checksum; of a compressed event, the text's beginning."""
     database, status = _QUERY(event, HEADER_SIZE)
     text = bytes(event[HEADER_SIZE + _QUERY_HEAD + status + database + 1 :])
     if kind == QUERY_COMPRESSED:
-        # MariaDB's log_event.cc, query_event_uncompress: how many bytes of length follow, then zlib.
+        # A byte with the size of the length, the length, a zlib stream. Source: MariaDB's log_event.cc,
+        # query_event_uncompress.
         try:
             text = zlib.decompressobj().decompress(text[1 + (text[0] & 7) :], _LONGEST_TEXT)
         except zlib.error as error:
@@ -123,7 +124,7 @@ class Context:
 
 
 def verified(event: bytes, *, checksum: bool) -> bytes:
-    """An event without its checksum; raise CorruptEvent if that does not match."""
+    """Return an event without its checksum; raise CorruptEvent if the checksum does not match."""
     end = len(event) - CHECKSUM_SIZE
     if checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
         raise CorruptEvent("its CRC32 does not match")
@@ -131,7 +132,7 @@ def verified(event: bytes, *, checksum: bool) -> bytes:
 
 
 def _bare(event: bytes, checksum: bool) -> bytes:
-    """An event without its checksum, and with a header to match."""
+    """Return an event without its checksum, and with the size in its header reduced accordingly."""
     if not checksum:
         return event
     size = len(event) - CHECKSUM_SIZE

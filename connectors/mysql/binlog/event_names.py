@@ -10,7 +10,7 @@ from connectors.mysql.binlog import events
 from connectors.mysql.binlog import mariadb_events as mariadb
 
 _NAMES = {int(kind): kind.name for kind in events.EventType} | {
-    # A name that both define is MySQL's.
+    # If both servers define a name, MariaDB's event type gets a prefix.
     int(kind): kind.name
     if kind.name not in events.EventType.__members__
     else f"MARIADB_{kind.name}"

@@ -90,14 +90,14 @@ class Event:
     type: int
     server_id: int
     end_pos: int
-    """Offset of the next event; 0 for artificial events, and modulo 2**32."""
+    """Offset of the next event, modulo 2**32; 0 for artificial events."""
     flags: int
     size: int
     body: bytes
 
 
 def is_ignorable(flags: int) -> bool:
-    """Whether the server marks an event as one that readers without support may ignore."""
+    """Whether the server marks an event as ignorable by readers that do not support its type."""
     return bool(flags & _IGNORABLE_FLAG)
 
 
@@ -114,7 +114,7 @@ def parse_event(data: bytes, *, checksum: bool) -> Event:
     end = len(data)
     if checksum:
         end -= CHECKSUM_SIZE
-        # A file in use has this flag in its first event, set after the checksum was computed.
+        # In the first event of a file in use, the server sets this flag after computing the checksum.
         in_use = kind == EventType.FORMAT_DESCRIPTION and flags & _IN_USE_FLAG
         if not in_use and zlib.crc32(data[:end]) != uint(data, end, CHECKSUM_SIZE):
             raise CorruptEvent("its CRC32 does not match")
@@ -124,7 +124,7 @@ def parse_event(data: bytes, *, checksum: bool) -> Event:
 def format_has_checksum(data: bytes) -> bool:
     """Whether the events after this FORMAT_DESCRIPTION event (whole, with header) carry a CRC32.
 
-    Since 5.6.1 such an event ends in the algorithm's byte and a checksum of its own.
+    Since 5.6.1, a FORMAT_DESCRIPTION event ends in the algorithm's byte and the event's own checksum.
     """
     version = data[HEADER_SIZE + 2 : HEADER_SIZE + 52].rstrip(b"\0").decode("ascii", "replace")
     if _version(version) < (5, 6, 1):
@@ -143,7 +143,7 @@ class Gtid:
 
     gtid: str | None
     committed_us: int | None
-    """Commit time at that server, microseconds since 1970; None before MySQL 8.0.1."""
+    """Commit time at the server that wrote the event, microseconds since 1970; None before MySQL 8.0.1."""
 
 
 def parse_gtid(event: Event) -> Gtid:
@@ -159,9 +159,10 @@ def parse_gtid(event: Event) -> Gtid:
 
 
 def original_us(body: bytes) -> int:
-    """Commit time of an ANONYMOUS_GTID event's transaction at its first server, microseconds
-    since 1970; 0 before MySQL 8.0.1, which does not write it. A replica keeps it, and writes it
-    after its own time."""
+    """Return when the transaction of an ANONYMOUS_GTID event was first committed on any server.
+
+    In microseconds since 1970; 0 before MySQL 8.0.1. A replica writes this time after its own commit time.
+    """
     at = 42
     own = int.from_bytes(body[at : at + 7], "little")
     if not own >> 55:
@@ -170,7 +171,7 @@ def original_us(body: bytes) -> int:
 
 
 def parse_rotate(event: Event) -> tuple[str, int]:
-    """The next file's name and the offset at which it continues."""
+    """Return the name of the next file, and the offset in it at which the stream continues."""
     return event.body[8:].decode(), uint(event.body, 0, 8)
 
 
@@ -186,11 +187,11 @@ class Query:
     status: bytes = b""
     """Its status variables, as ``connectors.mysql.binlog.query_session`` reads them."""
     started_s: int = 0
-    """When it began, seconds since 1970; 0 if it was read without its event's header."""
+    """Start of the statement, seconds since 1970; 0 if it was read without its event's header."""
 
 
 def parse_query(body: bytes, charsets: Charsets, *, started_s: int = 0) -> Query:
-    """Parse the body of a QUERY event; its text is in the character set of the client that sent it."""
+    """Parse the body of a QUERY event; the statement is in the character set of the client that ran it."""
     thread, _, database_size, error_code, status_size = struct.unpack_from("<IIBHH", body)
     raw_status, at = read_bytes(body, 13, status_size)
     database, at = read_bytes(body, at, database_size)
@@ -208,20 +209,20 @@ def parse_query(body: bytes, charsets: Charsets, *, started_s: int = 0) -> Query
 
 
 _OF_QUERY, _OF_FILE = 13, 13
-"""Sizes in bytes of the fixed head of a QUERY event's body, and of the extra fields of an
-EXECUTE_LOAD_QUERY event's."""
+"""Sizes in bytes of the fixed head of a QUERY event's body, and of the fields that an
+EXECUTE_LOAD_QUERY event has after this head."""
 
 
 def load_query(body: bytes) -> bytes:
-    """The body of an EXECUTE_LOAD_QUERY event as that of a QUERY event."""
+    """Convert the body of an EXECUTE_LOAD_QUERY event to the body of a QUERY event."""
     return body[:_OF_QUERY] + body[_OF_QUERY + _OF_FILE :]
 
 
 def _statement_text(raw: bytes, collation: int | None, charsets: Charsets) -> str:
-    """The text; bytes outside the client's character set stay visible as escapes.
+    """Decode the text; bytes outside the client's character set stay visible as escapes.
 
-    In swe7 the bytes of some SQL punctuation, the backtick among them, are letters. The server's
-    parser reads them as punctuation, and so does this.
+    In swe7, the bytes of some SQL punctuation, such as the backtick, are letters. The server's
+    parser reads them as punctuation, so a swe7 text is decoded as UTF-8.
     """
     charset = charsets.name(collation) if collation is not None else None
     decode = text_decoder(charset) if charset not in (None, "swe7") else None
@@ -237,7 +238,7 @@ def parse_incident(body: bytes) -> str:
 
 
 def parse_rows_query(body: bytes) -> str:
-    """The text of the statement whose rows follow; the one-byte length before it is too short for most."""
+    """Return the text of the statement whose rows follow; its length byte, too small for most, is ignored."""
     return body[1:].decode("utf-8", "backslashreplace")
 
 
@@ -248,8 +249,8 @@ _READ = 128 * 1024
 def payload_events(body: bytes) -> bytes:
     """The events inside a TRANSACTION_PAYLOAD event's body, concatenated, without checksums.
 
-    Source: libs/mysql/binlog/event/codecs/binary.cpp: type, length, value; field types: 0 ends the
-    fields, 1 is the payload's size, 2 its compression, 3 its size before compression.
+    A field has a type, a length and a value. Type 0 ends the fields; 1 is the payload's size, 2 its
+    compression, 3 its size before compression. Source: libs/mysql/binlog/event/codecs/binary.cpp.
     """
     fields: dict[int, int] = {}
     at = 0
@@ -271,7 +272,7 @@ def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
     import zstandard
 
     try:
-        # The frame's header does not contain its size; read at most one byte more than announced.
+        # The frame's header lacks the content's size; at most one byte more than announced is read.
         data = bytearray()
         with zstandard.ZstdDecompressor().stream_reader(content) as reader:
             # Reading all at once would allocate memory for the whole announced size.

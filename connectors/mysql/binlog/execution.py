@@ -1,7 +1,8 @@
 """The execution of a statement, from its QUERY event: its time and its session's time zone.
 
-Invariant: what the event lacks is None; a server logs a time zone and a fraction of a second only for
-statements that depend on them. Source: MySQL's statement_events.h, Query_event_status_vars.
+Invariant: a time or time zone that the event lacks is None; a missing fraction of a second is 0. A
+server logs a time zone and a fraction of a second only for statements that depend on them. Source:
+MySQL's statement_events.h, Query_event_status_vars.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _SECOND = 1_000_000
 
 
 def execution_of(query: Query, mark: str) -> Execution:
-    """The execution that ``mark`` identifies among all of its source."""
+    """Return the statement's execution; ``mark`` identifies it among all executions on its source."""
     variables = status_variables(query.status)
     zone = variables.get(_TIME_ZONE)
     fraction = variables.get(_MICROSECONDS) or variables.get(_MICROSECONDS_OF_MARIADB) or bytes(3)

@@ -1,7 +1,7 @@
 """The identity of the next transaction, from each kind of GTID event.
 
-Invariant: a transaction without a GTID is named by its server and its start position, and no other
-is.
+Invariant: a transaction is named by its server and its start position if and only if the transaction
+has no GTID.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from connectors.mysql.binlog.mariadb_events import MariadbGtid, parse_gtid
 _GTID = struct.Struct(f"<{HEADER_SIZE}xx16sQ").unpack_from
 
 Announced = tuple[int, str | None, int, str, int]
-"""For a transaction: its start, the part of its GTID before the number and the number, its id,
-and its commit time at its source, milliseconds since 1970, or 0 if unknown."""
+"""A transaction's start, its GTID's part before the number, its GTID's number, its id, and its commit
+time at the server that wrote the event, in milliseconds since 1970, or 0 if unknown."""
 
 
 class EventHeader(NamedTuple):
@@ -56,7 +56,7 @@ def by_mariadb(gtid: str, header: EventHeader) -> Announced:
 
 
 def gtid_of(event: bytes | memoryview) -> str | None:
-    """The GTID that an event announces; None if it announces a transaction without one, or none at all."""
+    """Return the GTID that an event announces; None if it announces no transaction, or one without a GTID."""
     kind = event[4]
     if kind == EventType.GTID:
         raw, number = _GTID(event)
@@ -68,7 +68,7 @@ def gtid_of(event: bytes | memoryview) -> str | None:
 
 
 def xid_announced(event: bytes | memoryview) -> str | None:
-    """The XA transaction that an event announces; only MariaDB's GTID events do."""
+    """Return the XA transaction that an event announces; only MariaDB's GTID events name one."""
     return _mariadb(event).xid if event[4] == MARIADB_GTID else None
 
 
@@ -77,9 +77,10 @@ def _mariadb(event: bytes | memoryview) -> MariadbGtid:
 
 
 def event_bounds(last: int, end_pos: int, size: int, open_: Transaction | None) -> tuple[int, int]:
-    """Start and end of an event in a file of more than 4 GiB: offsets only grow within a file.
+    """Return the start and end of an event, also in a file of more than 4 GiB.
 
-    An event without a position has its transaction's start, wherever its chunk was cut.
+    Offsets only grow within a file, so the low 32 bits of ``end_pos`` suffice. An event without a
+    position gets its transaction's start, independently of where its chunk was cut.
     """
     if not end_pos:
         last = open_.pos if open_ is not None else last

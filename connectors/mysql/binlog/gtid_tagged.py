@@ -1,7 +1,7 @@
 """GTID_TAGGED events: GTIDs with a tag, introduced by MySQL 8.3 with a new encoding.
 
-Invariant: a message is read field by field, in the order of their numbers; an unknown field marked
-as not ignorable is refused. Source: MySQL's libs/mysql/serialization/readme.md, and
+Invariant: the fields are read in the order of their numbers; an event with an unknown field that is
+marked as not ignorable is refused. Source: MySQL's libs/mysql/serialization/readme.md, and
 control_events.h, Gtid_event::define_fields.
 """
 
@@ -19,9 +19,10 @@ _SIGNED = frozenset({_NUMBER, _LAST_COMMITTED, _SEQUENCE})
 
 
 def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
-    """A GTID_TAGGED event's UUID, tag, number and commit time there, microseconds since 1970.
+    """Return a GTID_TAGGED event's UUID, tag, number and commit time at the server that wrote the event.
 
-    The tag may be empty. Raise UnsupportedEvent, ValueError or IndexError for another form.
+    The tag may be empty; the time is in microseconds since 1970. Raise UnsupportedEvent, ValueError or
+    IndexError for another form.
     """
     version, at = integer(body, 0)
     size, at = integer(body, at)
@@ -50,9 +51,9 @@ def parse_gtid_tagged(body: bytes) -> tuple[str, str, int, int]:
 
 
 def original_us_tagged(body: bytes) -> int:
-    """Commit time of a GTID_TAGGED event's transaction at its first server, microseconds since 1970.
+    """Return when a GTID_TAGGED event's transaction was first committed, in microseconds since 1970.
 
-    A server writes it only if it differs from its own commit time.
+    A server writes the first server's commit time only if it differs from the server's own.
     """
     at, committed = 0, 0
     for _ in range(3):
@@ -84,10 +85,10 @@ def _uuid(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def integer(data: bytes, at: int) -> tuple[int, int]:
-    """The unsigned integer at ``at``, and its end.
+    """Return the unsigned integer at ``at``, and its end.
 
-    The number of trailing ones in its first byte is the number of bytes that follow; after eight
-    ones, all of the number follows.
+    The number of trailing one bits in the first byte is the number of bytes that follow. If it is
+    eight, the following bytes contain the whole value.
     """
     first = data[at]
     more = (~first & (first + 1)).bit_length() - 1

@@ -1,8 +1,8 @@
 """The events that only MariaDB writes, and their parsers.
 
-Invariant: functions of bytes alone; what a server announces (a length, an algorithm, a count) is
-checked against the data, and nothing is unpacked beyond it. Source: MariaDB's sql/log_event.h and
-log_event.cc.
+Invariant: the parsers depend on the event's bytes alone. A length, algorithm or count that a server
+announces is checked against the data, and nothing is unpacked beyond an announced length. Source:
+MariaDB's sql/log_event.h and log_event.cc.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ class GtidFlag(IntFlag):
     """Flags of a GTID event about its transaction."""
 
     STANDALONE = 0x01
-    """The transaction is the one statement that follows; no other event ends it."""
+    """The transaction consists of the statement that follows; no other event ends it."""
     GROUP_COMMIT = 0x02
     TRANSACTIONAL = 0x04
     ALLOW_PARALLEL = 0x08
     WAITED = 0x10
     DDL = 0x20
     PREPARED_XA = 0x40
-    """It ends in XA PREPARE; a later transaction commits it or rolls it back."""
+    """The transaction ends in XA PREPARE; a later transaction commits it or rolls it back."""
     COMPLETED_XA = 0x80
-    """The XA COMMIT or XA ROLLBACK of an earlier transaction."""
+    """The transaction is the XA COMMIT or XA ROLLBACK of an earlier transaction."""
 
 
 class Alter(IntEnum):
@@ -106,7 +106,7 @@ class MariadbGtid:
 def parse_gtid(body: bytes, server_id: int) -> MariadbGtid:
     """Parse a GTID event's body; the GTID's server is in the event's header.
 
-    Short bodies are padded with zeros to 19 bytes, which read as "no more flags".
+    The server pads short bodies with zeros to 19 bytes; these zeros mean "no more flags".
     """
     sequence, domain, flags = uint(body, 0, 8), uint(body, 8, 4), GtidFlag(body[12])
     at, commit_id, xid = 13, None, None
@@ -140,7 +140,7 @@ def _alter(body: bytes, at: int) -> tuple[Alter | None, int | None]:
 
 
 def parse_annotation(body: bytes) -> str:
-    """The statement of an ANNOTATE_ROWS event, in the character set of the client that sent it."""
+    """Return the statement of an ANNOTATE_ROWS event; bytes that are not UTF-8 become escapes."""
     return body.decode("utf-8", "backslashreplace")
 
 
@@ -148,7 +148,7 @@ _QUERY_HEAD = 13
 
 
 def uncompressed_query(body: bytes) -> bytes:
-    """The body of the original QUERY event of a QUERY_COMPRESSED event."""
+    """Convert the body of a QUERY_COMPRESSED event to the body of the original QUERY event."""
     database_size, status_size = body[8], uint(body, 11, 2)
     at = _QUERY_HEAD + status_size + database_size + 1
     return body[:at] + _unpacked(body, at)
@@ -166,7 +166,7 @@ _UPDATES = {
 
 
 def uncompressed_rows(event_type: int, body: bytes) -> bytes:
-    """The body of the original event ``PLAIN_ROWS[event_type]`` of a compressed one.
+    """Convert a compressed rows event's body to the body of the original event, ``PLAIN_ROWS[event_type]``.
 
     Only the rows are compressed; table, width and bitmaps before them are not.
     """
@@ -176,7 +176,7 @@ def uncompressed_rows(event_type: int, body: bytes) -> bytes:
 
 
 def plain_rows(event_type: int, body: bytes) -> tuple[int, bytes]:
-    """The type and body of a rows event after unpacking; one that is not compressed is returned as is."""
+    """Return a rows event's type and body after unpacking; an uncompressed event is returned as is."""
     if event_type < FIRST_COMPRESSED_ROWS:
         return event_type, body
     plain = int(PLAIN_ROWS[MariadbEventType(event_type)])

@@ -1,8 +1,8 @@
 """The session that ran a statement, from its QUERY event: everything on which the statement's meaning depends.
 
-Invariant: a missing setting is None, which means the server's own default; an unknown variable ends
-the list, since its length is unknown. Source: MySQL's statement_events.h, Query_event_status_vars,
-and MariaDB's log_event.h.
+Invariant: a missing setting is None, which means the server's own default; a missing SQL mode is
+empty. An unknown variable ends the list, because the variable's length is unknown. Source: MySQL's
+statement_events.h, Query_event_status_vars, and MariaDB's log_event.h.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CATALOG, _INVOKER, _UPDATED_DATABASES = 2, 11, 12
 _EXPLICIT_TIMESTAMPS, _UTF8MB4_COLLATION = 16, 18
 _FLAGS_OF_GTID, _CHARSET_COLLATIONS = 130, 131
 _EXPLICIT_TIMESTAMPS_FLAG = 1 << 24
-"""MariaDB's flag: it has no separate variable for the setting."""
+"""MariaDB's flag for explicit_defaults_for_timestamp, for which MariaDB has no separate variable."""
 _ENDS_ALTER = 4 | 8
 """MariaDB's flags of the second half of a two-phase ALTER; the sequence number of its first half follows."""
 _TOO_MANY_DATABASES = 254
@@ -33,7 +33,7 @@ _SIZES: dict[int, int | None] = {
 
 
 def status_variables(status: bytes) -> dict[int, bytes]:
-    """The variables by their numbers, up to the first unknown one, whose length is unknown."""
+    """Return the variables by number, up to the first unknown variable, whose length is unknown."""
     return dict(_variables(status))
 
 
@@ -63,7 +63,7 @@ def _value_size(code: int, status: bytes, at: int) -> int:
         return 9 if status[at] & _ENDS_ALTER else 1
     if code == _CHARSET_COLLATIONS:
         return 1 + 4 * status[at]
-    # The catalog of code 2, of servers before 5.0.4, ends in an additional zero byte.
+    # A catalog under code 2, which servers before 5.0.4 write, ends in an additional zero byte.
     return 1 + status[at] + (1 if code == _CATALOG else 0)
 
 
@@ -117,7 +117,7 @@ def _explicit_timestamps(variables: dict[int, bytes], *, mariadb: bool) -> bool 
 
 
 def _pairs(value: bytes, charsets: Charsets) -> Iterator[tuple[str, str]]:
-    """MariaDB's character sets, each by its first collation, and the collations that replace those."""
+    """Yield MariaDB's character sets, which a collation identifies, and the default collation of each."""
     for at in range(1, len(value), 4):
         charset, collation = (charsets.collation(uint(value, at + n, 2)) for n in (0, 2))
         if charset is not None and collation is not None:

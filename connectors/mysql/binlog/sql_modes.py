@@ -16,7 +16,7 @@ _BITS = (
     "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO", "TRADITIONAL",
     "NO_AUTO_CREATE_USER", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION", "PAD_CHAR_TO_FULL_LENGTH",
 )  # fmt: skip
-"""From the lowest bit on, the same for MySQL and MariaDB. Source: sql_mode in both servers' sys_vars.cc."""
+"""Modes by bit, from the lowest; same for MySQL and MariaDB. Source: sql_mode in both servers' sys_vars.cc."""
 
 _ABOVE = (
     "TIME_TRUNCATE_FRACTIONAL",  # MySQL's; the bit is MariaDB's EMPTY_STRING_IS_NULL
@@ -57,13 +57,12 @@ class UnknownSqlMode(ValueError):
 
 
 def of_number(number: int) -> frozenset[str]:
-    """The modes of a QUERY event. Bits that do not affect the parsing of statements in any
-    version have no name."""
+    """Return the modes of a QUERY event; only bits that affect parsing in some version have a name."""
     return _expanded(name for bit, name in enumerate(_BITS) if number >> bit & 1)
 
 
 def of_text(text: str) -> frozenset[str]:
-    """The modes of a value of ``SET sql_mode``: comma-separated names in any case; raise UnknownSqlMode."""
+    """Parse a value of ``SET sql_mode``, comma-separated names in any case; raise UnknownSqlMode."""
     names = {name.strip().upper() for name in text.split(",")} - {""}
     if names == {"DEFAULT"}:
         return DEFAULT

@@ -1,5 +1,4 @@
-"""The kind of a statement in the binlog, from its first words: transaction control, DDL, harmless,
-or an unreadable change.
+"""The kind of a binlog statement, from its first words: transaction control, DDL, change, harmless, unknown.
 
 Invariant: a statement is of a known kind or it is UNKNOWN, which stops the destination; no
 statement is ignored by default.
@@ -33,7 +32,7 @@ _LEADING = re.compile(
     r"\s+|/\*(?!!|M!).*?\*/|/\*M?!\d*|--(?=\s|$)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\*/", re.DOTALL
 )
 _PLAIN_LEADING = re.compile(_LEADING.pattern.replace("(?!!|M!)", "(?!!)"), re.DOTALL)
-"""The leading part for MySQL, which reads ``/*M!`` as an ordinary comment."""
+"""``_LEADING`` for MySQL, which reads ``/*M!`` as an ordinary comment."""
 _WORD = re.compile(r"[A-Za-z_]+")
 
 _HARMLESS_WORDS = (
@@ -74,14 +73,16 @@ _EMPTIED = re.compile(r"DELETE FROM `((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
 
 
 def emptied_by_server(sql: str) -> tuple[str, str] | None:
-    """The table of the DELETE that MySQL 5.7, and 8.0 before 8.0.22, write for a table in memory that a restart
-    has emptied; later servers write a TRUNCATE."""
+    """Return the table of a DELETE that a server writes for a MEMORY table which a restart has emptied.
+
+    MySQL 5.7, and 8.0 before 8.0.22, write this DELETE; later servers write a TRUNCATE.
+    """
     found = _EMPTIED.fullmatch(sql)
     return None if found is None else (found[1].replace("``", "`"), found[2].replace("``", "`"))
 
 
 def words(sql: str, count: int, leading: re.Pattern[str] = _LEADING) -> list[str]:
-    """The first words in upper case, without comments; the content of executable comments counts."""
+    """Return the first words in upper case, without comments; executable comments are read as SQL."""
     found: list[str] = []
     at = 0
     while len(found) < count:
@@ -107,7 +108,7 @@ def kind_of(sql: str) -> Kind:
     if rest[:2] == ["OR", "REPLACE"]:
         del rest[:2]
     if kind is Kind.DDL and rest and rest[0] in _ACCOUNTS:
-        # Accounts and storage have no rows; their statements may contain secrets and are not published.
+        # Statements on accounts and storage change no rows; they may contain secrets and are not published.
         return Kind.HARMLESS
     return kind
 
@@ -151,8 +152,7 @@ _FOR = re.compile(
 
 
 def _set_for(sql: str) -> str | None:
-    """The statement within MariaDB's ``SET STATEMENT … FOR``, which is logged with its prefix;
-    None without one."""
+    """Return the statement after ``SET STATEMENT … FOR``, a prefix that MariaDB logs; None without it."""
     inner = None
     while words(sql, 2) == _SET_STATEMENT:
         after = next((found.end() for found in _FOR.finditer(sql) if found[1]), None)
@@ -193,8 +193,10 @@ def _without_wait(tokens: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
 
 
 def _tokens(sql: str) -> list[tuple[bool, str]]:
-    """The words, names and punctuation of a statement without its comments, each with whether it
-    was quoted; the keyword TABLE is in upper case."""
+    """Return a statement's words, names and punctuation, each with whether it was quoted.
+
+    Comments are omitted; the keyword TABLE is in upper case.
+    """
     found: list[tuple[bool, str]] = []
     at = 0
     while True:
@@ -207,7 +209,7 @@ def _tokens(sql: str) -> list[tuple[bool, str]]:
         if quoted is not None:
             found.append((True, named(quoted.replace("``", "`"))))
         elif ansi is not None:
-            # Such a statement has no string literals: it is a name quoted under ANSI_QUOTES.
+            # A TRUNCATE has no string literals: this is a name quoted under ANSI_QUOTES.
             found.append((True, named(ansi.replace('""', '"'))))
         else:
             text = named(plain) if plain else sign

@@ -1,7 +1,7 @@
 """TABLE_MAP events: a table's column names, types, keys and all else a decoder needs.
 
-Invariant: what the event does not contain is None, never a default that could be wrong. Column
-names, signedness, labels and keys are present under ``binlog_row_metadata=FULL``, which the
+Invariant: a property that the event does not contain is None, never a default that could be wrong.
+Column names, signedness, labels and keys are present under ``binlog_row_metadata=FULL``, which the
 preflight requires.
 Source: MySQL's libs/mysql/binlog/event/rows_event.h, class Table_map_event.
 """
@@ -16,10 +16,10 @@ from connectors.mysql.types.registry import FieldType, Listed, MappedColumn, bin
 
 _T = FieldType
 NUMERIC = codes(Listed.NUMBERS)
-"""Types in the list of signs; YEAR is in it too, but not in all versions: see _signs."""
+"""Types in the list of signs; whether the list contains YEAR depends on the server's version: see _signs."""
 CHARACTER = codes(Listed.TEXTS)
 MARIADB_CHARACTER = codes(Listed.TEXTS, Listed.MARIADB_TEXTS)
-"""Types in the list of collations: MariaDB includes geometries, and has types of its own."""
+"""Types in the list of collations; MariaDB's list includes geometries and types that only MariaDB has."""
 LABELLED = codes(Listed.LABELS)
 _AMBIGUOUS: dict[int, int] = {
     _T.TIMESTAMP: _T.MARIADB_TIMESTAMP,
@@ -45,15 +45,15 @@ class TableMap:
     def may_hide_not_null(self) -> bool:
         """Whether NOT NULL columns may be marked as nullable.
 
-        Servers mark all columns so in the TABLE_MAP of a statement that has the table on the inner
-        side of an outer join (``UPDATE a LEFT JOIN b … SET b.v = 1``). Source: Table_map_log_event
+        If a statement has the table on the inner side of an outer join (``UPDATE a LEFT JOIN b … SET
+        b.v = 1``), servers mark all columns as nullable in its TABLE_MAP. Source: Table_map_log_event
         uses maybe_null().
         """
         return all(column.nullable for column in self.columns)
 
     @property
     def hides_not_null(self) -> bool:
-        """Whether that is certain: the event names a key with nullable columns, which no key has."""
+        """Whether NOT NULL columns are certainly marked as nullable: even the primary key's columns are."""
         return bool(self.primary_key) and self.may_hide_not_null
 
 
@@ -65,7 +65,7 @@ def table_id_of(body: bytes) -> int:
 def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
     """Parse the body of a TABLE_MAP event; raise IndexError or a similar error if it is malformed.
 
-    ``mariadb``: whether MariaDB wrote it, which the event itself does not show.
+    ``mariadb``: whether MariaDB wrote the event; the event itself does not show this.
     """
     size, at = body[8], 9
     database, at = read_bytes(body, at, size)
@@ -116,10 +116,10 @@ def _typed(types: bytes, metadata: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _real_type(kind: int, raw: bytes) -> tuple[int, int]:
-    """The type and length of CHAR, BINARY, ENUM and SET, which are all sent as STRING; metadata's
-    first byte is the type.
+    """Return the type and length of a CHAR, BINARY, ENUM or SET column; servers send all as STRING.
 
-    A length above 255 borrows two bits of that byte (Field_string::save_field_metadata).
+    The first byte of the metadata is the type. A length above 255 uses two bits of that byte
+    (Field_string::save_field_metadata).
     """
     first, second = raw
     if first & 0x30 != 0x30:
@@ -186,11 +186,11 @@ def _described(
 
 
 def _signs(value: bytes, kinds: list[int], *, years: bool) -> list[bool | None]:
-    """Whether each numeric column is unsigned; ``years``: whether YEAR certainly has a bit.
+    """Whether each numeric column is unsigned; ``years``: whether a YEAR column certainly has a bit.
 
-    MySQL 8.0.29 and MariaDB write one, MySQL 8.0.20 does not (sql/field.h, is_numeric_type). The
-    bitmap's size and the zero bits at its end may decide it, and both readings often agree; if they
-    do not, the sign is None.
+    MySQL 8.0.29 and MariaDB write a bit for YEAR, MySQL 8.0.20 does not (sql/field.h, is_numeric_type).
+    The bitmap's size, or the zero bits at its end, may exclude one reading. If both are possible, they
+    often agree; a sign on which they disagree is None.
     """
     every = (
         bits(value, len(kinds), most_significant_first=True) if years else _fitting(value, kinds)
@@ -206,7 +206,7 @@ def _signs(value: bytes, kinds: list[int], *, years: bool) -> list[bool | None]:
 
 
 def _fitting(value: bytes, kinds: list[int]) -> list[bool] | None:
-    """The bitmap's bits if it fits that many columns and its remaining bits are zero."""
+    """Return the bitmap's bits; None if its size does not fit the columns or a remaining bit is set."""
     if len(value) != (len(kinds) + 7) // 8:
         return None
     signs = bits(value, len(value) * 8, most_significant_first=True)
@@ -214,7 +214,7 @@ def _fitting(value: bytes, kinds: list[int]) -> list[bool] | None:
 
 
 def _indexes(columns: list[MappedColumn]) -> Callable[[Collection[int]], list[int]]:
-    """A function that returns the columns of some types, in order."""
+    """Return a function that returns the indexes of the columns of some types, in order."""
     return lambda kinds: [n for n, column in enumerate(columns) if column.type in kinds]
 
 
@@ -252,7 +252,7 @@ def _labels(value: bytes) -> Iterator[tuple[bytes, ...]]:
 
 
 def _with_default(value: bytes, count: int) -> list[int]:
-    """A default collation, then pairs of n-th character column and its collation."""
+    """Read a default collation, then pairs: a number among the ``count`` columns, and its collation."""
     default, *pairs = _integers(value)
     collations = [default] * count
     for index, collation in zip(pairs[::2], pairs[1::2], strict=True):

@@ -1,11 +1,12 @@
-"""Statements that change or undo more than a transaction's rows show.
+"""Statements that change or undo rows, which the rows events of their transaction do not show.
 
-Servers write rows that were undone if their transaction has what cannot be undone, as MariaDB does beside a
-DROP TEMPORARY TABLE. Rows of tables without transactions are never among them: in the row format, servers write
-these at once, as transactions of their own (``use_trans_cache``, MySQL's sql/binlog.cc, MariaDB's sql/log.cc).
+A server writes rows that were undone if their transaction contains a change that cannot be undone, as MariaDB
+does for a DROP TEMPORARY TABLE. Rows of tables without transactions are never undone: in the row format,
+servers write them at once, in separate transactions (``use_trans_cache``, MySQL's sql/binlog.cc, MariaDB's
+sql/log.cc).
 
-Invariant: a change that is written as a statement, rows that were undone, and a statement that is
-not understood are reported or refused; none is ignored.
+Invariant: a change written as a statement, undone rows, and a statement that is not understood are
+reported or refused, never ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NAME = re.compile(r"(?:SAVEPOINT|TO)\s+(?!SAVEPOINT\b)(`(?:[^`]|``)+`|[^\s;]+)"
 def report(
     kind: Kind, query: Query, transaction: Transaction, changes: Changes, rows: tuple[bool, bool]
 ) -> None:
-    """Report such a statement; ``rows``: whether the transaction has rows, and has any in earlier chunks."""
+    """Report a change or undo by a statement; ``rows``: whether there are rows, and rows in earlier chunks."""
     if kind is Kind.CHANGE:
         changes.change(transaction, query)
     if kind is Kind.SAVEPOINT and words(query.sql, 1) == ["SAVEPOINT"]:
@@ -46,7 +47,7 @@ def report(
 
 
 def savepoint_of(sql: str) -> str:
-    """Return the name of a savepoint, as names of one are equal; the whole text if none is found."""
+    """Return the savepoint's name in lower case, without quotes; the whole statement if it has no name."""
     found = _NAME.search(sql)
     return (found[1] if found is not None else sql).strip("`").lower()
 
@@ -54,8 +55,9 @@ def savepoint_of(sql: str) -> str:
 def may_be_undone(event: bytes | memoryview) -> bool:
     """Whether a transaction that begins with this event may have rows that were undone.
 
-    Those of MySQL 8.0 and later have none. MySQL 5.7 writes them beside a statement alone, as its GTID event
-    says (``FLAG_MAY_HAVE_SBR``); nothing says so in MariaDB's, nor where transactions have no such event.
+    Transactions of MySQL 8.0 and later have no undone rows. MySQL 5.7 writes undone rows only in a transaction
+    with a statement, which the GTID event indicates (``FLAG_MAY_HAVE_SBR``). Every transaction of MariaDB, and
+    every transaction without a GTID event, may have undone rows.
     """
     kind = event[4]
     if kind in (EventType.GTID, EventType.ANONYMOUS_GTID):
@@ -67,25 +69,25 @@ _MAY_HAVE_STATEMENTS = 1
 
 
 class UndoneRows:
-    """The rows events that were undone, by their number, from the statements between them."""
+    """The numbers of the rows events that were undone, determined from the statements between the events."""
 
     def __init__(self) -> None:
         self.count = 0
         """The number of rows events so far."""
         self.is_known = True
-        """Whether each savepoint that was rolled back to was among the statements."""
+        """Whether the statements set every savepoint to which a statement rolled back."""
         self._began = 0
         self._savepoints: dict[str, int] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def begin(self) -> None:
-        """Another transaction begins."""
+        """Begin another transaction."""
         self._began = self.count
         self._savepoints.clear()
 
     def statement(self, sql: str) -> bool:
-        """A statement; return whether it ends a transaction."""
+        """Record the effect of a statement; return whether the statement ends a transaction."""
         kind = kind_of(sql)
         if kind is Kind.SAVEPOINT:
             verb, name = words(sql, 1), savepoint_of(sql)

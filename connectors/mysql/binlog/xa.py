@@ -1,8 +1,8 @@
 """XA transactions in the binlog: their names, and the events around their rows.
 
 A prepared XA transaction is logged as a transaction: XA START, rows, XA END, an XA_PREPARE event. A
-later transaction, of XA COMMIT or XA ROLLBACK alone, decides it. Or the XA_PREPARE event itself
-states that it commits in one phase.
+later transaction, which contains only XA COMMIT or XA ROLLBACK, decides its outcome. If an XA
+transaction commits in one phase, the XA_PREPARE event itself states this.
 Source: sql/xa.cc, XID::serialize; libs/mysql/binlog/event/control_events.h, XA_prepare_event.
 """
 
@@ -20,11 +20,11 @@ from connectors.mysql.binlog.statement_kind import words
 _XID = re.compile(r"X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',([0-9]+)")
 _PREPARE = struct.Struct("<BIII")
 _LONGEST = 1000
-"""Most bytes of an XA statement."""
+"""Largest size of an XA statement, in bytes."""
 
 
 def xid_of(statement: str) -> str:
-    """The XA transaction named in an XA statement of the binlog, in one normal form."""
+    """Return the name of the XA transaction in an XA statement of the binlog, in normal form."""
     found = _XID.search(statement)
     if found is None:
         raise MalformedEvent("an XA statement without a name")
@@ -32,7 +32,7 @@ def xid_of(statement: str) -> str:
 
 
 def _named(transaction: bytes, branch: bytes, number: int) -> str:
-    # An event has 32 bits for the format number, and a statement shows all.
+    # An event contains 32 bits of the format number, a statement all of its bits.
     return f"X'{transaction.hex()}',X'{branch.hex()}',{number & 0xFFFFFFFF}"
 
 
@@ -76,7 +76,7 @@ class Frame:
         self._end = b""
 
     def within(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The events in between, in pieces like the payload's."""
+        """Yield the events between XA START and XA_PREPARE, in pieces like the payload's."""
         for piece in pieces:
             begin, end = 0, len(piece)
             for kind, at, after in walk(piece, 0, end, 0):

@@ -1,7 +1,7 @@
 """Conversion of bytes in a MySQL character set to text, exactly as the server interprets them.
 
-Invariant: bytes are the characters that the server reads in them, or are refused if it has none for
-them; no character set is read as another one.
+Invariant: bytes become the characters that the server reads from them; bytes without a character at the
+server are refused. No character set is decoded as a different one.
 Source: MySQL manual, "Supported Character Sets and Collations"; the tests compare each codec with a
 server.
 """
@@ -51,13 +51,13 @@ _CODECS = {
     "tis620": "tis-620",
     "gbk": "gbk",
     "gb2312": "gb2312",
-    "euckr": "cp949",  # MySQL's has the syllables of Microsoft's extension
+    "euckr": "cp949",  # MySQL's euckr includes the syllables of Microsoft's extension
     "cp932": "cp932",
 }
 
 
 def _table(charset: SingleByte) -> str:
-    """A string of 256 characters, NONE for bytes without one."""
+    """The characters of all 256 bytes in order; NONE for a byte without a character."""
     table = [bytes([n]).decode(charset.codec, "ignore") or NONE for n in range(256)]
     for first, characters in charset.own.items():
         table[first : first + len(characters)] = characters
@@ -70,7 +70,7 @@ _TABLES = {name: _table(charset) for name, charset in SINGLE_BYTE.items()}
 
 
 def _handler(charset: MultiByte) -> Callable[[UnicodeError], tuple[str, int]]:
-    """The error handler of a codec for bytes it cannot decode: it supplies our own characters."""
+    """The codec's error handler: for bytes that the codec cannot decode, it returns characters of ``own``."""
 
     def read(error: UnicodeError) -> tuple[str, int]:
         if isinstance(error, UnicodeDecodeError):
@@ -133,7 +133,7 @@ def _gb18030(data: bytes) -> str:
 
 
 def _ucs2(data: bytes) -> str:
-    """Decode UCS-2, where two surrogates are two characters, and not text."""
+    """Decode UCS-2; refuse a surrogate pair, which in UCS-2 is two characters, neither of them text."""
     text = data.decode("utf-16-be")
     if not text.isascii() and max(text) > "\uffff":
         raise UnicodeDecodeError("ucs2", data, 0, len(data), "a surrogate")
@@ -149,8 +149,10 @@ _SPECIAL: dict[str, TextDecoder] = {
 
 
 def text_decoder(charset: str) -> TextDecoder | None:
-    """The function from bytes of ``charset`` to text, which raises UnicodeDecodeError on bytes
-    without characters at the server; None for ``binary`` and unknown character sets."""
+    """Return the function from bytes of ``charset`` to text; None for ``binary`` and unknown character sets.
+
+    The function raises UnicodeDecodeError for bytes without characters at the server.
+    """
     if decode := _SPECIAL.get(charset):
         return decode
     if table := _TABLES.get(charset):
@@ -165,8 +167,10 @@ def text_decoder(charset: str) -> TextDecoder | None:
 
 
 def text_encoder(charset: str) -> TextEncoder | None:
-    """The function from text to bytes of ``charset``, which raises UnicodeError if
-    ``text_decoder`` would read no bytes as that text; None if that is None."""
+    """Return the function from text to bytes of ``charset``; None if ``text_decoder`` returns None.
+
+    The function raises UnicodeError if its bytes would not be decoded to the same text.
+    """
     decode = text_decoder(charset)
     if decode is None:
         return None
@@ -183,7 +187,7 @@ def text_encoder(charset: str) -> TextEncoder | None:
 
 def _plain_encoder(charset: str) -> TextEncoder:
     if table := _TABLES.get(charset):
-        # Of two bytes with the same character, the first.
+        # If two bytes have the same character, the first byte is used.
         numbers = {ord(table[n]): n for n in reversed(range(256)) if table[n] != NONE}
         return lambda text: codecs.charmap_encode(text, "strict", numbers)[0]
     if charset == "gb18030":
@@ -232,7 +236,7 @@ class Charsets:
         return self._widths[charset]
 
     def collation(self, number: int) -> str | None:
-        """The name of a collation; None if the server has none of this number."""
+        """The name of a collation; None if the server has no collation of this number."""
         return self._names.get(number)
 
     def number(self, collation: str) -> int | None:

@@ -17,22 +17,22 @@ class SingleByte(NamedTuple):
 
     codec: str
     own: dict[int, str]
-    """Characters that differ from the codec's, by their first byte."""
+    """Runs of characters that differ from the codec's, by the byte of the run's first character."""
     none: bytes = b""
-    """Bytes that are characters in the codec and not at the server."""
+    """Bytes that are characters in the codec but not at the server."""
 
 
 _GEORGIAN = "ა ბ გ დ ე ვ ზ ჱ თ ი კ ლ მ ნ ჲ ო პ ჟ რ ს ტ ჳ უ ფ ქ ღ \u10e7 შ ჩ ც ძ წ ჭ ხ ჴ ჯ ჰ ჵ"
 _ARMENIAN = "ԱաԲբԳգԴդԵեԶզԷէԸըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշՈոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ"
 
 SINGLE_BYTE = {
-    # cp1252, with its five undefined bytes as the same code points.
+    # cp1252, except that its five undefined bytes are the code points of the same numbers.
     "latin1": SingleByte("cp1252", {n: chr(n) for n in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
     "greek": SingleByte("iso8859-7", {0xA1: "\u02bd\u02bc"}, bytes.fromhex("a4 a5 aa")),
     "hebrew": SingleByte("iso8859-8", {0xAF: "\u203e"}),
     "cp866": SingleByte("cp866", {0xFC: "\u207f\u00b2"}),
     "koi8u": SingleByte("koi8-u", {0x95: "\u2022"}),
-    # As it was before the letters of Urdu were added.
+    # cp1256 before the letters of Urdu were added to it.
     "cp1256": SingleByte("cp1256", {}, bytes.fromhex("8a 8f 98 9a 9f aa c0 ff")),
     "swe7": SingleByte(
         "ascii", {0x40: "É", 0x5B: "ÄÖÅÜ", 0x60: "é", 0x7B: "äöåü"}, bytes.fromhex("7f")
@@ -60,7 +60,7 @@ SINGLE_BYTE = {
 
 
 def _run(first: int, characters: str) -> dict[bytes, str]:
-    """Characters of successive codes from ``first`` on, without undefined ones."""
+    """Characters of successive codes from ``first`` on, without undefined codes."""
     size = (first.bit_length() + 7) // 8
     codes = range(first, first + len(characters))
     pairs = zip(codes, characters, strict=True)
@@ -68,7 +68,7 @@ def _run(first: int, characters: str) -> dict[bytes, str]:
 
 
 def _user_defined() -> dict[bytes, str]:
-    """Ten rows of EUC, and ten more after 0x8F: the private use area from its beginning."""
+    """Ten rows of EUC, and ten more with 0x8F before them, mapped to the beginning of the private use area."""
     rows = [(lead, row) for lead in (b"", b"\x8f") for row in range(0xF5, 0xFF)]
     return {
         lead + bytes([row, 0xA1 + cell]): chr(0xE000 + 94 * n + cell)
@@ -107,7 +107,7 @@ class MultiByte(NamedTuple):
 
 
 MULTI_BYTE = {
-    # Seven characters of ETEN's.
+    # Seven characters of ETEN's extension.
     "big5": MultiByte("big5", _run(0xF9D6, "\u7881\u92b9\u88cf\u58bb\u6052\u7ca7\u5afa"), {}),
     "sjis": MultiByte("shift_jis", {}, {"\uff3c": "\\"}),
     "ujis": MultiByte("euc_jp", _user_defined(), {"\uff3c": "\\"}),
@@ -128,12 +128,12 @@ MULTI_BYTE = {
 }
 
 EUCJPMS_TILDE = b"\x8f\xa2\xb7", "\uff5e"
-"""An alternative encoding of this character; the codec reads ASCII's tilde, which is a different character."""
+"""A second encoding of this character; the codec decodes it to ASCII's tilde, a different character."""
 
 BIG5_NONE = frozenset(
     code.to_bytes(2, "big") for code in (0xA15A, 0xA1C3, 0xA1C5, 0xA1FE, 0xA240, 0xA2CC, 0xA2CE)
 )
-"""Byte pairs that are characters in the codec and not at the server."""
+"""Byte pairs that are characters in the codec but not at the server."""
 
 # In MySQL as in GB 18030-2005; Python's codec follows the edition of 2000.
 GB18030_2005 = {0xE7C7: "\u1e3f", 0x1E3F: "\ue7c7"}

@@ -1,6 +1,6 @@
-"""The character set of a connection, by MySQL's name or by one of Java's, as used in Canal's files.
+"""The character set of a connection, by its name in MySQL or in Java, as Canal's files have it.
 
-Invariant: a name maps to the charset that MySQL's ``SET NAMES`` would get for it, or to none.
+Invariant: a name maps to the character set that ``SET NAMES`` would select for it, or to None.
 """
 
 from __future__ import annotations

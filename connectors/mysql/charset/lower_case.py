@@ -1,9 +1,9 @@
 """Lower case of names, as servers compare and store them.
 
-Invariant: this is ``LOWER()`` in ``utf8mb3_general_ci``, letter by letter, which no server has
-changed since Unicode 3.0: ``İ`` becomes ``i``, and letters added later, such as ``ẞ``, have no
-other case. MySQL compares column names by it, and with ``lower_case_table_names=1`` every server
-stores table names by it.
+Invariant: the result is that of ``LOWER()`` in ``utf8mb3_general_ci``, letter by letter. All servers still
+use the letters of Unicode 3.0: ``İ`` becomes ``i``, and a letter added later, such as ``ẞ``, has no lower
+case. MySQL compares column names in this form. With ``lower_case_table_names=1`` every server stores table
+names in it.
 """
 
 from __future__ import annotations

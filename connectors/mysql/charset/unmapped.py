@@ -1,10 +1,10 @@
 """Characters of a MySQL character set that Unicode lacks, and the replacements that a server's client gets.
 
 A column accepts every byte sequence in the form of a character, whether or not a character is
-assigned to it. MySQL returns ``?`` for most of those without one, and U+FFFD for a few.
+assigned to it. For most sequences without a character MySQL returns ``?``, for a few U+FFFD.
 
 Invariant: text that contains such a replacement is a ReplacedText, so that it is never mistaken for
-the original. Bytes that do not even have the form, which no server stores, stay an error.
+the original. Bytes that do not have the form of a character are an error; no server stores them.
 Source: MySQL's strings/ctype-*.cc; the tests compare every sequence with a server.
 """
 
@@ -45,7 +45,7 @@ _FORMS = {
     "gb2312": rb"[\xa1-\xf7][\xa1-\xfe]",
     "gbk": rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]",
     "gb18030": rb"[\x81-\xfe][\x30-\x39][\x81-\xfe][\x30-\x39]",
-    # A surrogate is a character of its own here, and not text.
+    # In UCS-2 a surrogate is a character of its own, which is not text.
     "ucs2": rb"[\xd8-\xdf].",
 }
 """Patterns for the byte form of a character, in sets with characters of several bytes."""
@@ -60,11 +60,10 @@ _BIG5_FFFD = {
 
 
 def column_decoder(charset: str) -> TextDecoder | None:
-    """The function from bytes of ``charset`` to the text that a client with utf8mb4 gets for them.
+    """Return the function from bytes of ``charset`` to the text that a client with utf8mb4 gets for them.
 
-    It returns a ReplacedText if a character has no Unicode equivalent, and raises
-    UnicodeDecodeError on bytes that no column can hold. None for ``binary`` and unknown character
-    sets.
+    Return None for ``binary`` and unknown character sets. The function returns a ReplacedText if a
+    character has no Unicode equivalent, and raises UnicodeDecodeError for bytes that no column can hold.
     """
     decode = text_decoder(charset)
     if decode is None or not (charset in _FORMS or charset in _SINGLE):

@@ -1,6 +1,6 @@
 """Catalog: a server's tables and databases at one binlog position, and the effect of statements on them.
 
-Invariant: a statement is applied whole or not at all; one that is not understood raises
+Invariant: a statement is applied whole or not at all. A statement that is not understood raises
 DdlUnresolved with the tables that it touches, and changes nothing.
 """
 
@@ -18,9 +18,9 @@ from connectors.mysql.ddl.resolve.statements import apply
 class Catalog(Mapping[TableName, Table]):
     """Tables by name, and databases.
 
-    ``logged``: statements come from a binlog, which contains only successful ones: a created table
-    did not exist before, whatever is known, and a dropped one may be unknown. Otherwise both are
-    refused as a server would.
+    With ``logged``, statements come from a binlog, which contains only successful statements: a created
+    table did not exist before, whatever is known, and a dropped table may be unknown. Without ``logged``,
+    both cases are refused, as by a server.
     """
 
     def __init__(self, server: Server, *, logged: bool = True) -> None:
@@ -68,7 +68,7 @@ class Catalog(Mapping[TableName, Table]):
         self._state.databases.pop(self._state.folded(name), None)
 
     def hides(self, name: TableName, thread: int) -> bool:
-        """Whether a connection has a temporary table of that name, which hides the other."""
+        """Whether a connection has a temporary table of that name, which hides the real table."""
         return (thread, self._state.key(name)) in self._state.temporary
 
     def copy(self) -> Catalog:
@@ -82,11 +82,11 @@ class Catalog(Mapping[TableName, Table]):
         return self.apply_parsed(parse_statement(sql, self.server, session))
 
     def apply_parsed(self, statement: ParsedStatement) -> tuple[Change, ...]:
-        """Apply a statement and return its changes in order; on failure raise DdlUnresolved, with
-        the tables it touches, and change nothing.
+        """Apply a statement and return its changes in order.
 
-        A rename is two changes, under the old name and then the new one, also for swapped names; a
-        table created in another's place is first dropped.
+        On failure raise DdlUnresolved, with the tables that the statement touches, and change nothing. A
+        rename is two changes, under the old name and then under the new name, even if names are swapped. A
+        table that OR REPLACE or a rename replaces is dropped first.
         """
         if statement.tree is None:
             raise DdlUnresolved(statement.fault, tables=sorted(statement.tables))

@@ -1,6 +1,6 @@
 """A table's definition: its columns and keys, and the properties that later statements depend on.
 
-Invariant: these are values; equal tables are equal, and whatever does not change between two
+Invariant: definitions are values, which are compared by content. What does not change between two
 versions of a table is the same object in both, so that a long history is small.
 """
 
@@ -14,7 +14,7 @@ TableName = tuple[str, str]
 """Database and table."""
 
 SpecialKind = Literal["FULLTEXT", "SPATIAL", "VECTOR"]
-"""Kinds of keys that are not in the order of values."""
+"""Kinds of keys that are not ordered by value."""
 SPECIAL_KINDS: Mapping[str, SpecialKind] = {kind: kind for kind in get_args(SpecialKind)}
 
 
@@ -27,7 +27,7 @@ class Column:
     """``column_type`` as the server prints it, for example ``decimal(12,2) unsigned``."""
     nullable: bool
     charset: str | None = None
-    """For text only; bytes, whose charset is ``binary``, have None."""
+    """For text only; None for bytes, whose character set is ``binary``."""
     collation: str | None = None
     generated: Literal["virtual", "stored"] | None = None
     invisible: bool = False
@@ -36,18 +36,24 @@ class Column:
     nullability: ``DEFAULT …``, ``GENERATED ALWAYS AS (…) STORED``, ``AUTO_INCREMENT``, ``COMMENT
     …``."""
     exact_type: str = ""
-    """``type`` with the original labels of an ENUM or SET, if a label has a question mark:
-    ``information_schema`` prints one for each character outside the BMP. Empty if no statement
+    """``type`` with the original labels of an ENUM or SET, if a label in ``type`` has a question mark.
+
+    ``information_schema`` prints a question mark for each character outside the BMP. Empty if no statement
     is known."""
     by_rows: bool = False
-    """Whether it is known from rows alone, so that ``type`` lacks what they do not show: display
-    width, ZEROFILL, and the names of MariaDB's types that rows contain as bytes."""
+    """Whether the column is known from rows alone.
+
+    ``type`` then lacks what rows do not show: display width, ZEROFILL, and the names of MariaDB's types that
+    are bytes in rows."""
     origin: str = field(default="", compare=False)
-    """What identifies it through renames: the name that it had first, with the mark of the statement that
-    added it to a table with rows; empty if that is its name. Servers do not show this later."""
+    """The column's identity through renames; empty if it is the column's current name.
+
+    It is the column's first name, with the mark of the statement that added the column to a table with rows.
+    Servers do not show it later."""
     initial: str = field(default="", compare=False)
-    """JSON of what rows from before that statement have in it, see
-    ``connectors.mysql.ddl.initial_value.initial``; empty if no known statement added it."""
+    """JSON of the column's value in rows that are older than the statement that added the column.
+
+    Empty if no such statement is known. See ``connectors.mysql.ddl.initial_value.initial``."""
 
     def to_json(self) -> dict[str, object]:
         """Return what DDL records and commands report of a column."""
@@ -72,7 +78,7 @@ class Index:
     """In the key's order; an expression has the empty name."""
     unique: bool = False
     prefixed: bool = False
-    """Whether it covers only the beginning of a column, and so cannot identify a row."""
+    """Whether the key covers only the beginning of a column, and so cannot identify a row."""
     parts: tuple[str, ...] = ()
     """The rest of each part's definition, such as ``(10)`` or `` DESC``, or the expression;
     empty if no part needs any."""
@@ -92,7 +98,7 @@ class Table:
     columns: tuple[Column, ...]
     indexes: tuple[Index, ...] = ()
     charset: str
-    """For columns that are added without one."""
+    """For columns that are added without a character set."""
     collation: str
     options: str = ""
     """The rest of its definition, such as ``ENGINE=InnoDB``."""
@@ -116,12 +122,12 @@ class Server:
     """The server properties on which a statement's meaning depends, constant while a server runs."""
 
     version: tuple[int, int, int]
-    """As compared by executable comments, for example ``(9, 7, 4)``."""
+    """The version with which executable comments are compared, for example ``(9, 7, 4)``."""
     mariadb: bool = False
     lower_case_table_names: int = 0
     """0: names are case-sensitive; 1 and 2: names of databases and tables are compared case-insensitively."""
     system_time_zone: str = ""
-    """As the server names it, such as ``UTC`` or ``CEST``; empty if it was not asked."""
+    """As the server names it, such as ``UTC`` or ``CEST``; empty if the server was not asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,7 @@ class Session:
     """The session settings on which a statement's meaning depends, from its QUERY event."""
 
     database: str | None = None
-    """The database of names without one."""
+    """The database of table names without a database."""
     sql_mode: frozenset[str] = frozenset()
     """Names such as ``ANSI_QUOTES`` and ``NO_BACKSLASH_ESCAPES``, in upper case."""
     server_collation: str | None = None
@@ -143,19 +149,19 @@ class Session:
     explicit_timestamps: bool | None = None
     """``explicit_defaults_for_timestamp``; None: the server version's own default."""
     thread: int = 0
-    """The connection; temporary tables belong to one."""
+    """The connection, to which temporary tables belong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """One execution of a statement: all else on which the values that it gives to rows depend."""
+    """One execution of a statement: what else determines the values that the statement gives to rows."""
 
     mark: str
-    """What no other statement of the source has: its GTID, or file and offset."""
+    """Unique among the statements of the source: the GTID, or file and offset."""
     started_us: int | None = None
-    """The time of its CURRENT_TIMESTAMP, microseconds since 1970; None if not known."""
+    """The statement's CURRENT_TIMESTAMP, in microseconds since 1970; None if not known."""
     time_zone: str | None = None
-    """The session's, as the binlog has it, such as ``SYSTEM``; None if the statement did not depend on it."""
+    """The session's time zone in the binlog, such as ``SYSTEM``; None if the statement did not depend on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +171,9 @@ class TableChange:
     name: TableName
     """The old name, for a rename."""
     old: Table | None
-    """None if it was created."""
+    """None if the table was created."""
     new: Table | None
-    """None if it was dropped, and under the old name of a rename."""
+    """None if the table was dropped, and in the change under the old name of a rename."""
     renamed_to: TableName | None = None
     """The new name; the change under that name follows in the same list, with ``renamed_from``."""
     renamed_from: TableName | None = None
@@ -175,7 +181,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseChange:
-    """The effect of one statement on a database; its tables' drops are changes of their own, before it."""
+    """The effect of one statement on a database; changes that drop its tables precede this change."""
 
     name: str
     old: Database | None

@@ -1,8 +1,8 @@
 """Statements without their literals, which may be values of masked columns.
 
-Invariant: each text is replaced by ``'?'`` and each number by 0, and comments are dropped, but for those
-that are part of a type, a key's prefix or a character set: the labels of an ENUM, the length of a VARCHAR.
-What remains is read as a statement with the same effect on columns. In doubt a literal is hidden.
+Invariant: each text is replaced by ``'?'`` and each number by 0, except literals that are part of a type, a
+key's prefix or a character set: the labels of an ENUM, the length of a VARCHAR. Comments are dropped. The
+result is a statement with the same effect on columns. In doubt a literal is hidden.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connectors.mysql.ddl.resolve.columns import attributes_in
 from connectors.mysql.ddl.types.names import KINDS, OF_ORACLE
 
 TEXT, NUMBER = "'?'", "0"
-"""What replaces literals."""
+"""The replacements of literals."""
 _TEXTS = (lexer.STRING, lexer.HEX, lexer.BITS, lexer.NATIONAL)
 _LABELS, _SIZES, _KEY, _PREFIX, _OTHER = range(5)
 """Kinds of parentheses."""
@@ -37,7 +37,7 @@ _DIGITS = {
     "LOCALTIME": 1,
     "LOCALTIMESTAMP": 1,
 }
-"""The longest size after words that are functions, too."""
+"""The maximum number of digits in parentheses after words that are also functions."""
 _MOST_DIGITS = 10
 _PREFIX_DIGITS = 4
 _SIZE = re.compile(r"[0-9]+\.?[0-9]*")
@@ -51,7 +51,7 @@ _NUMBERED = frozenset({"SRID", "SEQUENCE"})
 """Properties with a number on which the kind of a column or table depends."""
 _PLAIN = re.compile(r"\w{1,64}", re.ASCII)
 _MOST = 1 << 16
-"""Characters of a logged query above which it is hidden whole: to read it takes too long."""
+"""A logged query of more characters is hidden whole, because reading it takes too long."""
 
 
 def without_literals(sql: str, server: Server, session: Session) -> str | None:
@@ -66,7 +66,7 @@ def without_literals(sql: str, server: Server, session: Session) -> str | None:
 def table_without_literals(table: Table) -> Table:
     """Return a definition without its literals: defaults, bounds of partitions, expressions, comments.
 
-    Types, and so the labels of an ENUM, stay, as do the lengths of prefixes in keys.
+    Types stay, and with them the labels of an ENUM; so do the lengths of prefixes in keys.
     """
     return replace(
         table,
@@ -104,10 +104,10 @@ def _fragment(text: str) -> str:
 
 
 def query_without_literals(sql: str, server: Server) -> str | None:
-    """Return a logged query without its literals; None if where they end is not certain.
+    """Return a logged query without its literals; None if it is not certain where the literals end.
 
-    The binlog does not have the query's sql_mode: under NO_BACKSLASH_ESCAPES a text with a backslash
-    ends elsewhere. Where quotes mean names, these are hidden.
+    The binlog does not contain the query's sql_mode: under NO_BACKSLASH_ESCAPES, a text with a backslash
+    ends elsewhere. Under ANSI_QUOTES, names in quotes are hidden, too.
     """
     if "\\" in sql or len(sql) > _MOST:
         return None
@@ -125,7 +125,7 @@ def _originals(tokens: Lexed) -> Iterator[str]:
 
 
 def _replaced(key: str) -> str | None:
-    """What replaces a token of this kind; None if it is no literal."""
+    """The replacement of a token of this kind; None if it is not a literal."""
     return TEXT if key in _TEXTS else NUMBER if key == lexer.NUMBER else None
 
 

@@ -1,14 +1,11 @@
 """A parsed statement: its text, its syntax tree or the fault in it, and the tables that it names.
 
-It is created once, where a text is read, and passed on to the catalog, the schema history, and all
-code that needs its renames or affected tables.
+A parsed statement is created once, where a text is read, and passed on to the catalog, the schema history,
+and all code that needs the statement's renames or affected tables.
 
-Invariant: parsing never fails; for a statement that is not understood, the first words are known,
-and the names in the positions of table names. No table is looked up.
-
-The tables of a statement that the grammar does not support. Invariant: names in the positions of
-table names are returned, rather one too many than one too few; nothing here determines the effect
-on a table.
+Invariant: parsing never fails, and looks up no table. Of a statement that the grammar does not support, the
+first words are known, and the names in the positions of table names, rather too many than too few. Nothing
+here determines a statement's effect on a table.
 """
 
 from __future__ import annotations
@@ -49,11 +46,11 @@ class ParsedStatement:
     guessed: tuple[TableRef, ...] = ()
     """The likely table names of a text that is not understood."""
     execution: Execution | None = None
-    """None if it is not known."""
+    """None if the execution is not known."""
 
     @property
     def understood(self) -> bool:
-        """Whether all of its text is understood."""
+        """Whether the whole text is understood."""
         return self.tree is not None
 
     @property
@@ -68,23 +65,25 @@ class ParsedStatement:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """The tables it touches; all of them only if ``understood``. A table without a database
-        is omitted if none is selected."""
+        """The tables that the statement touches; complete only if ``understood``.
+
+        A table without a database is omitted if no database is selected.
+        """
         return self.full(self.guessed if self.tree is None else tables_of(self.tree))
 
     @property
     def database(self) -> str | None:
-        """The database it drops."""
+        """The database that the statement drops; None for any other statement."""
         return self.tree.name if isinstance(self.tree, DropDatabase) else None
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether it is of no kind that creates, changes or removes a table or database."""
+        """Whether a statement of this kind changes no database, and no table other than a temporary table."""
         tree = self.tree
         return isinstance(tree, NoTable) or (isinstance(tree, CreateTable) and tree.temporary)
 
     def full(self, refs: Iterable[TableRef]) -> frozenset[TableName]:
-        """The full names of tables; one without a database is omitted if none is selected."""
+        """The full names of tables; a table without a database is omitted if no database is selected."""
         lower = self.server.lower_case_table_names == 1
         return frozenset(
             (lowered(database), lowered(name)) if lower else (database, name)
@@ -129,7 +128,7 @@ def guessed_type(sql: str) -> str:
 
 
 def named_tables(reader: Reader) -> list[TableRef]:
-    """The likely table names in a statement that the reader is at the start of."""
+    """Return the likely table names in a statement; the reader is at its start."""
     while reader.take("SET", "STATEMENT"):
         while reader.key not in ("FOR", ""):
             reader.at += 1
@@ -167,7 +166,7 @@ def _one(reader: Reader) -> list[TableRef]:
 
 
 def tables_by_pattern(sql: str) -> list[TableRef]:
-    """The same for a text that the lexer cannot split into tokens."""
+    """Return the likely table names in a text that the lexer cannot split into tokens."""
     sql = _EXECUTABLE.sub(" ", sql)
     if (verb := _WORDS.search(sql)) is None or verb[0].upper() not in _VERBS:
         return []
@@ -179,9 +178,9 @@ def tables_by_pattern(sql: str) -> list[TableRef]:
 
 
 def renamed_columns(statement: ParsedStatement) -> dict[TableName, dict[str, str]]:
-    """For each table that the statement alters, its columns' old names with their new ones, as written.
+    """Return the renamed columns of each table that the statement alters: new names by old names, as written.
 
-    Invariant: only what the statement states is used; one that is not understood renames nothing here.
+    Invariant: only what the statement states is used; a statement that is not understood renames nothing.
     """
     tree = statement.tree
     if not isinstance(tree, AlterTable):

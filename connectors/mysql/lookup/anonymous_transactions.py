@@ -1,11 +1,11 @@
 """Transactions without GTIDs that a dump by GTIDs would omit.
 
 A server starts a dump by GTIDs at the newest file before which all transactions are known,
-according to the file's head. The heads do not count transactions without GTIDs, so a file that
-contains nothing else is skipped.
+according to the file's head. The heads do not list transactions without GTIDs, so a file that
+contains only such transactions is skipped.
 
-Invariant: only files that the dump skips entirely are read here; in the file where it begins, and
-in all later ones, the server itself refuses a transaction without GTID.
+Invariant: only files that the dump skips entirely are read here. In the file in which the dump
+begins, and in all later files, the server itself refuses a transaction without a GTID.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from connectors.mysql.server.facts import ServerFacts, SourceAddress
 def refuse_skipped(
     offset: SourceOffset, gtids: GtidSet, facts: ServerFacts, address: SourceAddress
 ) -> None:
-    """Raise AnonymousTransaction if a transaction without GTID is between an offset and the
-    start of a dump by GTIDs."""
+    """Raise AnonymousTransaction if a dump by GTIDs would skip a transaction after an offset."""
     files = [name for name, _ in facts.binlogs]
     position = offset.coordinates
     if position.file not in files:
@@ -43,7 +42,7 @@ def refuse_skipped(
 
 
 def _known(files: list[str], gtids: GtidSet, address: SourceAddress) -> list[str]:
-    """The leading files whose heads show that everything before them is in a set."""
+    """Return the leading files before which, according to their heads, all GTIDs are in a set."""
     found = []
     for file in files:
         if not previous_of(file, address).issubset(gtids):

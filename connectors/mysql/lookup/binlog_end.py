@@ -1,7 +1,7 @@
 """Whether a server's binlog contains transactions after a position.
 
-Invariant: determined from the server's own end, so that it is valid when nothing is captured or
-nothing is read. The head of a file is no transaction.
+Invariant: the answer depends only on the end that the server reports, so it is valid even if
+nothing is captured or read. The head of a file does not count as a transaction.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _VARIABLES = (
     "version",
 )
 _HEAD = 240
-"""Most bytes of a file's head; a transaction is larger."""
+"""Usual maximum size of a file's head, in bytes; a file with a transaction is larger."""
 _TAIL = 100
-"""Most bytes at the end of a file that only name the next one."""
+"""Maximum size, in bytes, of the end of a file that only names the next file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +40,14 @@ class BinlogEnd:
     """All transactions of the server; None without GTIDs."""
 
     def is_past(self, offset: SourceOffset) -> bool:
-        """Whether a transaction is after an offset; GTIDs and coordinates must agree on it."""
+        """Whether a transaction is after an offset, according to GTIDs and coordinates alike."""
         return self._has_bytes(offset) and not self._has_gtids_of(offset)
 
     def may_be_past(self, offset: SourceOffset) -> bool:
-        """Whether a transaction may be after an offset, even one that is written and not yet executed.
+        """Whether a transaction may be after an offset, even a transaction that is only written so far.
 
-        MySQL writes a transaction under the lock that ``SHOW BINARY LOGS`` takes, and adds its GTID to the
-        executed ones only once the file is synchronised, so its bytes count.
+        MySQL writes a transaction under the lock that ``SHOW BINARY LOGS`` takes, and adds its GTID to
+        gtid_executed only once the file is synchronised. So in the last file, bytes alone count.
         """
         if self.server_uuid != offset.server_uuid:
             return not self._has_gtids_of(offset)
@@ -57,10 +57,10 @@ class BinlogEnd:
         return self.is_past(offset)
 
     def is_before(self, offset: SourceOffset) -> bool:
-        """Whether the binlog ends before an offset that was read from it: it was reset, or restored.
+        """Whether the binlog ends before an offset that was read from it, after a reset or a restore.
 
-        Only coordinates count: a transaction is sent to replicas before its GTID is among the
-        executed ones.
+        Only coordinates are compared: a server sends a transaction to replicas before it adds its GTID
+        to gtid_executed.
         """
         if self.server_uuid != offset.server_uuid or not self.binlogs:
             return False
@@ -88,7 +88,7 @@ class BinlogEnd:
 
 
 def _base(position: Coordinates) -> str:
-    """The name of a binlog's files, without their number."""
+    """The name of a binlog's files, without the number."""
     return position.file.rpartition(".")[0]
 
 
@@ -99,12 +99,12 @@ def read_end(address: SourceAddress) -> BinlogEnd:
 
 
 def read_clock_and_end(address: SourceAddress) -> tuple[int, BinlogEnd]:
-    """Return the server's clock, in milliseconds since 1970, and its end a moment later.
+    """Return the server's clock, in milliseconds since 1970, and the binlog's end a moment later.
 
-    Raise as ``read_end``.
+    Raise the errors of ``read_end``.
     """
     with connected(address) as cursor:
-        # Else an hour of local time may be ambiguous.
+        # In another time zone, an hour may be ambiguous.
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute("SELECT CAST(1000 * UNIX_TIMESTAMP(NOW(3)) AS UNSIGNED)")
         row = cursor.fetchone()

@@ -1,7 +1,7 @@
 """A server's binlog retention, and how long the files from a position on will remain.
 
-Invariant: queried over a short connection of its own, and rarely; a limit that the server does not
-report counts as no limit.
+Invariant: the server is queried rarely, over a separate short connection; a limit that the server
+does not report counts as no limit.
 Source: MySQL's manual, binlog_expire_logs_seconds; MariaDB's documentation, max_binlog_total_size;
 Percona's, binlog_space_limit.
 """
@@ -33,7 +33,7 @@ class Retention:
     binlogs: tuple[tuple[str, int], ...]
     """Name and size of each file, oldest first."""
     seconds: float | None
-    """Seconds after its end at which a file may be purged; None: never because of its age."""
+    """Seconds from a file's end until the file may be purged; None: its age is no reason to purge it."""
     space: int | None
     """Total bytes above which the oldest files are purged; None: no such limit."""
 
@@ -54,10 +54,10 @@ class Retention:
     def seconds_left(
         self, position: Coordinates, now: float, creation_time: Callable[[str], float]
     ) -> float:
-        """Seconds until the position's file is old enough to be purged; ``creation_time`` returns a file's
-        creation time.
+        """Seconds until the position's file is old enough to be purged.
 
-        The last file is purged only once another follows it, which at the earliest is now.
+        ``creation_time`` returns a file's creation time. The last file can be purged only once another
+        file follows it, at the earliest now.
         """
         if self.seconds is None:
             return math.inf
@@ -82,7 +82,7 @@ def read_retention(address: SourceAddress) -> Retention:
 
 
 def age_limit(variables: dict[str, str]) -> float | None:
-    """Seconds after which a file may be purged; the newer variable counts if both are set."""
+    """Seconds after which a file may be purged; binlog_expire_logs_seconds overrides expire_logs_days."""
     if variables.get("binlog_expire_logs_auto_purge", "ON").upper() in ("OFF", "0"):
         return None
     seconds = float(variables.get("binlog_expire_logs_seconds") or 0)

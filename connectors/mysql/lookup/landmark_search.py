@@ -1,7 +1,7 @@
-"""Landmarks on a server: whether one still exists, and which one is before a position.
+"""Landmarks on a server: whether a landmark still exists, and which landmark precedes a position.
 
-Invariant: only queried, over connections that register no replica; an answer that could come from a
-binlog other than the one that was read does not count as found.
+Invariant: the server is only queried, over connections that register no replica. An answer that could
+come from another binlog than the binlog that was read does not count as found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import BinlogStream
 
 LARGEST = 0xFFFFFFFF
-"""A server sends nothing from an offset past this, except by GTIDs."""
+"""Largest offset from which a server sends a binlog, except by GTIDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Found:
 
     is_there: bool
     is_purged: bool = False
-    """Its file is older than all files of the server."""
+    """Whether its file is older than all files of the server, or the transaction cannot be read."""
     detail: str = ""
     """What was found instead."""
 
 
 def find_landmark(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
-    """Whether a server has a transaction at the position it was read from, with the same bytes."""
+    """Return whether a server still has a landmark's transaction, at the same position with the same bytes."""
     sizes = dict(facts.binlogs)
     for position in (landmark.start, landmark.end):
         size = sizes.get(position.file)
@@ -71,7 +71,7 @@ def find_landmark(landmark: Landmark, facts: ServerFacts, address: SourceAddress
 def _unlisted(
     landmark: Landmark, position: Coordinates, facts: ServerFacts, address: SourceAddress
 ) -> Found:
-    """The file was purged, deleted, lost by a reset, or renamed."""
+    """Return the result for a file that was purged, deleted, lost by a reset, or renamed."""
     detail = f"it has no file {position.file}"
     oldest, newest = (Coordinates(facts.binlogs[at][0], 0) for at in (0, -1))
     if not _is_alike(position.file, newest.file):
@@ -103,8 +103,10 @@ def _compared(landmark: Landmark, address: SourceAddress) -> Found:
 
 
 def _as_listed(landmark: Landmark, address: SourceAddress) -> Found:
-    """Compare the positions of the events and the file's creation time: a server with
-    gtid_mode=ON sends no more of it."""
+    """Compare the events' positions and the file's creation time.
+
+    A server with gtid_mode=ON does not send a transaction without a GTID, so its bytes are not compared.
+    """
     detail = f"no transaction from {landmark.start} to {landmark.end}"
     written = landmark.first.timestamp if landmark.first is not None else 0
     if int(created_at(address, landmark.start.file)) > written:
@@ -130,7 +132,7 @@ def _is_alike(one: str, other: str) -> bool:
 
 
 def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> Found:
-    """Past 4 GiB, and in renamed files, the transaction can only be read by its GTID."""
+    """Compare the transaction by its GTID, the only way to read it past 4 GiB or in a renamed file."""
     detail = f"{landmark} cannot be examined"
     if facts.is_mariadb or landmark.gtid is None or landmark.first is None:
         return Found(False, is_purged=True, detail=detail)
@@ -146,7 +148,7 @@ def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> 
 
 
 def event_at(position: Coordinates, address: SourceAddress) -> Event | None:
-    """The event that begins at a position; None if none does."""
+    """Return the event that begins at a position; None if no event begins there."""
     offset = SourceOffset(server_uuid="", coordinates=position)
     stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
     stream.open()
@@ -155,7 +157,7 @@ def event_at(position: Coordinates, address: SourceAddress) -> Event | None:
             if placed.event.type not in PASSED:
                 return placed.event if placed.start == position else None
     except (SourceRefused, PositionGone, CorruptEvent, MalformedEvent):
-        # The server reads from any offset it is given, and refuses the bytes it finds there.
+        # The server reads from any offset, and refuses bytes there that are not an event.
         return None
     finally:
         stream.close()
@@ -163,7 +165,7 @@ def event_at(position: Coordinates, address: SourceAddress) -> Event | None:
 
 
 def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
-    """The event that announces a MySQL transaction, wherever it is in the binlog; None if there is none."""
+    """Return the event that announces a MySQL transaction, anywhere in the binlog; None if it is absent."""
     known = gtids_but(gtid, address)
     begin = SourceOffset(server_uuid="", coordinates=Coordinates("", 4), gtid_set=known)
     stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), begin)
@@ -179,16 +181,16 @@ def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
 
 @dataclass(frozen=True, slots=True)
 class PrecedingTransactions:
-    """The contents of a file before a position."""
+    """The transactions of a file before a position, and the file's creation time in seconds since 1970."""
 
     gtids: GtidSet
-    """For MySQL, including those of all earlier files."""
+    """MySQL's GTIDs before the position, all earlier files included; empty for MariaDB."""
     landmark: Landmark | None
     created: int
 
 
 def transactions_before(position: Coordinates, address: SourceAddress) -> PrecedingTransactions:
-    """Read a file's headers up to a position; raise PositionWithin if that is within a transaction."""
+    """Read a file's headers up to a position; raise PositionWithin if it is within a transaction."""
     spans, within = Spans(address, position.file), GtidSet()
     last: Span | None = None
     for span in spans.steps():
@@ -216,7 +218,7 @@ _DASHES_OF_UUID = 4
 
 
 def _landmark(span: Span, address: SourceAddress) -> Landmark | None:
-    """The landmark of a transaction's first event alone; a running reader adds the last one."""
+    """Return a landmark with only the transaction's first event; a running reader adds the last event."""
     if span.end.pos > LARGEST:
         return None
     event = event_at(span.start, address)

@@ -1,10 +1,10 @@
 """Binlog events as SHOW BINLOG EVENTS lists them, for files that the server would not send to a replica.
 
-A server with gtid_mode=ON refuses to send a file that has transactions without GTIDs. It still
-lists them, without their times and contents.
+A server with gtid_mode=ON refuses to send a file that has transactions without GTIDs. It still lists
+the file's events, without times and contents.
 
-Invariant: listed events only serve to show that nothing is after a position, or that a known event
-is there.
+Invariant: listed events are used only to show that no transaction is after a position, or that a
+known event exists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Listed:
 
 
 def listed(position: Coordinates, address: SourceAddress, *, most: int = _FEW) -> list[Listed]:
-    """The events from a position on, in its file; raise SourceRefused if none begins there."""
+    """List up to ``most`` events of a file from a position; raise SourceRefused if none begins there."""
     with connected(address) as cursor:
         cursor.execute(
             f"SHOW BINLOG EVENTS IN %s FROM %s LIMIT {most:d}", (position.file, position.pos)

@@ -1,8 +1,8 @@
 """The start position on a MariaDB server, in its GTIDs.
 
 Invariant: as in ``connectors.mysql.lookup.start``: a position that the server no longer has, or
-never had, is refused by name. What GTIDs alone cannot decide is left to the server, which refuses a
-dump it cannot give.
+never had, is refused by name. A case that GTIDs alone cannot decide is left to the server, which
+refuses a dump that it cannot send.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress)
 
 
 def missing(position: MariadbGtidList, facts: ServerFacts) -> list[str]:
-    """The GTIDs of a position that a server has neither written nor applied, each with the last one that it has
-    of the same server: numbers of two servers have no common order."""
+    """Return the GTIDs of a position that a server has neither written nor applied.
+
+    Each is followed by the last known GTID of the same originating server: two servers share no order.
+    """
     # A server made from a backup has the backup's position without the transactions before it.
     texts = (facts.variables.get(name, "") for name in ("gtid_binlog_state", "gtid_slave_pos"))
     state = MariadbGtidState.parse(*texts)
@@ -45,8 +47,7 @@ def missing(position: MariadbGtidList, facts: ServerFacts) -> list[str]:
 
 
 def position_at(coordinates: Coordinates, address: SourceAddress) -> MariadbGtidList:
-    """All transactions before a position, as the server reports; PositionGone if that is within
-    a transaction."""
+    """Return all transactions before a position; raise PositionGone if the server does not accept it."""
     with connected(address) as cursor:
         cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (coordinates.file, coordinates.pos))
         (found,) = cursor.fetchone()

@@ -1,7 +1,7 @@
 """The position in a server's binlog of the first transaction that is not in a GTID set.
 
-Invariant: the server itself finds it, as it does for a replica; if there is none yet, it is the
-end.
+Invariant: the server itself finds the transaction, as it does for a replica. If no such transaction
+exists yet, the position is the binlog's end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connectors.mysql.stream.replica import BinlogStream
 
 
 def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
-    """The coordinates; raise PositionGone if the server has purged transactions after the set."""
+    """Return the coordinates; raise PositionGone if the server has purged transactions outside the set."""
     if not facts.binlogs:
         raise EndPositionUnknown("it lists no binlog files", source=address)
     if not gtids:
@@ -30,7 +30,7 @@ def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> 
     stream.open()
     try:
         for placed in stream.events_there_are():
-            # An incident of MariaDB has no GTID, and no reader is to begin after one that it has not reported.
+            # MariaDB's incidents have no GTID; no reader may begin after an incident that is not reported.
             if placed.event.type in GTIDS or placed.event.type == EventType.INCIDENT:
                 return placed.start
     finally:

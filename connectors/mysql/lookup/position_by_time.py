@@ -1,11 +1,12 @@
 """The binlog position of a moment: the first transaction committed then or later.
 
-Invariant: where transactions have commit times, which grow, the files are bisected by the time of their first
-one, and only the file that contains the moment is read. Elsewhere a transaction's time is that of its
-statement, on a replica that of another server, and may be later than those of many that follow it: so all files
-of a replica are read, and of another server those after the last file that has no transaction of the moment or
-later. Transactions indistinguishable within a second are included: one transaction too many is repeated, one
-too few is lost. A moment before the binlog's start is refused by name.
+Invariant: commit times grow, so where transactions have commit times, the files are bisected by the time of
+their first transaction, and only the file that contains the moment is read. Elsewhere, a transaction has only
+the time of its statement, on a replica even that of another server, which may be later than the times of many
+following transactions. Of a replica, therefore, all files are read; of another such server, the files after
+the last file that has no transaction of the moment or later. Transactions that cannot be distinguished within
+a second are included: an additional transaction is only repeated, a missing transaction is lost. A moment
+before the binlog's start is refused by name.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def offset_at_time(
 ) -> SourceOffset:
     """The position of the first transaction committed at ``ts_ms`` (milliseconds since 1970, UTC) or later.
 
-    If there is none, the position is the end of the binlog. With a ``file``, only that one is
-    searched, and if it has no such transaction, the position is the file's head. With GTIDs the
-    position includes those of everything before it.
+    If there is none, the position is the end of the binlog. With ``file``, only that file is searched;
+    if it has no such transaction, the position is the file's head. On a server with GTIDs, the position
+    includes the GTIDs of all transactions before it.
 
     Raise PositionPurged if the binlog begins later, BinlogFileMissing, TimeInFuture,
     EndPositionUnknown.
@@ -58,7 +59,7 @@ class _Search:
     """Files purged during the search."""
 
     def search(self, file: str | None) -> SourceOffset:
-        """The position, searched for in one file or in all."""
+        """Search for the position in one file, or in all files."""
         files = [name for name, _ in self.facts.binlogs]
         if not files:
             raise EndPositionUnknown("it lists no binlog files", source=self.address)
@@ -73,7 +74,7 @@ class _Search:
         return self._found(file, only=True)
 
     def _file_of(self, files: list[str]) -> int:
-        """The last file before which no transaction can be of that moment or later."""
+        """Return the index of the last file before which no transaction can be of the moment or later."""
         low, high = -1, len(files)
         if not self._has_commit_times and self._has_replicated:
             high = min(1, len(files))
@@ -100,7 +101,7 @@ class _Search:
         return first is not None and first < self.ts_ms
 
     def _has_later(self, file: str) -> bool:
-        """Whether a transaction of a file is of the moment or later."""
+        """Whether a file contains a transaction of the moment or later."""
         try:
             for one in Spans(self.address, file):
                 if one.start.file != file:
@@ -112,13 +113,13 @@ class _Search:
         return False
 
     def _refuse_if_purged(self, first: str) -> None:
-        """Raise PositionPurged if a purged transaction may be of that moment or later."""
+        """Raise PositionPurged if a purged transaction may be of the moment or later."""
         if not (self._missing or was_purged(self.facts)):
             return
         spans = Spans(self.address, first)
         spans.first_ms()
         created = spans.created
-        # A replica may write the time of its source's event there.
+        # The first event of a replica's file may have the time of an event of its source.
         if self._has_replicated or (created + 1) * 1000 > self.ts_ms:
             raise PositionPurged(
                 f"its oldest binlog file, {first}, begins at {utc(created * 1000)}, "
@@ -155,7 +156,7 @@ class _Search:
 
     @property
     def _has_replicated(self) -> bool:
-        """Whether its binlog may have the times of another server's events."""
+        """Whether the server's binlog may contain times of another server."""
         return self.facts.is_replica or self.facts.was_replica
 
     @property

@@ -1,9 +1,9 @@
-"""The rows of a transaction that another program has published, from the events that it has counted.
+"""The rows of a transaction that another program has published, from the number of events that it has read.
 
-Invariant: the count is Debezium's: from BEGIN on, all events that are complete, and rows of the next one. A
-position that is none is refused; nothing is skipped for it. An update that changed its row's key is two records
-for Debezium, a delete and a create, of which already the first one's offset counts the row: it is not taken as
-published if it is the last.
+Invariant: the count is Debezium's: complete events from BEGIN on, and rows of the next event. A position at
+which no event begins is refused; nothing is skipped. For an update that changes a row's key, Debezium
+publishes a delete and a create, and already the offset of the delete counts the row. Such an update is
+therefore not considered published if it is the last row counted.
 Source: ``restartEventsToSkip`` and ``restartRowsToSkip`` of Debezium's offsets.
 """
 
@@ -25,7 +25,7 @@ from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import BinlogStream
 
 _HANDLE = 6
-"""Bytes of a table's number, at the beginning of its events."""
+"""Size in bytes of the table id at the beginning of a table map or rows event."""
 
 
 _KEYS = (
@@ -34,7 +34,7 @@ _KEYS = (
     "s.COLUMN_NAME = c.COLUMN_NAME AND s.NON_UNIQUE = 0 WHERE c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s "
     "GROUP BY 1 ORDER BY 1"
 )
-"""The columns, and whether each is in a key that is unique: Debezium uses any where there is no primary key."""
+"""The columns, and whether each is in a unique key: without a primary key, Debezium uses any unique key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Within:
     """A position within a transaction."""
 
     events: int
-    """Complete events, from BEGIN on."""
+    """The number of complete events, from BEGIN on."""
     rows: int
-    """Rows of the next event."""
+    """The number of rows of the next event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What is published up to an event: all transactions before a position, and rows of the next one."""
+    """The published changes: all transactions before a position, and rows of the transaction after it."""
 
     coordinates: Coordinates
     part: PublishedPart | None
@@ -64,9 +64,9 @@ class PublishedPart:
 
 
 def published_through(event: Coordinates, facts: ServerFacts, address: SourceAddress) -> Published:
-    """Return what is published once the event that begins at these coordinates is, and all before it.
+    """Return the published changes, given the last published event, which begins at these coordinates.
 
-    Raise PositionWithin if no event begins there; MariaDB does not send each event to a client.
+    Raise PositionWithin if no event begins there, except on MariaDB, which does not send every event.
     """
     span = next((one for one in Spans(address, event.file) if event.order < one.end.order), None)
     if span is None:
@@ -108,9 +108,9 @@ def published_through(event: Coordinates, facts: ServerFacts, address: SourceAdd
 def published_part(
     offset: SourceOffset, within: Within, address: SourceAddress
 ) -> PublishedPart | None:
-    """Return what is surely published of the first transaction after an offset; None if there is none.
+    """Return the certainly published part of the first transaction after an offset; None without any.
 
-    Raise PositionWithin if that transaction has no such events.
+    Raise PositionWithin if that transaction does not have the events and rows of ``within``.
     """
     stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
     stream.open()
@@ -161,9 +161,9 @@ def published_part(
 def _changes_key(
     table: TableMap, event_type: int, body: bytes, number: int, address: SourceAddress
 ) -> bool:
-    """Whether a row of an event, counted from 0, is an update of what may be its key.
+    """Whether a row of an event, counted from 0, is an update that may change the row's key.
 
-    It is of a table that was altered since, whose keys are no longer known.
+    If the table's number of columns has changed since, the answer is yes: the keys are no longer known.
     """
     if event_type not in UPDATES:
         return False

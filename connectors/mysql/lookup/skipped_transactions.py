@@ -1,9 +1,9 @@
-"""Operator skips: removing single transactions from what is read, whatever they contain.
+"""Operator skips: the removal of single transactions from the stream, independently of their contents.
 
-Invariant: of such a transaction only its GTID, start and end are passed on, so that the cursor
-moves past it and nothing of it is published. It is not read, decoded or verified, so that an
-undecodable one can be skipped too. If its end decides an XA transaction, that statement is passed
-on, since other transactions depend on it.
+Invariant: only the GTID, start and end of a skipped transaction are passed on, so that the cursor
+moves past the transaction and none of its changes is published. Its contents are not read, decoded
+or verified, so even an undecodable transaction can be skipped. If its last event belongs to an XA
+transaction, this event is passed on, because other transactions depend on it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from connectors.mysql.stream.event_actions import PASSED
 Effect = TypeVar("Effect")
 """A statement's effect on tables, found by the schema tracker; not interpreted here."""
 _XID = HEADER.pack(0, EventType.XID, 0, HEADER_SIZE + 8, 0, 0) + bytes(8)
-"""The end of a transaction without further content."""
+"""An event that ends a transaction and has no other content."""
 _LOW = 0xFFFFFFFF
 
 
@@ -57,15 +57,15 @@ class _Open(Generic[Effect]):
 
     omitted: SkippedTransaction
     head: bytes
-    """Its first event, if that announces it."""
+    """The event that announces it; empty if its first event does not announce it."""
     has_begun: bool
     effect: Effect | None = None
 
 
 class TransactionSkipper(Generic[Effect]):
-    """Removes transactions from chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos`` without.
+    """Removes transactions from chunks; ``wanted`` are their GTIDs, or ``server_uuid:file:pos``.
 
-    The effect of a skipped statement is kept with the chunk that replaces it.
+    The chunk that replaces a skipped statement keeps the statement's effect.
     """
 
     def __init__(self, wanted: frozenset[str], server_uuid: str) -> None:
@@ -77,13 +77,13 @@ class TransactionSkipper(Generic[Effect]):
         self._passed: dict[int, int] = {}
 
     def wants(self, gtid: str | None, start: Coordinates) -> bool:
-        """Whether the transaction that begins here is one to be skipped."""
+        """Whether the transaction that begins at ``start`` is to be skipped."""
         return self._named(gtid, start) in self._wanted
 
     def parts(self, chunk: Chunk, effect: Effect | None) -> Iterator[tuple[Chunk, Effect | None]]:
-        """Yield a chunk unchanged, or its parts without skipped transactions; nothing if nothing else is in it.
+        """Yield a chunk unchanged, or its parts without skipped transactions, and what replaces these.
 
-        ``effect``: that of the statement at the chunk's end.
+        ``effect``: the effect of the statement at the chunk's end.
         """
         if chunk.created or not self._concerns(chunk):
             yield chunk, effect
@@ -141,7 +141,7 @@ class TransactionSkipper(Generic[Effect]):
             yield _part(chunk, begin, len(data), start), effect
 
     def _ended(self, end: Coordinates, event: bytes) -> tuple[Chunk, Effect | None]:
-        """The chunk that replaces the transaction."""
+        """Return the chunk that replaces the skipped transaction, and the skipped statement's effect."""
         opened = self._open
         assert opened is not None
         omitted, self._open = opened.omitted, None
@@ -188,7 +188,7 @@ def _part(chunk: Chunk, begin: int, end: int, start: Coordinates) -> Chunk:
 def _event_bounds(
     chunk: Chunk, data: bytes, at: int, last: Coordinates
 ) -> tuple[Coordinates, Coordinates]:
-    """Start and end of an event; if it contains no position, the end of the last one."""
+    """Return the start and end of an event; if it has no position, both are the last event's end."""
     if chunk.container is not None:
         return chunk.container
     size, low = struct.unpack_from("<II", data, at + 9)
@@ -209,7 +209,7 @@ def _bare(event: bytes, checksum: bool) -> bytes:
 
 
 def _is_begin(event: bytes) -> bool:
-    """Whether an event opens a transaction that needs an end of its own."""
+    """Whether an event opens a transaction that a later event ends."""
     if event[4] != MARIADB_GTID:
         return False
     server = HEADER.unpack_from(event)[2]
@@ -235,7 +235,7 @@ def _may_hold(chunk: Chunk, name: str) -> bool:
     source, number = split_gtid(name)
     if len(source) == 36:
         return uuid.UUID(source).bytes + number.to_bytes(8, "little") in chunk.data
-    # A tagged GTID is encoded differently; otherwise the source is a position.
+    # The name is a GTID with a tag, which is encoded differently, or a position.
     file = source.rpartition(":")[2]
     here = chunk.start
     return "." not in file or (

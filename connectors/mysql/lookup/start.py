@@ -1,7 +1,7 @@
 """The start position: the cursor, or the position in the settings.
 
-Invariant: a position that the server no longer has is refused by name; "from now" is only ever
-chosen by the settings, never by us.
+Invariant: a position that the server no longer has is refused by name. Reading starts "from now"
+only if the settings say so; the program never chooses this by itself.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AfterEvent:
     """The position after an event, which may be within a transaction."""
 
     coordinates: Coordinates
-    """Where the event begins."""
+    """The start of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class AfterGtids:
 
     gtid_set: Gtids
     within: Within | None = None
-    """What another program has published of the next one."""
+    """The part of the next transaction that another program has published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ def _check_gtids(
         if offset.server_uuid != facts.server_uuid:
             raise SourceDiverged(detail, source=address)
         if not facts.gtid_executed.issubset(gtid_set):
-            # It continued from an earlier point: some published transactions are no
-            # longer part of its history.
+            # The server continued from an earlier state: some published transactions
+            # are no longer part of its history.
             raise SourceDiverged(detail, source=address)
         error = PositionPastEnd if facts.gtid_executed else SourceReset
         raise error(detail, source=address)
@@ -178,8 +178,10 @@ def _check_coordinates(offset: SourceOffset, facts: ServerFacts, address: Source
 
 
 def _check_index(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:
-    """Raise BinlogFileMissing if a file that is still to be read is not listed: the server would
-    silently continue with the next one."""
+    """Raise BinlogFileMissing if a file that is still to be read is not listed.
+
+    The server would silently continue with the next file.
+    """
     names = [name for name, _ in facts.binlogs]
     numbers = [Coordinates(name, 0).order[0] for name in names]
     gaps = [n for n in range(1, len(names)) if numbers[n] != numbers[n - 1] + 1]
@@ -206,7 +208,7 @@ def _check_index(offset: SourceOffset, facts: ServerFacts, address: SourceAddres
 def in_current_terms(
     offset: SourceOffset, facts: ServerFacts, address: SourceAddress
 ) -> SourceOffset:
-    """The same position in the server's current terms: it may have gained or lost GTIDs since."""
+    """Return the same position in the server's current terms; it may have enabled or disabled GTIDs."""
     if facts.is_mariadb and offset.gtid_set is not None:
         return replace(offset, gtid_set=_in_words_of(facts, offset.gtid_set))
     if facts.has_gtids and offset.gtid_set is None:
@@ -221,7 +223,7 @@ def in_current_terms(
 
 
 def _in_next_file(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> SourceOffset:
-    """The head of the next file, for the end of one that has transactions without GTIDs."""
+    """Return the head of the next file, for the end of a file that has transactions without GTIDs."""
     position, files = offset.coordinates, [name for name, _ in facts.binlogs]
     later = files[files.index(position.file) + 1 :]
     if not later or not is_end(position, address):
@@ -233,12 +235,12 @@ def _in_next_file(offset: SourceOffset, facts: ServerFacts, address: SourceAddre
 
 
 def _in_words_of(facts: ServerFacts, gtids: Gtids) -> Gtids:
-    """The same GTIDs; the empty text is common to both kinds of servers."""
+    """Return the same GTIDs, in MariaDB's form if they are empty: empty text is parsed as MySQL's set."""
     return MariadbGtidList() if facts.is_mariadb and not gtids else gtids
 
 
 def previous_of(file: str, address: SourceAddress) -> GtidSet:
-    """All transactions before a MySQL binlog file, from its head."""
+    """Return all transactions before a MySQL binlog file, from the file's head."""
     spans = Spans(address, file)
     for kind in spans.heads():
         if kind == EventType.PREVIOUS_GTIDS or kind not in PASSED:
@@ -247,9 +249,9 @@ def previous_of(file: str, address: SourceAddress) -> GtidSet:
 
 
 def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAddress) -> Gtids:
-    """All transactions before a position: those of earlier files, and those of this file up to it.
+    """Return all transactions before a position, in earlier files and in the position's file.
 
-    Raise PositionWithin if the position is within a transaction, on servers without GTIDs too.
+    Raise PositionWithin if the position is within a transaction, also on servers without GTIDs.
     """
     offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=coordinates)
     _check_coordinates(offset, facts, address)

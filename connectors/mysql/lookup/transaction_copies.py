@@ -1,10 +1,10 @@
 """Comparison of the last published transactions with another server's copies of them.
 
-A listed GTID only means that the server counts the transaction as done: after a reset it may be
-another one, and a replica with a filter has it without its rows. So the last published transactions
-are read there.
+A listed GTID only means that the server counts the transaction as executed. After a reset, it may be
+another transaction; a replica with a filter has it without its rows. So the last published
+transactions are read on the server.
 
-Invariant: a transaction that is listed and cannot be read does not count as compared; if nothing
+Invariant: a transaction that is listed but cannot be read does not count as compared; if nothing
 could be compared, the server is not verified.
 """
 
@@ -38,14 +38,14 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """Compares with one server. It blocks while it reads."""
+    """Compares published transactions with their copies on one server. Its methods block while they read."""
 
     facts: ServerFacts
     address: SourceAddress
     captures: Callable[[str, str], bool]
 
     def compared(self, landmark: Landmark | None, recent: Iterable[Recent]) -> int:
-        """The number of transactions found to be the same; raise SourceDiverged if one differs."""
+        """Return the number of transactions that are the same there; raise SourceDiverged if one differs."""
         count = self._landmark(landmark) if landmark is not None else 0
         wanted = {one.gtid: one for one in recent if not self._is_absent(one.gtid)}
         if not wanted and self.facts.is_mariadb and landmark is not None:
@@ -65,7 +65,7 @@ class Copies:
         return count + len(wanted)
 
     def refuse_unlogged(self, known: Gtids) -> None:
-        """Raise SourceDiverged if it has executed transactions that are neither known nor in its binlog."""
+        """Raise SourceDiverged if the server has executed unknown transactions that its binlog lacks."""
         if isinstance(known, MariadbGtidList):
             unlogged = self._unlogged_by_mariadb(known)
         else:
@@ -84,10 +84,10 @@ class Copies:
         return gtid in self.facts.gtid_purged
 
     def _is_absent(self, gtid: str) -> bool:
-        """Whether its binlog cannot have a transaction: it was purged, or replicated without being logged."""
+        """Whether the binlog cannot have a transaction: it was purged, or replicated without being logged."""
         updates = self.facts.variables.get("log_slave_updates", "ON").upper()
         if self._is_purged(gtid) or not self.facts.is_mariadb or updates in ("ON", "1"):
-            # With log_slave_updates a filter may have omitted it, so its absence is a difference.
+            # With log_slave_updates, a filter may have omitted a transaction: its absence is a difference.
             return self._is_purged(gtid)
         state = MariadbGtidState.parse(self.facts.variables.get("gtid_binlog_state", ""))
         applied = MariadbGtidList.parse(self.facts.variables.get("gtid_slave_pos", ""))
@@ -129,7 +129,7 @@ class Copies:
         )
 
     def _digests(self, wanted: dict[str, Recent]) -> dict[str, str]:
-        """The digests of these transactions, of those in its binlog."""
+        """Return the digests of the wanted transactions that are in the server's binlog."""
         listener = _Listener(self.captures, set(wanted))
         stream = BinlogStream(
             replace(self.address, server_id=dump_command.UNREGISTERED_ID), self._begin(wanted)
@@ -150,13 +150,13 @@ class Copies:
         return listener.found
 
     def _begin(self, wanted: dict[str, Recent]) -> SourceOffset:
-        """The offset to read from: MySQL sends just the requested transactions."""
+        """Return the offset to read from; from it, MySQL sends only the requested transactions."""
         if self.facts.is_mariadb:
             first = min(one.ts_ms for one in wanted.values())
             try:
                 return replace(offset_at_time(first, self.facts, self.address), gtid_set=None)
             except PositionGone:
-                # Its binlog begins within that second, and none of these was purged.
+                # The binlog begins within that second, and no requested transaction was purged.
                 head = Coordinates(self.facts.binlogs[0][0], dump_command.FIRST_EVENT)
                 return SourceOffset(server_uuid="", coordinates=head)
         with connected(self.address) as cursor:
@@ -169,7 +169,7 @@ class Copies:
         variables = self.facts.variables
         updates = variables.get("log_replica_updates", variables.get("log_slave_updates", "ON"))
         if updates.upper() in ("ON", "1"):
-            # After a restart with this setting, every transaction in no file counts as purged.
+            # After a restart with this setting, every transaction that is in no file counts as purged.
             return ""
         logged = transactions_before(Coordinates(*self.facts.binlogs[-1]), self.address).gtids
         with connected(self.address) as cursor:
@@ -187,7 +187,7 @@ class Copies:
 
 
 def _by_its_time(landmark: Landmark) -> dict[str, Recent]:
-    """The landmark as a transaction of which only the presence is compared."""
+    """Return the landmark as a transaction whose presence is compared, but not its rows."""
     if landmark.gtid is None or landmark.first is None:
         return {}
     return {landmark.gtid: Recent(landmark.gtid, "", landmark.first.timestamp * 1000)}
@@ -210,7 +210,7 @@ class _Listener:
         body: bytes,
         pos: int,  # noqa: ARG002
     ) -> None:
-        """Its rows are part of the digest."""
+        """Include the rows in the digest."""
         if transaction.gtid in self.wanted and self.captures(table_map.database, table_map.table):
             self._parts.append((table_map, event_type, body))
 
@@ -218,7 +218,7 @@ class _Listener:
         """Ignored."""
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
-        """Its text is part of the digest."""
+        """Include the statement's text in the digest."""
         if transaction.gtid in self.wanted:
             self._parts.append(query)
 
@@ -234,14 +234,14 @@ class _Listener:
     def undone_rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
     ) -> None:
-        """They are part of the digest too, as another reader may not know that they were undone."""
+        """Include undone rows in the digest: another reader may not know that they were undone."""
         self.rows(transaction, table_map, event_type, body, 0)
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """Ignored."""
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
-        """The transaction is complete."""
+        """Complete the transaction's digest."""
         parts, self._parts = self._parts, []
         if transaction.gtid in self.wanted and transaction.gtid is not None:
             self.found[transaction.gtid] = digest_of(transaction, parts) if parts else ""

@@ -1,8 +1,8 @@
 """Positions and commit times of a binlog's transactions, without reading their contents.
 
-Invariant: a transaction ends where the decoders end it, and what they would refuse is passed over:
-a search for a position is not stopped by what precedes it. Only headers are read, and the few
-events that begin or end a transaction, so that a file takes about as long as its transfer.
+Invariant: a transaction ends where the decoders end it. Events that the decoders would refuse are
+ignored, so that they cannot stop a search for a later position. Only headers, and the few events
+that begin or end a transaction, are read, so that a file takes about as long as its transfer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Head(NamedTuple):
     timestamp: int
     size: int
     end: int
-    """In its file; 0 if it is in none, and the low 32 bits."""
+    """The low 32 bits of the event's end in its file; 0 if the event is in no file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +70,13 @@ class Span:
     end: Coordinates
     gtid: str | None
     committed_ms: int
-    """The latest possible commit time. Servers before MySQL 8.0.1 and MariaDB write whole
-    seconds, so there it is the last millisecond of the second in which its last statement began."""
+    """The latest possible commit time, milliseconds since 1970. Servers before MySQL 8.0.1 and MariaDB
+    write whole seconds; their transactions get the last millisecond of the last statement's second."""
 
 
 @dataclass(slots=True)
 class Spans:
-    """The transactions after the head of a file, up to the current end of the binlog; for one reading."""
+    """The transactions after the head of a file, up to the current end of the binlog; can be read once."""
 
     address: SourceAddress
     file: str
@@ -85,7 +85,7 @@ class Spans:
     created: int = 0
     """The creation time of the first file, from its first event; seconds since 1970."""
     last_committed_ms: int = 0
-    """The commit time, as far as known, of the last transaction met; 0 before the first."""
+    """The commit time of the last transaction read, as far as known; 0 before the first transaction."""
     _has_head: bool = False
     _start: Coordinates | None = None
     _gtid: str | None = None
@@ -99,7 +99,7 @@ class Spans:
                 yield span
 
     def first_ms(self) -> int | None:
-        """The first one's commit time, as far as its first event contains it; None if there is none."""
+        """Return the first transaction's commit time by its first event, or None without a transaction."""
         for _ in self.steps():
             if self.last_committed_ms:
                 return self.last_committed_ms
@@ -113,7 +113,7 @@ class Spans:
         return 0
 
     def heads(self) -> Iterator[int]:
-        """Yield the type of each event, after evaluating the file's first ones."""
+        """Yield the type of each event; the first events of the file are evaluated before they are yielded."""
         for kind, timestamp, _, _ in self._heads():
             if kind in PASSED and kind != EventType.ROTATE:
                 self._pass(kind, timestamp)
@@ -136,7 +136,7 @@ class Spans:
             if kind in GTIDS or self._start is None:
                 start = Coordinates(file, pos - size if low else pos)
                 if self._start is not None:
-                    # The transaction before had no end of its own.
+                    # No event ended the previous transaction.
                     yield self._ended(start)
                 committed, latest = self._begin(kind, start), timestamp
                 self.last_committed_ms = committed or latest * 1000 + 999
@@ -152,11 +152,11 @@ class Spans:
                 yield self._ended(Coordinates(file, pos))
 
     def _heads(self) -> Iterator[_Head]:
-        """Yield each event's header; the event itself is available until the next is requested."""
+        """Yield each event's header; the event itself is available until the next header is requested."""
         head = SourceOffset(
             server_uuid="", coordinates=Coordinates(self.file, dump_command.FIRST_EVENT)
         )
-        # NOBODY: a reader with our own server_id would end the running one.
+        # UNREGISTERED_ID: a reader with the worker's own server_id would end the running stream.
         stream = BinlogStream(replace(self.address, server_id=dump_command.UNREGISTERED_ID), head)
         packets = self._packets
         stream.open()
@@ -193,15 +193,14 @@ class Spans:
             data = bytes(packets.view[packets.at + LOOK - HEADER_SIZE : packets.after()])
             packets.checksum = CHECKSUM_SIZE if format_has_checksum(data) else 0
             self.created = self.created or timestamp
-            # The server crashed within a transaction, which was therefore never committed.
+            # If a transaction is open, the server crashed within it, so it was never committed.
             self._start = None
         elif kind == EventType.PREVIOUS_GTIDS and not self._has_head:
             self._has_head = True
             self.previous = previous_gtids(self._event())
 
     def _begin(self, kind: int, start: Coordinates) -> int:
-        """A transaction begins; return its commit time in milliseconds, or 0 if the event does
-        not contain it."""
+        """Begin a transaction; return its commit time in milliseconds, or 0 if the event lacks it."""
         self._start, self._gtid, self._has_begun = start, None, False
         if kind not in GTIDS:
             return 0
@@ -227,7 +226,7 @@ class Spans:
 
 
 def statement_ends(event: bytes | memoryview, kind: int, *, has_begun: bool) -> tuple[bool, bool]:
-    """Whether a QUERY event ends its transaction, or is one by itself; and whether one is open after it."""
+    """Return whether a QUERY event ends its transaction, and whether a BEGIN has opened the transaction."""
     text = statement_of(event, kind)
     if begins_transaction(text):
         return False, True
@@ -247,7 +246,7 @@ def previous_gtids(event: Event) -> GtidSet:
 
 
 def gtid_announced(event: Event) -> str:
-    """The GTID that an event of either of MySQL's forms announces."""
+    """Return the GTID that a GTID or GTID_TAGGED event announces."""
     if event.type == EventType.GTID:
         return parse_gtid(event).gtid or ""
     source, tag, number, _ = parse_gtid_tagged(event.body)

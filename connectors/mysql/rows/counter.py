@@ -1,8 +1,7 @@
 """Counting the rows of an event without decoding them, for uncaptured tables.
 
-Invariant: every type is either of fixed size or begins with its length, so no knowledge of
-character sets or labels is needed, and the content of an excluded table can never stop a
-destination.
+Invariant: every value has a fixed size or begins with its length. Counting therefore needs neither
+character sets nor labels, and the content of an excluded table can never stop a destination.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ def _row_boundaries(table_map: TableMap, event_type: int, body: bytes, *, plain:
 
 
 def changed_columns(table_map: TableMap, event_type: int, body: bytes, number: int) -> set[int]:
-    """The columns that both images of a plain update's row have, with different bytes; rows count from 0.
+    """Return the columns whose bytes differ between the two images of a plain update's row.
 
-    Raise MalformedEvent.
+    Columns that one of the images lacks are ignored. ``number`` counts rows from 0. Raise MalformedEvent.
     """
     at = _row_boundaries(table_map, event_type, body, plain=True)[number]
     extents = [extent(column) for column in table_map.columns]
@@ -80,7 +79,7 @@ def _walk(table_map: TableMap, event_type: int, body: bytes) -> Iterator[int]:
     while at < len(body):
         for n, image in enumerate(images):
             if n and event_type == PARTIAL:
-                # The changes of a document have a length before them, like a whole one.
+                # A length precedes the changes of a document, just as it precedes a whole document.
                 _, at = partial_columns(body, at, documents)
             at = _skip(image, body, at)
         yield at
@@ -91,7 +90,7 @@ def _documents(table_map: TableMap) -> list[int]:
 
 
 def _present(event_type: int, body: bytes) -> tuple[list[list[bool]], int]:
-    """The columns that each image of the event's rows has, and where the first row begins."""
+    """The columns that each image of the event's rows has, and the offset of the first row."""
     at = 8 if event_type in V1 else 8 + uint(body, 8, 2)
     count, at = packed(body, at)
     found = []

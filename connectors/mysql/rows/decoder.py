@@ -51,10 +51,10 @@ class RowChange:
 
 
 def ruled(image: Image, rules: Mapping[int, Callable[[Any], Any]]) -> Image:
-    """An image after applying the rules, which are given by column index.
+    """Return an image with its column rules applied; ``rules`` is by column index.
 
-    This comes after everything that needs the binlog's values: differences to the image before, and
-    the search for characters that Unicode lacks.
+    Rules are applied last, because the comparison with the before image and the search for characters
+    that Unicode lacks need the binlog's values.
     """
     if not rules:
         return image
@@ -138,7 +138,7 @@ class RowDecoder:
         before: Image = (),
         patches: frozenset[int] = frozenset(),
     ) -> tuple[Image, int]:
-        """One image; the columns of ``patches`` contain the changes to their value in ``before``."""
+        """One image; a column of ``patches`` contains only the changes to its value in ``before``."""
         held = sum(present)
         nulls, at = read_bytes(body, at, (held + 7) // 8)
         values: list[Any] = []
@@ -174,9 +174,9 @@ _PARTIAL_JSON = 1
 
 
 def partial_columns(body: bytes, at: int, json_columns: list[int]) -> tuple[frozenset[int], int]:
-    """The JSON columns of which an after image contains only the changes, and the image's offset.
+    """Return the JSON columns of which an after image contains only changes, and the image's offset.
 
-    There is a bit for each JSON column of the table, also for those that the image lacks.
+    The event has a bit for each JSON column of the table, including JSON columns that the image lacks.
     """
     options, at = packed(body, at)
     if not options & _PARTIAL_JSON:

@@ -1,8 +1,8 @@
 """The tables that a statement may have changed, determined without looking up any table.
 
-Invariant: rather one too many than one too few. For a statement that is not understood, these are
-all tables whose name occurs anywhere in its text, and whose database's name does too, or is the
-default database.
+Invariant: the result may contain an unchanged table, but lacks no changed table. For a statement that
+is not understood, it contains every table whose name occurs anywhere in the text, if the name of the
+table's database occurs there too, or is the default database.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def session_for(query: Query) -> Session:
 def affected_tables(
     query: Query, statement: ParsedStatement, names: Iterable[TableName]
 ) -> set[TableName]:
-    """The tables that a statement may have changed, of those names and any others that it names."""
+    """Return the tables that a statement may have changed: tables it names, and tables among ``names``."""
     found = set(statement.tables)
     if statement.database is not None:
         found.update(name for name in names if lowered(name[0]) == lowered(statement.database))

@@ -1,15 +1,15 @@
 """Baseline: all tables and databases of a server at one binlog position, the start of a schema history.
 
-Invariant: the position is exact, and no lock blocks anyone except those who alter a table that was
-just altered. A few large reads are valid if the server wrote no statement meanwhile that may change
-a table. The tables of such statements are read again, under a lock of the kind that every SELECT
-takes. A table that may not be seen, or that kept changing, is reported by name and is not in the
+Invariant: the position is exact, and a lock blocks only sessions that alter a table that was just
+altered. A few large reads are valid if the server meanwhile wrote no statement that may change a
+table. The tables of such statements are read again, under a lock of the kind that every SELECT takes.
+A table that the account may not see, or that kept changing, is reported by name and is not in the
 baseline.
 
-Before MySQL 8.0, and on MariaDB, a statement's effect is visible before it is in the binlog; but
-reads wait for its lock. Later servers show it afterwards: a statement in the binlog may not have
-taken effect yet. There only the server's executed GTIDs show it; on a server without GTIDs, a pause
-is used.
+Before MySQL 8.0, and on MariaDB, a statement's effect is visible before the statement is in the
+binlog, but reads wait for the statement's lock. Since MySQL 8.0, the effect becomes visible
+afterwards: a statement in the binlog may not have taken effect yet. Only gtid_executed shows that it
+has; on a server without GTIDs, a pause is used.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from connectors.mysql.server.remedies import account, activation
 from connectors.mysql.server.system_databases import SYSTEM
 
 _TIMEOUT = 200.0
-"""Seconds, three times which may pass while the server collects a large result."""
+"""Shortest heartbeat, in seconds; three times as much may pass while the server collects a large result."""
 _WHOLE = 3
-"""Most times that everything is read, if many tables changed meanwhile."""
+"""Maximum number of times that everything is read, if many tables change meanwhile."""
 _FEW = 200
 _ROUNDS = 10
 _SETTLED = 0.5
 """Seconds after which a statement in the binlog has taken effect, on a server without GTIDs."""
 _ATOMIC = (8, 0)
-"""Since this version a statement is in the binlog before its effect is visible, and is visible all at once."""
+"""Since this version, a statement's effect becomes visible after it is in the binlog, and all at once."""
 _HELD_BY_OTHERS = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT}
 _NOT_THERE = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.VIEW_INVALID}
 _DENIED = {ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR}
@@ -62,7 +62,7 @@ class Baseline:
     databases: Mapping[str, Database]
     server: Server
     at: SourceOffset
-    """With all GTIDs before it, if the server has GTIDs."""
+    """The position, with all GTIDs before it if the server has GTIDs."""
     unseen: Mapping[TableName, str]
     """Tables that exist and are not in ``tables``, each with the reason."""
     views: frozenset[TableName] = frozenset()
@@ -72,7 +72,7 @@ class Baseline:
 def read_baseline(
     address: SourceAddress, facts: ServerFacts, *, leave_out: Collection[str] = SYSTEM
 ) -> Baseline:
-    """Read all tables except those of the databases to leave out.
+    """Read all tables except the tables of the databases ``leave_out``.
 
     Raise SourceLost or SourceRefused, both of which may be temporary.
     """
@@ -96,18 +96,18 @@ def server_of(facts: ServerFacts) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The tables seen while some of them were locked."""
+    """The tables that were visible while some of them were locked."""
 
     low: SourceOffset
     """An earlier position, up to which all statements had taken effect."""
     at: Coordinates
     queried: set[TableName]
     held: set[TableName]
-    """The asked ones that existed, and are locked."""
+    """The queried tables that existed and were locked."""
     there: set[TableName]
     """All tables, listed between the two positions."""
     again: Inventory | None
-    """The locked ones; None if other sessions had locked some."""
+    """The locked tables as read; None if another session blocked a lock or the reading."""
 
 
 class _Reading:
@@ -124,7 +124,7 @@ class _Reading:
         self._denied: set[TableName] = set()
 
     def baseline(self) -> Baseline:
-        """All tables, once they are known for one position."""
+        """Read all tables until they are known at one position."""
         for _ in range(_WHOLE):
             passage = StatementsRead(begin=self._begin(), server=self._server)
             listed = set() if self._is_atomic else self._reader.names()
@@ -160,7 +160,7 @@ class _Reading:
         passage: StatementsRead,
         missed: set[TableName],
     ) -> Baseline:
-        """The same, with the tables that changed meanwhile as of a later position."""
+        """Return the baseline at a later position, with the tables that changed meanwhile read again."""
         known = _names(inventory) | missed
         for _ in range(_ROUNDS):
             self._read_to_end(passage)
@@ -179,7 +179,7 @@ class _Reading:
         return self._result(joined, views, passage.at(moment.at), restless=restless)
 
     def _replayed(self, views: set[TableName], written: list[LoggedStatement]) -> set[TableName]:
-        """Views listed during statements, after these have taken effect."""
+        """Return the views after the statements that ran while the views were listed."""
         catalog = Catalog(self._server)
         for name in views:
             catalog.put_view(name)
@@ -197,7 +197,7 @@ class _Reading:
             return changed
         found = _touched(late, changed | moment.there) | (changed & moment.there)
         if not self._is_atomic:
-            # A table that is not listed may exist; only asking for it shows that.
+            # A table that is not listed may exist; only a query of the table itself shows that.
             found |= changed - moment.queried
         return found - moment.held - self._denied
 
@@ -244,7 +244,7 @@ class _Reading:
         return self._is_atomic and not self._by_gtids
 
     def _begin(self) -> SourceOffset:
-        """A position up to which all statements have taken effect, according to GTIDs or after a pause."""
+        """Return a position up to which all statements have taken effect, by GTIDs or after a pause."""
         at, executed = end_of_binlog(self._cursor)
         if self._has_to_wait:
             time.sleep(_SETTLED)
@@ -268,7 +268,7 @@ class _Reading:
         *,
         restless: Collection[TableName] = (),
     ) -> Baseline:
-        """The tables with a certain state, and the reasons why others are missing."""
+        """Return the baseline with the tables whose state is certain, and why other tables are missing."""
         user, in_part = self._account(), Privileges(self._facts.grants).in_part
         roles = activation(self._facts.inactive_roles, user, mariadb=self._facts.is_mariadb)
         unseen = {
@@ -311,7 +311,7 @@ def _is_late(one: LoggedStatement, low: SourceOffset) -> bool:
 def _joined(
     first: Inventory, again: Inventory, changed: set[TableName], there: set[TableName]
 ) -> Inventory:
-    """The first reading, with the second reading of the tables that changed."""
+    """Return the first inventory, in which the tables that changed are replaced by the second's."""
     tables = {name: table for name, table in first.tables.items() if name not in changed}
     tables.update(again.tables)
     undescribed = (first.undescribed - changed) | ((changed & there) - again.tables.keys())

@@ -1,8 +1,8 @@
 """Table map check: whether a table's rows match its definition, as far as the binlog shows.
 
-Invariant: a table map and a definition of the same table never differ, at any level of metadata and
-whatever a server hides from its own list of columns; what a table map does not contain is no
-difference.
+Invariant: a table map and a definition of the same table never differ, at any level of metadata, and
+whatever columns a server hides from its own list. A property that a table map does not contain is not
+a difference.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _COMPARED = ("unsigned", "collation", "labels", "geometry_type", "dimensions", "
 def differences(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> list[str]:
-    """The contradictions between a table map and a definition, as text; empty if they agree.
+    """Return the contradictions between a table map and a definition, as text; empty if they agree.
 
-    Another collation of the same character set is none: it changes no value.
+    Another collation of the same character set is not a contradiction, because it changes no value.
     """
     definitions = column_definitions(table_map, table, charsets, server=server)
     if definitions is None:
@@ -78,13 +78,13 @@ def completed_map(
 def with_nullability(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> TableMap:
-    """The table map with the NOT NULL columns of a definition that matches it."""
+    """Return the table map with the definition's NOT NULL columns; unchanged if the columns do not match."""
     definitions = column_definitions(table_map, table, charsets, server=server)
     return table_map if definitions is None else _with_nullability(table_map, definitions)
 
 
 def _with_nullability(table_map: TableMap, definitions: Sequence[ColumnDefinition]) -> TableMap:
-    """The table map with the definition's NOT NULLs, if an outer join may have hidden them."""
+    """Return the table map with the definition's NOT NULL columns, if an outer join may have hidden them."""
     if not table_map.may_hide_not_null:
         return table_map
     columns = (
@@ -97,9 +97,9 @@ def _with_nullability(table_map: TableMap, definitions: Sequence[ColumnDefinitio
 def column_definitions(
     table_map: TableMap, table: Table, charsets: Charsets, *, server: Server
 ) -> tuple[ColumnDefinition, ...] | None:
-    """The definitions of all columns in the rows, including those that the server hides.
+    """Return the definitions of all columns in the rows, including columns that the server hides.
 
-    None if the definition does not have as many columns as the rows.
+    None if the definition, with hidden columns, does not have as many columns as the rows.
     """
     count = len(table.columns)
     if len(table_map.columns) < count:
@@ -134,8 +134,10 @@ def column_definitions(
 def _with_expressions(
     table_map: TableMap, table: Table, shown: tuple[ColumnDefinition, ...], charsets: Charsets
 ) -> tuple[ColumnDefinition, ...] | None:
-    """The definitions with the columns that MySQL adds for indexes on expressions, where they are; None if
-    that is not certain."""
+    """Return the definitions, with the columns that MySQL adds for indexes on expressions at their positions.
+
+    None if the positions of these columns are not certain.
+    """
     names, columns = names_of_expressions(table), table_map.columns
     if len(shown) + len(names) != len(columns):
         return None
@@ -156,12 +158,12 @@ def _with_expressions(
 def _only_places(
     columns: Sequence[MappedColumn], shown: Sequence[ColumnDefinition], charsets: Charsets
 ) -> list[int]:
-    """Where columns are that no definition has, by the types of all others; none if several answers fit."""
+    """Return the indexes of columns without a definition, by the types of all others; empty if ambiguous."""
 
     def fits(at: int, number: int) -> bool:
         return not any(_column_differences(at, columns[at], shown[number], charsets))
 
-    # The first and the last way in which the definitions fit, one after the other; both, or neither, exist.
+    # The leftmost and the rightmost way in which the definitions fit in order; both exist, or neither.
     first, last = list[int](), list[int]()
     for at in range(len(columns)):
         if len(first) < len(shown) and fits(at, len(first)):
@@ -189,7 +191,7 @@ def column_definition(column: Column, charsets: Charsets) -> ColumnDefinition:
 
 
 def _collation_number(column: Column, charsets: Charsets) -> int | None:
-    """The number of a column's collation, or of any of the same character set: both read bytes alike."""
+    """Return the number of a column's collation, or of any in its character set: both decode alike."""
     if column.collation is not None:
         for name in (
             column.collation,
@@ -231,7 +233,7 @@ def _column_differences(
     number: int, mapped: MappedColumn, definition: ColumnDefinition, charsets: Charsets
 ) -> Iterator[str]:
     if mapped.name is not None and mapped.name != definition.name:
-        # Further differences of another column would be redundant.
+        # The column is another column, so further differences would be redundant.
         yield f"column {number} is {mapped.name!r} in its rows, {definition.name!r} defined"
         return
     try:
@@ -240,7 +242,7 @@ def _column_differences(
         yield from _charset_differences(mapped, definition, charsets)
         yield from _optional_differences(mapped, definition, charsets)
     except UnsupportedEvent:
-        # Its rows are refused by name when they are read.
+        # The column's rows are refused by name when they are read.
         return
 
 
@@ -287,7 +289,7 @@ def _optional_differences(
 
 
 def _same_labels(found: tuple[str, ...], known: list[str]) -> bool:
-    """Compare labels, with ``?`` for characters that ``information_schema`` cannot print."""
+    """Whether labels are equal; a ``?`` may be a character that ``information_schema`` cannot print."""
     return len(found) == len(known) and all(
         one == other
         or ("?" in other and re.fullmatch(re.escape(other).replace(r"\?", "."), one, re.DOTALL))

@@ -1,8 +1,9 @@
-"""Hidden columns, which are in rows and in no definition: the server's own columns.
+"""Hidden columns: the server's own columns, which are in rows but not in definitions.
 
-MariaDB's come after all others. MySQL's come after those that the table had when their index was made.
+MariaDB's hidden columns come after all other columns. MySQL's come after the columns that the table had
+when the index was created.
 
-Invariant: each must match its known form, or the rows are of another table than the definition's.
+Invariant: a hidden column must match its known form; otherwise, the rows are not of the defined table.
 Source: MariaDB's sql/sql_table.cc (DB_ROW_HASH) and its manual on system-versioned tables; MySQL
 8.0.13's sql/sql_table.cc, add_functional_index_to_create_list, whose columns later versions omit
 from the binlog.
@@ -30,7 +31,7 @@ _AS_ROW_END = re.compile(r"\bAS\s+ROW\s+END\b", re.IGNORECASE)
 def hidden_columns(
     extra: Sequence[MappedColumn], table: Table, charsets: Charsets, *, hides_not_null: bool = False
 ) -> tuple[ColumnDefinition, ...] | None:
-    """MariaDB's definitions of the columns in rows after those of ``table``; None if one is unexplained.
+    """Return definitions of MariaDB's columns after the columns of ``table``; None if one is unexplained.
 
     ``hides_not_null``: the table map may mark NOT NULL columns as nullable.
     """
@@ -45,9 +46,9 @@ def hidden_columns(
 
 
 def row_hashes(table_map: TableMap, table: Table | None, *, server: Server) -> frozenset[int]:
-    """The columns of rows that are MariaDB's hashes for too long unique keys, and no user data.
+    """Return the indexes of columns that are MariaDB's hashes for too long unique keys, not user data.
 
-    Without a definition they are identified by their names and type.
+    Without a definition, they are identified only by name and type.
     """
     if not server.mariadb:
         return frozenset()
@@ -63,7 +64,7 @@ def row_hashes(table_map: TableMap, table: Table | None, *, server: Server) -> f
 
 
 def row_times(table: Table) -> tuple[str, ...]:
-    """The columns of periods that MariaDB adds to a system-versioned table whose definition has none."""
+    """Return the period columns that MariaDB adds to a system-versioned table whose definition has none."""
     is_versioned = _VERSIONED.search(table.options) is not None
     has_own = any(_AS_ROW_END.search(column.definition) for column in table.columns)
     return (_ROW_START, _ROW_END) if is_versioned and not has_own else ()
@@ -88,7 +89,7 @@ def _names(extra: Sequence[MappedColumn], table: Table) -> list[str] | None:
 
 
 def _name(column: MappedColumn, before: list[str], table: Table) -> str | None:
-    """MariaDB's name for a column of its own that has this form and follows those named in ``before``."""
+    """Return the name of MariaDB's hidden column of this form after the columns ``before``; None if unknown."""
     if column.type == FieldType.TIMESTAMP2 and column.metadata == 6 and not column.nullable:
         reported = column.name is not None or _VERSIONED.search(table.options) is not None
         return next((n for n in (_ROW_START, _ROW_END) if reported and n not in before), None)
@@ -100,8 +101,7 @@ def _name(column: MappedColumn, before: list[str], table: Table) -> str | None:
 
 
 def names_of_expressions(table: Table) -> list[str]:
-    """The names of the columns that early versions of MySQL 8.0 log for indexes on expressions; no row has a
-    value of one."""
+    """Return the names of the valueless columns that early MySQL 8.0 logs for indexes on expressions."""
     return [name for index in table.indexes for name in _expressions(index)]
 
 
@@ -114,7 +114,7 @@ def _expressions(index: Index) -> list[str]:
 
 
 def _charset(collation: int | None, charsets: Charsets) -> str | None:
-    """The character set of text; None of a collation that the server does not list."""
+    """Return the character set of a collation; None if the server does not list the collation."""
     try:
         return None if collation is None else charsets.name(collation)
     except KeyError:
@@ -122,7 +122,7 @@ def _charset(collation: int | None, charsets: Charsets) -> str | None:
 
 
 def hidden_column(column: MappedColumn, name: str, charsets: Charsets) -> ColumnDefinition:
-    """The definition of a hidden column, as its rows have it."""
+    """Return the definition of a hidden column, by its form in the rows."""
     if _ROW_HASH.fullmatch(name):
         column = replace(column, unsigned=True)
     return ColumnDefinition(

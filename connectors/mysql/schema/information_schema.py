@@ -1,12 +1,12 @@
 """All tables and databases of a server, from a few large queries of ``information_schema``.
 
-Invariant: there is no query per table, so that ten thousand tables take seconds, except for the few
-whose row key depends on the order of their keys; equal columns are one object.
-Tables that exist and cannot be described are reported by name.
+Invariant: only the few tables whose row key depends on the order of their keys are queried one by one,
+so that ten thousand tables take seconds. Equal columns are one object. Tables that exist but cannot be
+described are reported by name.
 
-A key definition from rows of ``information_schema.statistics``. Invariant: no query makes a server
-open each table; for older servers and MariaDB the kind of key is derived from the types of its
-columns. Source: MySQL's manual, "The INFORMATION_SCHEMA STATISTICS Table".
+Key definitions are read from ``information_schema.statistics``. Invariant: no query makes a server open
+each table; for older servers and MariaDB, the kind of a key is derived from the types of its columns.
+Source: MySQL's manual, "The INFORMATION_SCHEMA STATISTICS Table".
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _COLUMNS = (
     " FROM information_schema.columns WHERE {condition}"
 )
 _MORE = ("generation_expression, srs_id", "generation_expression, NULL", "'', NULL")
-"""Column properties that newer servers have in addition."""
+"""Additional column properties, from the newest servers' to the oldest servers'."""
 _KEYS = (
     "SELECT table_schema, table_name, index_name, seq_in_index, non_unique, column_name, sub_part, {more}"
     " FROM information_schema.statistics WHERE {condition}"
 )
 _KEYS_MORE = ("collation, index_type, expression", "collation, index_type, NULL")
-"""Key properties that a server with a data dictionary has in addition; any other would open each table."""
+"""Additional key properties of a server with a data dictionary; another server would open each table."""
 _DICTIONARY = (8, 0)
 _DATABASES = (
     "SELECT schema_name, default_character_set_name, default_collation_name"
@@ -73,7 +73,7 @@ class Inventory:
     tables: dict[TableName, Table]
     databases: dict[str, Database]
     undescribed: frozenset[TableName]
-    """Tables that exist, but not with all their columns."""
+    """Tables that exist, but whose columns are not all listed."""
     is_whole: bool
     """Whether the server omitted no table."""
 
@@ -98,7 +98,7 @@ class InventoryReader:
         return self._read(f"table_schema NOT IN ({names})", [self._leave_out])
 
     def some(self, names: Iterable[TableName]) -> Inventory:
-        """Those of these tables that exist, and every database."""
+        """Return these tables, as far as they exist, and every database."""
         return self._read("table_schema = %s AND table_name = %s", names)
 
     def names(self) -> set[TableName]:
@@ -109,7 +109,7 @@ class InventoryReader:
         return set(self._rows(sql, self._leave_out))
 
     def described(self, databases: Collection[str]) -> set[TableName]:
-        """The names of the tables of these databases of which columns are shown."""
+        """Return the names of the tables in these databases for which the server shows columns."""
         names = ", ".join(["%s"] * len(databases))
         condition = f"table_schema IN ({names})"
         sql = f"SELECT DISTINCT table_schema, table_name FROM information_schema.columns WHERE {condition}"  # noqa: S608
@@ -130,7 +130,7 @@ class InventoryReader:
         for question in map(tuple, questions):
             columns = self._read_columns(condition, question)
             keys = self._read_keys(condition, question)
-            # MariaDB, and older MySQL with some columns of keys, would open each table for these.
+            # MariaDB would open each table for these, as older MySQL would for some key properties.
             options = "''" if self._server.mariadb else "create_options"
             for row in self._rows(_TABLES.format(options=options, condition=condition), question):
                 name: TableName = (row[0], row[1])
@@ -181,7 +181,7 @@ class InventoryReader:
     def _rows_with(
         self, sql: str, more: list[str], condition: str, question: tuple[str, ...]
     ) -> list[_Row]:
-        """The result with all properties that this version has; unsupported ones are not queried again."""
+        """Return rows with all properties that the server has; other properties are not queried again."""
         while True:
             try:
                 return self._rows(sql.format(more=more[0], condition=condition), question)
@@ -196,10 +196,10 @@ class InventoryReader:
         columns: list[tuple[int, Column]],
         keys: dict[str, list[Row]],
     ) -> Table | None:
-        """The table; None if columns are missing: it is broken, or the account may see only part of it."""
+        """Return the table; None if it is broken, or if the account may not see all its columns."""
         kind, engine, options, collation, comment = row
         columns.sort(key=itemgetter(0))
-        # MySQL's own columns for expressions are not listed, and counted where later ones were added.
+        # MySQL does not list its columns for expressions, but counts them in the ordinals of later columns.
         hidden = sum(part[2] is None for parts in keys.values() for part in parts)
         if not columns or not 0 <= columns[-1][0] - len(columns) <= hidden or collation is None:
             return None
@@ -220,7 +220,7 @@ class InventoryReader:
         )
 
     def _ordered(self, name: TableName, table: Table) -> Table:
-        """The table with its keys in the server's order, which no list shows, if the table still exists."""
+        """Return the table with its keys in the order of SHOW INDEX; unchanged if it no longer exists."""
         database, own = (part.replace("`", "``") for part in name)
         try:
             order = [row[2] for row in self._rows(f"SHOW INDEX FROM `{database}`.`{own}`")]
@@ -286,7 +286,7 @@ def _is_period_end(column: Column) -> bool:
 
 
 def _with_end(index: Index) -> Index:
-    """A unique key with the row-end column, which allows past versions of a row."""
+    """Return a unique key with the row-end column, which permits past versions of a row."""
     if not index.unique:
         return index
     parts = (*index.parts, "") if index.parts else ()
@@ -303,7 +303,7 @@ _TEXTS = re.compile(r"(tiny|medium|long)?text")
 def key_rows(
     listed: Mapping[str, Iterable[Row]], columns: Iterable[Column], server: Server
 ) -> tuple[Index, ...]:
-    """The keys of a table: the primary key, then unique ones, each by name."""
+    """Return a table's keys: the primary key, then unique keys, then others, each group sorted by name."""
     types = {column.name: column.type.lower() for column in columns}
     found = (_key(name, sorted(rows), types, server) for name, rows in listed.items())
     return tuple(sorted(found, key=lambda one: (one.name != "PRIMARY", not one.unique, one.name)))

@@ -1,8 +1,8 @@
 """A column as a server describes it, and the exact binlog position at which definitions are valid.
 
 Invariant: the position is exact. While definitions and position are read, a lock of the kind that
-every SELECT takes prevents changes of the table's definition; it is held for a few short
-statements, and needs SELECT only.
+every SELECT takes prevents changes of the table's definition. The lock is held for a few short
+statements and needs only the SELECT privilege.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ColumnDefinition:
     """The number of its collation; None for a column that is not text."""
     charset: str | None = None
     key_position: int | None = None
-    """From 1, if it is part of the primary key."""
+    """Its position in the primary key, from 1; None if it is not in the key."""
     generated: bool = False
     visible: bool = True
     has_exact_labels: bool = False
@@ -40,8 +40,7 @@ class ColumnDefinition:
 _SESSION = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION lock_wait_timeout = 10",
-    # Otherwise the key that the server creates for a table without one is in the binlog and not in
-    # the list.
+    # By default, a primary key that the server itself creates may be in the binlog and not be listed.
     "SET SESSION show_gipk_in_create_table_and_information_schema = ON",
 )
 
@@ -59,7 +58,7 @@ def hold(cursor: Cursor, database: str, table: str) -> None:
 
 
 def execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
-    """Run a statement; return whether it succeeded, or False for that one error."""
+    """Run a statement; return whether it succeeded: False for the error ``unless``; raise any other error."""
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:
@@ -70,7 +69,7 @@ def execute(cursor: Cursor, statement: str, *, unless: int) -> bool:
 
 
 def end_of_binlog(cursor: Cursor) -> tuple[Coordinates, str]:
-    """The end of a server's binlog, and the GTIDs reported as in effect just before."""
+    """Return the end of a server's binlog, and the GTIDs executed by then; raise EndPositionUnknown."""
     if not execute(cursor, "SHOW BINARY LOG STATUS", unless=_SYNTAX):
         cursor.execute("SHOW MASTER STATUS")
     row = cursor.fetchone()

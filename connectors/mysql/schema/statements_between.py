@@ -1,8 +1,8 @@
 """The statements in a server's binlog between two positions.
 
-Invariant: all of them are returned. A server may report an end of its binlog that it does not send
-yet: transactions written and not yet synced. So it is read again until it has sent, or omitted as
-known, everything up to there.
+Invariant: all statements are returned. A server may report an end of its binlog that it does not send
+yet, because transactions are written but not yet synced. So the binlog is read again until the server
+has sent every transaction up to that end, or omitted it as known.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from connectors.mysql.stream.replica import BinlogStream
 _TIMEOUT = 30.0
 _PAUSE = 0.02
 _REPORTS_SKIPPED = (5, 7)
-"""Since this version a heartbeat contains the position after transactions that a reader by GTIDs
-already knows."""
+"""Since this version, a heartbeat contains the position after transactions that are omitted because a
+reader by GTIDs already has them."""
 _NOWHERE = Coordinates("", 0)
 _CHANGES_NO_TABLE = {
     Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.TRUNCATE, Kind.CHANGE,
@@ -54,15 +54,14 @@ class StatementsRead:
     begin: SourceOffset
     server: Server
     by_coordinates: bool = False
-    """Whether it is read by file and offset although the position has GTIDs."""
+    """Whether the binlog is read by file and offset although the position has GTIDs."""
     statements: list[LoggedStatement] = field(default_factory=list)
     gtids: list[tuple[str, Coordinates]] = field(default_factory=list)
     """The GTIDs of all transactions, each with its start."""
     _reached: Coordinates = _NOWHERE
 
     def read_to(self, end: Coordinates, address: SourceAddress, charsets: Charsets) -> None:
-        """Read on to a position that the server reported as its end; raise SourceLost if it does
-        not send that much."""
+        """Read up to a position that the server reported as its end; raise SourceLost if it sends less."""
         if not self._by_gtids:
             self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
         deadline = time.monotonic() + _TIMEOUT
@@ -75,10 +74,9 @@ class StatementsRead:
             time.sleep(_PAUSE)
 
     def _is_all(self, end: Coordinates) -> bool:
-        """Whether nothing more can come, on a server that does not report its position within
-        omitted transactions.
+        """Whether a server that does not report its position after omitted transactions is read completely.
 
-        Such a server sends everything that it has written, so anything it does not send is known.
+        Such a server sends everything that it has written, so a transaction that it does not send is known.
         """
         skips_silently = self._by_gtids and self.server.version < _REPORTS_SKIPPED
         return skips_silently and self.begin.coordinates.order >= end.order
@@ -92,7 +90,7 @@ class StatementsRead:
         return [one for one in self.statements if one.end.order <= end.order]
 
     def at(self, end: Coordinates) -> SourceOffset:
-        """A position within, with the GTIDs of everything before it."""
+        """Return the offset at ``end``, with the GTIDs of all transactions before it."""
         known = self.begin.gtid_set
         if isinstance(known, GtidSet):
             known = known.copy()
@@ -134,7 +132,7 @@ class StatementsRead:
                 )
 
     def _start(self, known: object) -> Coordinates:
-        """An empty name means the first file, the start on a server without any transaction."""
+        """Return where to start; an empty name means the first file, if no transaction is known."""
         if not self._by_gtids:
             return self._reached
         return self.begin.coordinates if known else Coordinates("", dump_command.FIRST_EVENT)

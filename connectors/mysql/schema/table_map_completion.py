@@ -1,9 +1,9 @@
 """Completion of a table map with partial metadata, from another definition of its table.
 
-Invariant: the result is what ``binlog_row_metadata=FULL`` would have contained, and a definition
-that contradicts the bytes of the table map is refused with the differences, so that no row is read
-by another version of its table. Two versions that differ in names alone have the same bytes; the
-caller must choose the right one.
+Invariant: the result is the table map that ``binlog_row_metadata=FULL`` would have produced. A
+definition that contradicts the bytes of the table map is refused with the differences, so that no
+row is read by another version of its table. Two versions that differ only in names have the same
+bytes; the caller must choose the right version.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEXTUAL = MARIADB_CHARACTER - {_T.GEOMETRY}
 
 
 def has_full_metadata(table_map: TableMap) -> bool:
-    """Whether rows can be read by the table map alone."""
+    """Whether the table map alone suffices to read rows."""
     return all(
         column.name is not None
         and (column.unsigned is not None or column.type not in NUMERIC or column.type == _T.YEAR)
@@ -65,7 +65,7 @@ def described(
 
 
 def completed(column: MappedColumn, definition: ColumnDefinition) -> MappedColumn:
-    """The column with its definition's content; raise UnsupportedEvent if its labels are not exact."""
+    """Return the column with the definition's properties; raise UnsupportedEvent if labels are not exact."""
     kind, text = column.type, definition.column_type.lower()
     more: dict[str, object] = {}
     if kind in NUMERIC:
@@ -121,12 +121,12 @@ _VECTOR = re.compile(r"^vector\((\d+)\)$")
 
 
 def _base(text: str) -> str:
-    """A type's name without what is in parentheses."""
+    """A type's name, without the parentheses after it."""
     return text.partition("(")[0]
 
 
 def plain_type(definition: ColumnDefinition, kind: int) -> str:
-    """The type without what changes no value: display widths, ZEROFILL, COMPRESSED, the note on an old format.
+    """Return the type without display width, ZEROFILL, COMPRESSED and format notes, which change no value.
 
     Types whose values are bytes in the binlog (MariaDB's addresses and vectors) become byte types.
     """
@@ -193,12 +193,12 @@ def adopted(
     database: Database,
     nullable: Mapping[str, bool] | None = None,
 ) -> Table:
-    """The table; ``database`` has the character set of columns that are later added without one.
+    """Return a definition from a table map; ``database`` has the charset of columns added later without one.
 
     ``nullable``, by column, is used if the table map does not show which columns are NOT NULL.
 
-    Invariant: what a table map does not contain is omitted, not guessed: defaults, generated columns,
-    secondary keys.
+    Invariant: a property that a table map does not contain is omitted, not guessed: defaults, generated
+    columns, secondary keys.
     """
     known = dict(nullable or {}) if table_map.hides_not_null else {}
     if table_map.hides_not_null:

@@ -1,4 +1,4 @@
-"""The key that the binlog gives for a table, which is not always a primary key.
+"""The key that table maps contain for a table, which is not always a primary key.
 
 Invariant: for a table's current definition, this is the key in a table map with full metadata.
 Source: MySQL's sql/dd_table_share.cc, prepare_share: the first unique key without NULLs is
@@ -46,7 +46,7 @@ def key_differences(table_map: TableMap, table: Table, charsets: Charsets) -> It
 
 
 def _without_row_end(key: Sequence[str], table: Table) -> list[str]:
-    """A key without the column that MariaDB adds; some of its lists show it, and some do not."""
+    """Return a key without the column that MariaDB adds, because only some of MariaDB's lists show it."""
     return [lowered(name) for name in key if not is_row_end(name, table)]
 
 
@@ -57,7 +57,7 @@ def _promotable(table: Table, charsets: Charsets | None) -> Iterator[tuple[str, 
         known = [part for part in parts if part is not None and not part.nullable]
         if not index.unique or index.prefixed or not parts or len(known) < len(parts):
             continue
-        # MariaDB stores a longer one as a hash, which does not order rows; MySQL has none.
+        # MariaDB stores a longer key as a hash, which does not order rows; MySQL has no longer key.
         if sum(_bytes(part, charsets) for part in known) <= _LONGEST:
             yield index.columns
 

@@ -1,9 +1,9 @@
-"""Tables that an account may not see, or not with all columns, so that a schema history does not have them.
+"""Tables that an account may not see, or not with all columns, so that a schema history lacks them.
 
-A server does not list a table on which an account has no privilege, as if there were none.
+A server does not list a table on which an account has no privilege, as if the table did not exist.
 
-Invariant: a table is named only if the account's own privileges are the reason, and with the statement that
-lets it be seen.
+Invariant: a table is reported only if the account's own privileges are the reason, and with the statement
+that makes the table visible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE_SUCH = "\0"
 
 
 class Sight:
-    """What an account sees of a server's tables at a time."""
+    """The tables of a server that an account sees at one time."""
 
     def __init__(
         self,
@@ -37,32 +37,32 @@ class Sight:
     ) -> None:
         """``names``: the tables that the server lists; ``to``: the account, as GRANT names it.
 
-        ``lowers``: whether the server has names in lower case alone. ``described``: those of the tables without
-        a grant that is known of which the server shows columns; None: that was not asked for.
+        ``lowers``: whether the server has only lower-case names. ``described``: the tables without a known
+        grant for which the server shows columns; None if this was not queried.
         """
         self._privileges, self._to, self._lowers = Privileges(grants), to, lowers
         self.names = frozenset(names)
         self.seen = self.names - self._privileges.in_part
-        """The tables of which all columns are seen, as far as is known."""
+        """The tables whose columns are all visible, as far as is known."""
         if described is not None:
             self.seen = self.seen - self.ungranted.difference(described)
         self._folded = frozenset(map(_folded, self.names))
 
     @property
     def ungranted(self) -> frozenset[TableName]:
-        """The tables that are listed and, by its own grants, may not be read; a role may let it be."""
+        """The listed tables that the account may not read by its own grants; a role may permit it."""
         return frozenset(name for name in self.names if not self.covers(name))
 
     def covers(self, name: TableName) -> bool:
-        """Whether a table may be read by the account's own grants, so that it is seen if it exists."""
+        """Whether the account may read a table by its own grants, so that an existing table is visible."""
         return self._privileges.covers(name)
 
     def spelled(self, name: TableName) -> TableName:
-        """A name that an operator has written, as the server has it."""
+        """Convert a name that an operator has written to the case of the server's names."""
         return (lowered(name[0]), lowered(name[1])) if self._lowers else name
 
     def why_unseen(self, name: TableName) -> str | None:
-        """Why a table is not seen, if it exists; None if it is, or would be."""
+        """Return why a table, if it exists, is not visible; None if it is visible, or would be."""
         if name in self.seen:
             return None
         if name in self.names:
@@ -74,9 +74,9 @@ class Sight:
         return f"the account may not see it: {remedy(name, self._to)}"
 
     def lacking(self, databases: Collection[str]) -> list[str]:
-        """The GRANTs with which all tables of these databases, or of any without one, would be seen.
+        """Return the missing GRANTs that would make all tables of these databases visible.
 
-        ``databases``: in lower case, as a filter names them.
+        ``databases``: in lower case, as a filter names them; empty means all databases.
         """
         real = {database.lower(): database for database, _ in self.names}
         named = [real.get(one, one) for one in databases]
@@ -99,23 +99,23 @@ def sight_of(
     *,
     described: Collection[TableName] | None = None,
 ) -> Sight:
-    """What the account saw when a server was asked for these facts and names; ``described``: see Sight."""
+    """Return what the account saw when these facts and names were read; ``described``: see Sight."""
     lowers = server_of(facts).lower_case_table_names == 1
     to = account(facts.current_user, address.user)
     return Sight(names, facts.grants, to, lowers=lowers, described=described)
 
 
 def sight_now(address: SourceAddress, facts: ServerFacts) -> Sight:
-    """What the account sees now. Raise SourceLost or SourceRefused."""
+    """Query what the account sees now; raise SourceLost or SourceRefused."""
     with connected(address) as cursor:
-        # Before the names, so that a table that may be seen by these is listed if it exists.
+        # Read before the names, so that an existing table that these grants make visible is listed.
         cursor.execute("SHOW GRANTS")
         grants = tuple(one for (one,) in cursor.fetchall())
         reader = InventoryReader(cursor, server_of(facts))
         found = sight_of(address, replace(facts, grants=grants), reader.names())
         if not found.ungranted:
             return found
-        # An account with another privilege sees a table's name and no column.
+        # With another privilege, an account sees a table's name but no column.
         described = reader.described({database for database, _ in found.ungranted})
         return sight_of(address, replace(facts, grants=grants), found.names, described=described)
 
@@ -126,10 +126,10 @@ def unseen_tables(
     known: Collection[TableName],
     waiting: Iterable[TableName] = (),
 ) -> dict[TableName, str]:
-    """Return the tables that are not known, and exist and are granted in part, each with what to do.
+    """Return the existing tables that are not known and only granted in part, each with what to do.
 
-    Also those of ``waiting``, whose rows are to be read, that the account may not see. Raise SourceLost or
-    SourceRefused.
+    The tables of ``waiting``, whose rows are to be read, are returned too if the account may not see them.
+    Raise SourceLost or SourceRefused.
     """
     granted = Privileges(facts.grants).in_part.difference(known)
     hidden = set(waiting).difference(known)
@@ -145,7 +145,7 @@ def unseen_tables(
 def seen_in_part(
     address: SourceAddress, facts: ServerFacts, names: Collection[TableName]
 ) -> dict[TableName, str]:
-    """Return those of these tables that are granted in part, each with what to do."""
+    """Return the tables among ``names`` that are only granted in part, each with what to do."""
     granted, to = Privileges(facts.grants).in_part, account(facts.current_user, address.user)
     roles = activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
     return {

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT
 
 PART = "#part-"
-"""The suffix of the server's name in rows that continue another one."""
+"""The beginning of the suffix that ``master_id`` has in a row that continues another row."""
 
 
 class RowKey(NamedTuple):
@@ -76,19 +76,19 @@ class Mark:
     key: RowKey
     number: int
     count: int
-    """Of a snapshot: the number of records before it."""
+    """For a snapshot: the number of records before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """All stored rows of a destination, except forgotten ones."""
+    """All rows that Aqueduct stored for a destination, except forgotten rows."""
 
     history: list[HistoryRow]
     snapshots: list[SnapshotRow]
 
 
 def is_aqueducts(extra: str | None) -> bool:
-    """Whether a row was written by us and is still part of the history."""
+    """Whether Aqueduct wrote a row, and the row is still part of the history."""
     try:
         value = json.loads(extra or "null")
     except ValueError:

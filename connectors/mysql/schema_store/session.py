@@ -1,8 +1,8 @@
 """A connection to a central schema store, and its reads and writes.
 
-Invariant: a row is identified by destination, server, file and offset; the same row twice changes
-nothing, and other content under the same key replaces the old one. Rows written by others are left
-unchanged.
+Invariant: a row is identified by destination, server, file and offset. Writing the same row twice
+changes nothing; other content under the same key replaces the old content. Other programs' rows with
+other keys are left unchanged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MetaSession:
         self._now = now
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Write rows of one table in one transaction; existing rows are left unchanged."""
+        """Write rows of one table in one transaction; equal existing rows are left unchanged."""
         if not rows:
             return
         at = self._time()
@@ -61,7 +61,7 @@ class MetaSession:
         return self._now().astimezone(UTC).replace(tzinfo=None, microsecond=0)
 
     def _check_size(self, row: Row) -> None:
-        """A server closes a connection when a packet is too large, without giving the reason."""
+        """Raise StoreUnfit if a row is too large; a server would close the connection without a reason."""
         size = sum(2 * len(one) for one in astuple(row) if isinstance(one, str))
         if size + _ROW_OVERHEAD < self._limit:
             return
@@ -74,7 +74,7 @@ class MetaSession:
             )
 
     def marks(self, table: str, destination: str) -> list[Mark]:
-        """Our rows that exist and are not forgotten, by their keys."""
+        """Return the keys and numbers of the rows that Aqueduct wrote, except forgotten rows."""
         with self._connection.cursor(SSCursor) as cursor:
             cursor.execute(_MARKS.format(table=table), (destination,))
             return [
@@ -84,8 +84,7 @@ class MetaSession:
             ]
 
     def forget(self, table: str, destination: str, keys: Iterable[RowKey]) -> None:
-        """Mark rows as removed from the history, because the destination went back to a position
-        before them."""
+        """Mark rows as removed from the history: the destination went back to a position before them."""
         at = self._time()
         with self._connection.cursor() as cursor:
             cursor.executemany(
@@ -94,7 +93,7 @@ class MetaSession:
         self._connection.commit()
 
     def expire(self, destination: str, before_ms: int) -> None:
-        """Remove snapshots older than this, except the newest of those, which later history starts from."""
+        """Remove snapshots older than ``before_ms``, except the newest of them: later history builds on it."""
         with self._connection.cursor() as cursor:
             cursor.execute(_NEWEST_BEFORE, (destination, before_ms))
             ((newest,),) = cursor.fetchall()
@@ -103,7 +102,7 @@ class MetaSession:
         self._connection.commit()
 
     def read(self, destination: str) -> Stored:
-        """All stored rows of a destination, each after those written before it."""
+        """Return all rows that Aqueduct stored for a destination, in the order of their last change."""
         return Stored(
             history=[HistoryRow(**one) for one in self._rows(HISTORY, destination)],
             snapshots=[SnapshotRow(**one) for one in self._rows(SNAPSHOT, destination)],

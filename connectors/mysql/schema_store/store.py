@@ -1,7 +1,7 @@
 """A schema store in a MySQL server shared by many workers: created if missing, checked, and connected to.
 
-Invariant: existing objects are never altered; MySQL's errors become named ones, and the caller
-reconnects after one.
+Invariant: existing objects are never altered. MySQL's errors become named errors, and the caller
+reconnects after an error.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class MetaStore:
 
     @contextmanager
     def session(self, *, makes: bool = True) -> Iterator[MetaSession]:
-        """A connection for a block; raise StoreLost, StoreRefused or StoreUnfit, and so do its calls.
+        """Connect for a block; this and the session's calls raise StoreLost, StoreRefused or StoreUnfit.
 
-        The first connection, and the first after an error, checks database and tables and creates
-        them if they are missing and ``makes`` allows it.
+        The first session, and the first session after an error, checks the database and the tables. With
+        ``makes``, it creates what is missing.
         """
         try:
             connection = self._connection()
@@ -74,12 +74,12 @@ class MetaStore:
             raise
 
     def _connection(self) -> pymysql.Connection[Any]:
-        """A connection whose statements are whole transactions, or none."""
+        """Connect, in strict mode and without autocommit."""
         try:
             return connection_to(
                 self.address,
                 write_timeout=_WRITE_SECONDS,
-                # A binlog of statements takes no writes of another isolation.
+                # With a statement-based binlog, InnoDB refuses writes at a lower isolation level.
                 isolation="REPEATABLE-READ",
                 session={"autocommit": 0, "sql_mode": _STRICT},
             )
@@ -94,7 +94,7 @@ class MetaStore:
             ) from error
 
     def read(self, destination: str) -> Stored:
-        """All stored rows of a destination; creates nothing."""
+        """Return all rows that Aqueduct stored for a destination; create nothing."""
         with self.session(makes=False) as session:
             return session.read(destination)
 
@@ -129,18 +129,18 @@ class MetaStore:
 
 
 def _remedy(error: AqueductError, named: type[AqueductError]) -> str:
-    """What to do about an error that has more to say than the usual; empty for the usual."""
+    """Return an error's advice, if it differs from the usual advice of its class; else empty text."""
     if named is StoreUnfit or error.advice == type(error).remedy:
         return ""
-    # The advice names settings of a source.
+    # The advice names settings of a source; the store has settings of the same names.
     advice = re.sub(r"\bsource\.(?=(?:host|tls|tls_ca)\b)", "schema_history.mysql.", error.advice)
     return f"Capture continues. {advice}"
 
 
 _STRICT = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
-"""Text that does not fit is an error, and tables are those of InnoDB."""
+"""Text that does not fit is an error, and a table cannot get another engine than InnoDB."""
 _PASSING = {1205, 1213, 1317, 3024, 4031}
-"""A lock wait timeout, a deadlock, a killed statement, a connection closed for idleness."""
+"""A lock wait timeout, a deadlock, a killed or timed-out statement, a connection closed for idleness."""
 _UNFIT = {1054, 1118, 1153, 1364, 1366, 1406}
 """An unknown column, rows or packets that are too large, a column without a value, text that does not fit."""
 

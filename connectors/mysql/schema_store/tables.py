@@ -1,7 +1,7 @@
 """The two tables of a central schema store, in Canal's form: their creation and checks.
 
 Invariant: names, types and keys are Canal's, including its spelling of ``binlog_offest``, so that
-readers of its tables can read ours. A table of another shape is refused by name and never altered.
+readers of Canal's tables can read these. A table of another shape is refused by name and never altered.
 Source: the TSDB's ``meta_snapshot`` and ``meta_history`` in Canal's documentation.
 """
 
@@ -20,7 +20,7 @@ COLUMNS = {
     SNAPSHOT: (*_POSITION, "data", "extra"),
     HISTORY: (*_POSITION, "use_schema", "sql_schema", "sql_table", "sql_text", "sql_type", "extra"),
 }
-"""The columns besides the number and the two times."""
+"""All columns except the id and the two times."""
 
 _BEGIN = """\
   `id` bigint(20) unsigned NOT NULL AUTO_INCREMENT COMMENT 'primary key',
@@ -64,8 +64,10 @@ _NUMBERS = {"id", "binlog_offest", "binlog_timestamp"}
 
 
 def creation(table: str) -> str:
-    """The statement that creates a table. Names compare exactly; the server's default charset
-    may not be UTF-8."""
+    """Return the statement that creates a table.
+
+    It sets the collation, because names must compare exactly and the server's default may not be UTF-8.
+    """
     return (
         f"CREATE TABLE IF NOT EXISTS `{table}` (\n{_BEGIN}{_OWN[table]}{_KEYS}) ENGINE=InnoDB "
         f"DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='{_COMMENTS[table]}'"
@@ -82,7 +84,7 @@ def exists(cursor: Cursor, database: str, table: str) -> bool:
 
 
 def faults(cursor: Cursor, database: str, table: str) -> Iterator[str]:
-    """The differences of a table from the expected one; a larger capacity is accepted."""
+    """Yield the differences of a table from the expected table; a larger capacity is accepted."""
     cursor.execute(_SHAPE, (database, table))
     found = {row[0].lower(): row[1:] for row in cursor.fetchall()}
     for name in ("id", "gmt_create", "gmt_modified", *COLUMNS[table]):

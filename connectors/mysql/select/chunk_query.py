@@ -1,7 +1,7 @@
 """The SELECT of the next rows of a table in the order of its key.
 
-Invariant: the server compares and orders keys itself, by their columns' own collations; a key goes
-back to it as the very bytes that it returned. So each row is in exactly one chunk, whatever its key.
+Invariant: the server itself compares and orders keys, by the collations of their columns. A key is sent
+back as exactly the bytes that the server returned. So each row is in exactly one chunk, whatever its key.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from connectors.mysql.types.registry import MappedColumn, binlog_type
 
 
 def quoted(name: str) -> str:
-    """A name as an identifier."""
+    """Return a name as a quoted identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(column: MappedColumn, value: bytes | None, charsets: Charsets) -> str:
-    """A key's value, as a packet has it, as an expression with the same value.
+    """Return an SQL expression that equals a key's value in a packet.
 
     Raise SnapshotUnsupported for a value that is not in the form of its type.
     """
@@ -45,7 +45,7 @@ def literal(column: MappedColumn, value: bytes | None, charsets: Charsets) -> st
 
 
 def key_order(table: Table) -> str:
-    """What the order of a table's key depends on: its columns, their types and collations."""
+    """Return what determines the order of a table's key: its columns, their types and collations."""
     columns = {column.name: column for column in table.columns}
     found = [columns[name] for name in table.primary_key]
     return ", ".join(f"{one.name} {one.type} {one.collation or ''}".rstrip() for one in found)
@@ -61,15 +61,15 @@ def chunk_query(
     until: Sequence[str] | None = None,
     where: str | None = None,
 ) -> str:
-    """The SELECT of up to ``limit`` rows whose keys come after one, in their order.
+    """Return the SELECT of up to ``limit`` rows after a key, in the order of the key.
 
-    ``key``: the names of the key's columns; ``after``: literals of the key that was read last, None for
-    the first rows; ``until``: of the last key to read, None for all. Without a key all rows are one chunk,
-    without an order and a limit. ``where``: an operator's condition.
+    ``key``: the names of the key's columns; without a key, the rows have no order. ``after``: literals of
+    the key that was read last; None for the first rows. ``limit``: None for all rows. ``until``: literals
+    of the last key to read; None for the table's end. ``where``: an operator's condition.
     """
     database, table = map(quoted, name)
     text = f"SELECT {select_list} FROM {database}.{table}"  # noqa: S608 - quoted names
-    # The line's end closes a comment at the end of the operator's condition.
+    # The line break ends a comment at the end of the operator's condition.
     conditions = [f"({where}\n)"] if where is not None else []
     if after is not None:
         conditions.append(f"({_beyond(list(map(quoted, key)), after, side='>', last='>')})")
@@ -83,17 +83,17 @@ def chunk_query(
 
 
 def last_row_query(name: TableName, select_list: str, *, key: Sequence[str]) -> str:
-    """The SELECT of the last row in the order of the key, or of none."""
+    """Return the SELECT of the last row in the order of the key; an empty table has no such row."""
     order = ", ".join(f"{quoted(one)} DESC" for one in key)
     database, table = map(quoted, name)
     return f"SELECT {select_list} FROM {database}.{table} ORDER BY {order} LIMIT 1"  # noqa: S608
 
 
 def _beyond(columns: Sequence[str], key: Sequence[str], *, side: str, last: str) -> str:
-    """The condition on rows whose keys are on one side of a key; ``last``: how the last column is compared.
+    """Return the condition that a row's key is on one side of a key.
 
-    MySQL finds no range of an index in a comparison of rows, so it is written out, with the first column's
-    range as a condition of its own.
+    ``last`` compares the last column, ``side`` the columns before it. MySQL derives no index range from a
+    row comparison, so the comparison is written out, with the first column's range as a separate condition.
     """
     first, value = columns[0], key[0]
     if len(columns) == 1:

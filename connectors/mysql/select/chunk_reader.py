@@ -1,10 +1,10 @@
 """Reads the rows of a table in chunks, each between two positions of the binlog.
 
-Invariant: a chunk's SELECT sees every transaction that it was to see, as the server has shown, and none after
-the high position. It needs no privilege but SELECT and that to show the end of the binlog.
+Invariant: a chunk's SELECT sees every required transaction, as the server has proven, and no transaction after
+the high position. The required privileges are SELECT and the privilege to show the end of the binlog.
 
-A server writes a transaction to the binlog before it makes it visible: so the SELECT sees nothing past the end
-of the binlog after it.
+A server writes a transaction to the binlog before it makes the transaction visible. So a SELECT sees nothing
+that is past the end of the binlog, if this end is queried after the SELECT.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from connectors.mysql.select.table_size import estimated_rows, row_bytes
 from connectors.mysql.server.facts import SourceAddress, connection_to
 
 TARGET_BYTES = 1536 * 1024
-"""Bytes of a chunk's rows to aim for, as the server sends them."""
+"""Target size of a chunk's rows, in bytes as the server sends them."""
 _MOST_BYTES = 4 * TARGET_BYTES
-"""Bytes after which a chunk ends, whatever the size of its rows; the rows that were read too are read again."""
+"""Size in bytes at which a chunk ends; further rows of the same SELECT are read again with the next chunk."""
 _FIRST_ROWS, MOST_ROWS, _GROWTH = 1_000, 20_000, 16
-"""Rows of the first chunk where the server does not state their size, of any, and how many times as many as the
-last one the next may have."""
+"""Rows of the first chunk if the server does not report a row's size; maximum rows of any chunk; factor by
+which the next chunk may have more rows than the last chunk."""
 _MOST_AT_ONCE = 1_000_000
-"""Most rows of a chunk that has to be whole."""
+"""Maximum rows of a reading whose rows all have to be one chunk."""
 _ANSWER_SECONDS = 600.0
 
 
 class DefinitionChanged(Exception):
-    """The table at the server is no longer what the definition says."""
+    """The table at the server no longer matches its definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,22 +66,22 @@ class ReadChunk:
 
     table_map: bytes
     blocks: tuple[bytes, ...]
-    """The rows, as SelectedPackets has them."""
+    """The rows, in the form of ``SelectedPackets.blocks``."""
     rows: int
     last: tuple[str, ...] | None
     """The order of the key, and literals of the last row's key; None without rows or a key."""
     is_last: bool
-    """Whether no rows come after it."""
+    """Whether no rows come after this chunk."""
     high: Coordinates
-    """A position that is not before any change that the SELECT saw."""
+    """A position that is after every change that the SELECT saw."""
     began_ms: int
     """When the SELECT began, milliseconds since 1970."""
     spool: Spool | None = None
-    """Of a table without a primary key: all its rows, in place of ``blocks``; the receiver closes it."""
+    """For a table without a primary key: all its rows, instead of ``blocks``; the receiver closes it."""
     estimate: int | None = None
-    """The server's estimate of the rows to read in all; with the first chunk of a reader only."""
+    """The server's estimate of the total number of rows to read; only in a reader's first chunk."""
     keys: tuple[tuple[str, ...], ...] = ()
-    """Literals of the key of each row, if the reader was to keep them."""
+    """Literals of each row's key, if the reader keeps them (``keeps_keys``)."""
 
 
 class ChunkReader:
@@ -106,15 +106,15 @@ class ChunkReader:
         is_divided: bool = True,
         is_bounded: bool = False,
     ) -> None:
-        """``definition``: the table as its history has it now; None if it does not exist.
+        """``definition``: returns the table's current definition in its history; None without a table.
 
-        ``is_masked``: whether some of its values are hidden, so that errors have no texts of the server.
-        ``where``: an operator's condition in SQL on the rows. ``gate``: where a read waits for its turn.
+        ``is_masked``: whether some of the table's values are hidden, so that errors omit the server's texts.
+        ``where``: an operator's SQL condition on the rows. ``gate``: the load limits for which a read waits.
         ``keeps_keys``: whether chunks have the key of each row. ``is_whole``: whether all rows are one chunk;
-        else ``most_rows``: of a chunk.
-        ``clock``: that of ``ReadChunk.began_ms``; None: this machine's. ``spools``: where rows of a table
-        without a key are; ``is_divided``: whether they may be several portions.
-        ``is_bounded``: whether rows are omitted that come after all those there were after the first chunk.
+        otherwise, a chunk has up to ``most_rows`` rows. ``clock``: the clock for ``ReadChunk.began_ms``; None:
+        this machine's clock. ``spools``: where rows of a table without a key are kept; ``is_divided``: whether
+        they may be several portions. ``is_bounded``: whether reading ends with the row that is the last row in
+        the order of the key after the first chunk.
         """
         self._clock = clock or WorkerClock()
         self._spools = spools or Spools()
@@ -124,7 +124,7 @@ class ChunkReader:
         self._keeps_keys, self._is_whole, self._most_rows = keeps_keys, is_whole, most_rows
         self._is_bounded = is_bounded
         self._until: tuple[str, ...] | None = None
-        """The order of the key, and literals of the last row's key; None: not known yet."""
+        """The order of the key, and literals of the key of the last row to read; None: not known yet."""
         self._address, self._name, self._charsets, self._server = address, name, charsets, server
         self._definition, self._is_masked, self._where = definition, is_masked, where
         self._gate = gate
@@ -132,26 +132,26 @@ class ChunkReader:
         self._connection: Any = None
         self._views: ReadViews | None = None
         self._limit: int | None = None
-        """The rows of the next chunk; None: before the first one."""
+        """The number of rows of the next chunk; None before the first chunk."""
         self._made: tuple[Table, SelectedTable] | None = None
 
     def close(self) -> None:
-        """End the connection, from any thread; a SELECT that runs ends with SourceLost."""
+        """Close the connection, from any thread; a running SELECT fails with SourceLost."""
         connection = self._connection
         if connection is not None:
             connection._force_close()
         self._keyless.close()
 
     def rest(self) -> None:
-        """End the connection until the next read, from the thread that reads."""
+        """Close the connection until the next read; only the reading thread may call this."""
         self.close()
         self._connection = None
 
     def read(self, after: Sequence[str] | None, sees: Seen) -> ReadChunk | None:
-        """Read the rows after a key, by a SELECT that sees these transactions; None without such a table.
+        """Read the rows after a key, with a SELECT that sees the transactions ``sees``; None without a table.
 
-        ``after``: the ``last`` of the chunk before. If a statement has changed the table's key or its order
-        since, the first rows are read again: another order has other rows after that one.
+        ``after``: the previous chunk's ``last``. If a statement has changed the table's key or its order since,
+        reading starts again with the first rows, because in another order, other rows follow a key.
 
         Raise DefinitionChanged if the server's table differs from the definition, SnapshotUnsupported if its
         rows cannot be read exactly, TableUnreadable if they cannot be read now, SourceLost and related errors.
@@ -165,7 +165,7 @@ class ChunkReader:
                 self._gate.read(chunk.rows)
             return chunk
         except DefinitionChanged:
-            # Rows of its result are still to come.
+            # The server may still be sending rows of the result.
             self.rest()
             raise
         except pymysql.MySQLError as raised:
@@ -198,7 +198,7 @@ class ChunkReader:
         self._views = ReadViews(self._connection, self._address, self._server, self._name)
 
     def _read_unlocked(self, table: Table, after: Sequence[str] | None, sees: Seen) -> ReadChunk:
-        """Read the rows after a key, fewer of them while others change some."""
+        """Read the rows after a key; while other sessions lock some of them, try again with fewer rows."""
         deadline = time.monotonic() + VISIBLE_SECONDS
         while True:
             if self._connection is None:
@@ -249,12 +249,12 @@ class ChunkReader:
         return True
 
     def _first_limit(self, cursor: Any) -> int:
-        """The rows of the first chunk, by the size of a row as the server states it."""
+        """Return the number of rows of the first chunk, by the size of a row that the server reports."""
         size = row_bytes(cursor, self._name)
         return max(1, min(MOST_ROWS, TARGET_BYTES // size)) if size else _FIRST_ROWS
 
     def _estimate(self, cursor: Any) -> int | None:
-        """The server's estimate of the rows to read, once."""
+        """Return the server's estimate of the number of rows to read; None after the first call."""
         if self._is_estimated:
             return None
         found = estimated_rows(cursor, self._name, self._where, self._server)
@@ -328,7 +328,7 @@ class ChunkReader:
         )
 
     def _prove(self, packets: bytes) -> None:
-        """Raise DefinitionChanged, after which labels are read again, if rows have one that none had before."""
+        """Raise DefinitionChanged if rows have a label that no row had before; labels are then read again."""
         assert self._made is not None
         try:
             column = self._made[1].unknown_label(packets)
@@ -341,7 +341,7 @@ class ChunkReader:
     def _keys(
         self, selected: SelectedTable, key: Sequence[str], found: SelectedPackets
     ) -> list[tuple[str, ...]]:
-        """Literals of the last row's key, or of each row's if they are to be kept."""
+        """Return literals of the last row's key, or with ``keeps_keys``, of every row's key."""
         blocks = found.blocks if self._keeps_keys else (found.last,)
         try:
             rows = [row for block in blocks for row in selected.values.rows(block)]
@@ -355,11 +355,11 @@ class ChunkReader:
     def _bound(
         self, selected: SelectedTable, key: Sequence[str], order: str, clause: str
     ) -> tuple[str, ...] | None:
-        """The last row's key, after a chunk that was read with a clause; None if that is not known yet.
+        """Return the order and the last row's key, read with the chunk's ``clause``; None if not known yet.
 
-        Rows that are not visible by now are in the stream, so a table has an end though it grows as fast as it
-        is read. Where only locks show that, a later row that is not visible is locked; then the end is asked
-        for again after the next chunk.
+        Rows that are not visible yet are in the stream, so reading ends even if the table grows as fast as it
+        is read. If visibility is proven by locks, a last row that is not visible yet is locked. Then the end is
+        queried again after the next chunk.
         """
         select = PreparedSelect(self._connection)
         query = last_row_query(self._name, selected.select_list, key=key)
@@ -375,7 +375,7 @@ class ChunkReader:
     def _packets(
         self, query: str, sees: Seen, selected: SelectedTable, most_bytes: int | None
     ) -> tuple[int, str, SelectedPackets]:
-        """When the SELECT began, the clause that it needed, and its rows."""
+        """Execute the SELECT; return when it began (milliseconds since 1970), its clause, and its rows."""
         assert self._views is not None, "_connect() comes first"
         with locked_rows(self._views, self._clock):
             clause = self._views.prove(sees, has_key=True)
@@ -407,7 +407,7 @@ class ChunkReader:
         except BaseException as error:
             spool.close()
             if type(error) is not RowLocked:
-                # The server may be sending more rows.
+                # The server may still be sending rows.
                 self.rest()
             raise
         return ReadChunk(
@@ -423,7 +423,7 @@ class ChunkReader:
         )
 
     def _end(self, sees: Seen) -> Coordinates:
-        """The end of the binlog, which is not before what was read from it."""
+        """Return the end of the binlog; raise SourceLost if it is before a position that was read."""
         with self._connection.cursor() as cursor:
             found, _ = end_of_binlog(cursor)
         high = Coordinates(_text(found.file), found.pos)
@@ -436,12 +436,12 @@ class ChunkReader:
 
 
 def _in_order(key: Sequence[str] | None, order: str) -> Sequence[str] | None:
-    """Literals of a key that was noted with its order; None if the order is another one now."""
+    """Return the literals of a key that is stored with its order; None if the order has changed since."""
     return key[1:] if key is not None and key[0] == order else None
 
 
 def _types_of(selected: SelectedTable) -> Check:
-    """What compares the types of a result with the table's."""
+    """Return a check that raises DefinitionChanged if a result's types differ from the table's."""
 
     def check(types: list[int]) -> None:
         if difference := selected.difference(types):

@@ -1,7 +1,7 @@
 """The table map of a table's rows, derived from its definition.
 
-Invariant: it is the one that the server would write with ``binlog_row_metadata=FULL``, except for
-hidden columns, which no definition has.
+Invariant: the table map is the same that the server would write with ``binlog_row_metadata=FULL``,
+except for hidden columns, which are not in a definition.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def described_table(
     table_id: int = 0,
     is_selected: bool = True,
 ) -> TableMap:
-    """The table map of a table; raise SnapshotUnsupported if it has a type without a known form.
+    """Return the table map of a table; raise SnapshotUnsupported if a column's type has no known form.
 
-    With ``is_selected`` also if a SELECT would not return a column's values exactly.
+    With ``is_selected``, raise it also if a SELECT would not return a column's values exactly.
     """
     database, own = name
     try:
@@ -45,7 +45,7 @@ def described_table(
 
 
 def _of_mariadb(table_map: TableMap) -> TableMap:
-    """The table map without what MariaDB does not write, and with what it does of geometries."""
+    """Return the table map as MariaDB writes it: without visibility, and with a collation for geometries."""
     columns = (
         replace(
             column,
@@ -64,17 +64,17 @@ def _mapped(column: Column, charsets: Charsets, server: Server, is_selected: boo
 
 
 _JSON_WITH_POINTS = (8, 0, 15)
-"""From this version on documents print the point of each DOUBLE; 5.7 does not."""
+"""Since this version, JSON documents are printed with the decimal point of every DOUBLE; 5.7 omits it."""
 _TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?(?: unsigned)?(?: zerofill)?(?: /\*.*)?", re.I)
 
 
 def layout_of(
     definition: ColumnDefinition, charsets: Charsets, *, server: Server, is_selected: bool = True
 ) -> Layout:
-    """The type and metadata of a column in the binlog; raise SnapshotUnsupported, without the table's name.
+    """Return a column's type and metadata in the binlog; raise SnapshotUnsupported, without the table's name.
 
-    It is the inverse of ``column_type`` for every type whose rows can be read. Formats of earlier versions are
-    replaced by the current ones, which have the same values.
+    This is the inverse of ``column_type`` for every type whose rows can be read. A format of earlier versions
+    is replaced by the current format, which has the same values.
     Source: MySQL's sql/field.cc and MariaDB's, save_field_metadata.
     """
     text = definition.column_type
@@ -110,7 +110,7 @@ def _why(name: str) -> str:
 
 
 def _width(definition: ColumnDefinition, charsets: Charsets) -> int:
-    """The bytes of a character."""
+    """Return the maximum size of a character of the column, in bytes."""
     if definition.charset is None:
         return 1
     if definition.collation is None:

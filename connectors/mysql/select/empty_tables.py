@@ -1,4 +1,4 @@
-"""Which tables have no row that a SELECT sees now."""
+"""Tables in which a SELECT sees no row now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connectors.mysql.server.facts import SourceAddress, connected
 
 
 def empty_tables(address: SourceAddress, names: Iterable[TableName]) -> set[TableName]:
-    """Return those of these tables; raise TableUnreadable, or an error of the source."""
+    """Return the empty tables among ``names``; raise TableUnreadable, or an error of the source."""
     found = set()
     with connected(address) as cursor:
         for name in names:

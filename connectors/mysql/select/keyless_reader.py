@@ -1,7 +1,7 @@
-"""Reads all rows of a table without a key: by one SELECT, into a spool, as nothing divides them.
+"""Reads all rows of a table without a key: with one SELECT, because no key divides them, and into a spool.
 
-Invariant: of a large table no rows stay locked, and a table whose rows have to be one Kafka transaction is
-given up once it is too large for that. The source's load is asked for while the rows come.
+Invariant: rows of a large table do not stay locked. If all rows have to be one Kafka transaction, the reading
+is abandoned once they are too large for that. The source's load is checked while the rows arrive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connectors.mysql.select.table_size import data_bytes
 from connectors.mysql.server.facts import SourceAddress, connection_to
 
 _UNDIVIDED_BYTES = 64 * 1024 * 1024
-"""Most bytes of a table of which all rows are one portion, or are locked while they are read."""
+"""Maximum size, in bytes, of a table whose rows are all one portion, or stay locked while they are read."""
 
 
 class KeylessReader:
@@ -42,10 +42,10 @@ class KeylessReader:
         self._is_divided, self._gate, self._clock = is_divided, gate, clock
         self._may_lock = True
         self._asking: Any = None
-        """A connection that asks how busy the source is, during a SELECT."""
+        """A connection that queries the source's load during a SELECT."""
 
     def close(self) -> None:
-        """End that connection, from any thread."""
+        """Close the connection that queries the source's load, from any thread."""
         asking = self._asking
         if asking is not None:
             asking._force_close()
@@ -62,10 +62,10 @@ class KeylessReader:
         prove: Callable[[bytes], None] | None = None,
         portion: tuple[int, int],
     ) -> int:
-        """Spool all rows, within the limits of the source's load; return when the SELECT began.
+        """Spool all rows, within the load limits; return when the SELECT began, in milliseconds since 1970.
 
-        ``check``, ``prove``: see PreparedSelect. ``portion``: most bytes and rows of one. After an error
-        other than RowLocked itself the server may be sending more rows.
+        ``check``, ``prove``: see PreparedSelect. ``portion``: the maximum bytes and rows of a portion. After
+        an error other than RowLocked itself, the server may still be sending rows.
         """
         with connection.cursor() as cursor:
             spool.expect(data_bytes(cursor, self._name))
@@ -94,7 +94,7 @@ class KeylessReader:
         return began_ms
 
     def _check_size(self, size: int, *, is_locking: bool) -> None:
-        """Give a SELECT up whose rows are too many to be one portion, or to stay locked."""
+        """Abandon a SELECT whose rows are too large for one portion, or too large to stay locked."""
         if size <= _UNDIVIDED_BYTES:
             return
         if not self._is_divided:
@@ -124,18 +124,18 @@ class KeylessReader:
 
 
 SESSION = "SET SESSION net_write_timeout = 86400"
-"""While reading waits, so does the server, which would otherwise end the connection after a minute."""
+"""While reading waits, the server waits too; by default, it would end the connection after a minute."""
 _PAUSE_BYTES = 4 * 1024 * 1024
 
 
 class Spooling:
     """Fills a spool.
 
-    Invariant: the rows of a few packets are in memory, and the spool's portion that is being filled.
+    Invariant: memory contains only the rows of a few packets and the portion that is being filled.
     """
 
     def __init__(self, spool: Spool, *, most_bytes: int | None, most_rows: int) -> None:
-        """``most_bytes``, ``most_rows``: of a portion; None: all rows are one."""
+        """``most_bytes``, ``most_rows``: maximum of a portion; without bytes, all rows are one portion."""
         self._spool, self._most_bytes, self._most_rows = spool, most_bytes, most_rows
         self._blocks: list[bytes] = []
         self._size = self._rows = 0
@@ -146,7 +146,7 @@ class Spooling:
         return self._spool.bytes + self._size
 
     def all(self, blocks: Iterable[Block], *, some: int, pause: Callable[[int], None]) -> None:
-        """Add rows until there are no more; ``pause`` gets their number after ``some`` of them, or some MiB."""
+        """Add all rows; ``pause`` is called after ``some`` rows, or some MiB, with their number."""
         count, size = 0, self.bytes
         for block in blocks:
             self._add(block)

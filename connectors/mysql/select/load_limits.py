@@ -1,7 +1,7 @@
-"""How fast existing rows may be read: by a rate, and only while the source has capacity to spare.
+"""Limits on reading existing rows: a rate, and only while the source has capacity to spare.
 
-Invariant: a read begins only within the limits, and one that waits for them ends within a second of its
-connection's end. Nothing else waits for it.
+Invariant: a read begins only within the limits. A read that waits ends within a second after its connection
+is closed. Nothing else waits for a read.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _GLANCE_SECONDS = 0.5
 _LAG = ("seconds_behind_source", "seconds_behind_master")
 
 Report = Callable[[str | None], None]
-"""Receives why reading waits; None once it does not."""
+"""Receives the reason why reading waits; None once reading no longer waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimits:
-    """The limits; 0 of any is none."""
+    """The limits; a limit of 0 is disabled."""
 
     rows_per_second: int = 0
-    """Of all tables together."""
+    """Rows of all tables together, per second."""
     threads_running: int = 25
-    """Threads that run at the source, besides the one that asks."""
+    """Running threads at the source, except the thread of the query itself."""
     probe_ms: int = 250
     """Milliseconds in which the source answers a trivial query."""
     replica_lag_seconds: int = 0
-    """Seconds that the source itself is late, where it is a replica."""
+    """Seconds by which the source lags, if it is a replica."""
 
 
 class LoadGate:
-    """Where the reads of a destination wait; used by the threads of all readers."""
+    """Makes the reads of a destination wait for the limits; used by the threads of all readers."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LoadGate:
         self._reported: str | None = None
 
     def wait(self, cursor: Any) -> None:
-        """Return once a read may begin; asks the source through a cursor, whose errors are raised."""
+        """Wait until a read may begin; queries the source through ``cursor``, whose errors are raised."""
         while (reason := self._reason(cursor)) is not None:
             if reason:
                 self._show(reason)
@@ -64,7 +64,7 @@ class LoadGate:
         self._show(None)
 
     def most_rows(self, rows: int) -> int:
-        """As many of so many rows as one read may have: those of a second, so that the rate is even."""
+        """Limit the number of rows of one read to the rows of one second, so that the rate is even."""
         rate = self._limits.rows_per_second
         return min(rows, rate) if rate else rows
 
@@ -76,7 +76,7 @@ class LoadGate:
                 self._next = max(self._next, self._clock()) + rows / rate
 
     def _show(self, reason: str | None) -> None:
-        """Report a change."""
+        """Report the reason why reading waits, or once, that reading no longer waits."""
         with self._lock:
             is_news = (reason is None) != (self._reported is None)
             self._reported = reason
@@ -84,7 +84,7 @@ class LoadGate:
             self._report(reason)
 
     def _reason(self, cursor: Any) -> str | None:
-        """Why a read may not begin now; empty if only the rate is the reason."""
+        """Return why a read may not begin now; empty if the rate is the only reason; None if it may begin."""
         limits = self._limits
         began = self._clock()
         running = int(_value(cursor, "SHOW GLOBAL STATUS LIKE 'Threads_running'", "Value") or 1) - 1
@@ -100,7 +100,7 @@ class LoadGate:
         return "" if self._clock() < self._next else None
 
     def _lag(self, cursor: Any) -> str | None:
-        """Why a source that is a replica is too late; None if it is not."""
+        """Return the reason if the source, as a replica, lags by more than the limit; else None."""
         lag = _lag_of(cursor)
         if lag is None or int(lag) <= self._limits.replica_lag_seconds:
             return None
@@ -108,7 +108,7 @@ class LoadGate:
 
 
 def _value(cursor: Any, query: str, column: str) -> Any:
-    """A column of a query's only row; None without one."""
+    """Return a column of a query's only row; None without a row."""
     cursor.execute(query)
     row = cursor.fetchone()
     names = [one[0] for one in cursor.description]
@@ -116,7 +116,7 @@ def _value(cursor: Any, query: str, column: str) -> Any:
 
 
 def _lag_of(cursor: Any) -> Any:
-    """The seconds that a replica is late; None of another server."""
+    """Return the seconds by which a replica lags; None if unknown, or if the server is not a replica."""
     try:
         cursor.execute("SHOW REPLICA STATUS")
     except pymysql.MySQLError as error:

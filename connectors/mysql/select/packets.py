@@ -1,16 +1,16 @@
-"""Rows of packets without generated code: the bytes of their values, and the bodies of WRITE_ROWS events.
+"""Rows in packets of a result: the bytes of their values, their decoder, and their form as WRITE_ROWS events.
 
-Rows that their own decoder does not read take this way, so that what is done with an event (a dead letter, a
-check of NOT NULL) is done with them too.
+Rows that ``PacketDecoder`` does not decode are encoded as bodies of WRITE_ROWS events, so that they are treated
+like the rows of an event (with a dead letter, a check of NOT NULL).
 
-Invariant: decoded, a body has the very rows that the binlog path decodes for the same values. A value without
+Invariant: a body decodes to exactly the rows that the binlog path decodes for the same values. A value without
 an exact form stops the table.
 Source: MySQL's libs/mysql/binlog/event/rows_event.h.
 
-The bytes of a row in the binary protocol, and of each column's value in it. Invariant: a value has
-the layout that the type in the result's own description has; a table whose result has another type
-than its definition is not read. Source: MySQL's sql/protocol_classic.cc, Protocol_binary; and its
-manual of the protocol, "Binary Protocol Resultset Values".
+The bytes of a row in the binary protocol, and of each column's value in it. Invariant: a value has the layout
+of the type in the result's own description; a table is not read if a result's type differs from the
+definition's. Source: MySQL's sql/protocol_classic.cc, Protocol_binary; and its manual of the protocol, "Binary
+Protocol Resultset Values".
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from connectors.mysql.select.table_map_body import packed_integer
 from connectors.mysql.types.registry import Convert, MappedColumn, binlog_type, packet_field
 
 Values = Sequence[bytes | None]
-"""The bytes of each value in a packet, without their length; None for NULL."""
+"""The bytes of each value in a packet, without the value's length; None for NULL."""
 MOST_BYTES = 1 << 18
-"""Bytes of an event's body after which the next one begins."""
+"""Maximum size of an event's body with several rows, in bytes."""
 _LONGEST = 0xFF_FFFF
-"""The length in the head of a row that came in several packets, put together."""
+"""The length in the head of a row that was assembled from several packets."""
 _STATEMENT_END = 1
 _NO_EXTRA_DATA = 2
 _FAULTS = (ValueError, TypeError, ArithmeticError, LookupError, struct.error)
@@ -50,7 +50,7 @@ class PacketValues:
         ]
 
     def rows(self, packets: bytes) -> Iterator[Values]:
-        """The rows of packets; raise an error of Python's for bytes of another form."""
+        """Yield the rows of packets; raise one of Python's own exceptions for malformed bytes."""
         at = 0
         while at < len(packets):
             size = uint(packets, at, 3)
@@ -77,7 +77,7 @@ class PacketValues:
 class PacketEncoder:
     """Encodes the rows of one version of one table; used by one thread at a time.
 
-    The rows are those of a SELECT of ``SelectedTable`` in a session after ``SESSION``. Raises
+    The rows come from a SELECT of ``SelectedTable``, in a session after the statements ``SESSION``. Raises
     SnapshotUnsupported for a table whose rows cannot be read exactly.
     """
 
@@ -85,7 +85,7 @@ class PacketEncoder:
     """The type of the events."""
 
     def __init__(self, table_map: TableMap) -> None:
-        """``table_map``: that of the events, with all metadata."""
+        """``table_map``: the table map of the events, with all metadata."""
         self._name = f"{table_map.database}.{table_map.table}"
         self._columns = [column.name for column in table_map.columns]
         self._values = PacketValues(table_map.columns)
@@ -96,7 +96,7 @@ class PacketEncoder:
                 table_map.table_id.to_bytes(6, "little"),
                 struct.pack("<HH", _STATEMENT_END, _NO_EXTRA_DATA),
                 packed_integer(len(self._columns)),
-                # Every column is in the image; the bits after the last one are set too, as the server does.
+                # Every column is in the image; like the server, also set the bits after the last column.
                 b"\xff" * self._bitmap_size,
             )
         )
@@ -110,7 +110,7 @@ class PacketEncoder:
         return known.packet_image(column)
 
     def bodies(self, packets: bytes, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
-        """The bodies of events with the rows of packets, in order; none without rows.
+        """Yield the bodies of events with the rows of packets, in order; nothing without rows.
 
         A body has at most ``most_bytes`` unless a single row has more. Raise SnapshotUnsupported if a value
         cannot be encoded exactly.
@@ -132,7 +132,7 @@ class PacketEncoder:
         try:
             yield from self._values.rows(packets)
         except (ValueError, IndexError, struct.error):
-            # The errors of values may contain row data, here and below.
+            # Here and below, the original errors may contain row data.
             raise SnapshotUnsupported(
                 "a row is not in the form of its columns", table=self._name
             ) from None
@@ -155,7 +155,7 @@ class PacketEncoder:
 
 
 HEAD_SIZE = 5
-"""Bytes before the bitmap of NULLs: those of the packet's length and number, and a zero."""
+"""Bytes before the bitmap of NULLs: the packet's length and number, and a zero."""
 FIRST_BIT = 2
 """The bit of the first column in that bitmap."""
 ROW = 0
@@ -168,7 +168,7 @@ def bitmap_size(columns: int) -> int:
 
 
 def difference(columns: Sequence[MappedColumn], types: Iterable[int]) -> str | None:
-    """How a result's types differ from those of a table's columns; None if they are as expected."""
+    """Return how a result's types differ from the types of a table's columns; None if they match."""
     found = list(types)
     if len(found) != len(columns):
         return f"a SELECT returns {len(found)} columns, not {len(columns)}"
@@ -182,8 +182,8 @@ def difference(columns: Sequence[MappedColumn], types: Iterable[int]) -> str | N
 class PacketDecoder:
     """Decodes packets for a table whose rows in the binlog have the same names and key.
 
-    Invariant: rows are those that the binlog's decoder makes of the same values. What is rare, such as
-    characters that Unicode lacks, raises an error: such rows take the long way, through the binlog's form.
+    Invariant: the rows equal the rows that the binlog's decoder decodes for the same values. A rare value,
+    such as a character that Unicode lacks, raises an error; its rows are converted to the binlog's form.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class PacketDecoder:
         *,
         rules: Mapping[str, ColumnRule],
     ) -> None:
-        """``table``: as for the binlog; ``rules``: by column. Raise UnsupportedEvent as ``packet_field``."""
+        """``table``: as for the binlog's decoder; ``rules``: by column. Raise ``packet_field``'s errors."""
         fields = [
             packet_field(column, charsets, rules.get(column.name or ""))
             for column in table_map.columns
@@ -205,7 +205,7 @@ class PacketDecoder:
         self._runs: dict[bytes, RowsFunction] = {}
 
     def rows(self, packets: bytes) -> list[Row]:
-        """The rows of packets, in order, as those of an insert; raise an error of Python's if any is rare."""
+        """Decode packets as inserted rows, in order; raise one of Python's own exceptions for a rare value."""
         found: list[Row] = []
         at, end, patterns = 0, len(packets), self._patterns
         while at < end:

@@ -1,10 +1,10 @@
-"""A SELECT by a prepared statement, whose rows stay the packets that they are.
+"""A SELECT by a prepared statement, whose rows are returned as the packets that the server sends.
 
-In the binary protocol numbers and times are not made into text, which is a third of the server's work for a
-row; and rows are decoded by other processes, so here only their ends are looked for.
+The binary protocol spares the server a third of its work for a row: it need not format numbers and times as
+text. Other processes decode the rows, so only their boundaries are determined here.
 
-Invariant: what is returned is whole rows, in the server's order, without a gap, and nothing of the result is
-left on the connection.
+Invariant: whole rows are returned, in the server's order and without a gap, and no part of the result remains
+on the connection.
 Source: MySQL's manual of the protocol, COM_STMT_PREPARE and COM_STMT_EXECUTE, and sql/protocol_classic.cc.
 """
 
@@ -23,18 +23,18 @@ from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 from connectors.mysql.select.packets import ROW
 
 _AT_ONCE = 1 << 18
-"""Bytes of a block of packets, and to ask the connection for."""
+"""Size of a block of packets, and of a read from the connection, in bytes."""
 _HEAD = 4
 """Three bytes of a packet's length, and its number."""
 _LONGEST = 0xFF_FFFF
-"""A packet of this length is continued in the next one."""
+"""The next packet continues a packet of this length."""
 _END, _LONGEST_END, _ERROR = 0xFE, 9, 0xFF
 _PREPARED = struct.Struct("<IHH")
-"""After a first byte: the statement's number, the counts of its columns and of its parameters."""
+"""After the first byte: the statement's number, its number of columns, its number of parameters."""
 _EXECUTE = struct.Struct("<IBI")
 """The statement's number, no cursor, one execution."""
 Check = Callable[[list[int]], None]
-"""Is given the types of a result's columns, and raises if they are not as expected."""
+"""Receives the types of a result's columns, and raises if they are not as expected."""
 
 
 class Block(NamedTuple):
@@ -43,7 +43,7 @@ class Block(NamedTuple):
     packets: bytes
     rows: int
     last_at: int
-    """Where the last row begins."""
+    """The offset of the last row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,19 @@ class SelectedPackets:
     """The rows of a SELECT."""
 
     blocks: tuple[bytes, ...]
-    """Whole rows each, in order. A row of several packets is a block of its own, with one head for all."""
+    """Blocks of whole rows, in order. A row of several packets is a separate block, with a single head."""
     rows: int
     last: bytes
     """The packet of the last row; empty without rows."""
     is_cut: bool = False
-    """Whether there were more rows, which were read without being kept."""
+    """Whether the result had more rows, which were read but not kept."""
 
 
 class PreparedSelect:
     """Executes SELECTs on a connection of PyMySQL."""
 
     def __init__(self, connection: Any, prove: Callable[[bytes], None] | None = None) -> None:
-        """``prove``: is given the packets of each block, and raises if a row must not be used."""
+        """``prove``: receives the packets of each block, and raises if a row must not be used."""
         self._connection, self._prove = connection, prove
 
     def packets(
@@ -71,7 +71,7 @@ class PreparedSelect:
     ) -> SelectedPackets:
         """Execute a SELECT and return its rows, as ``blocks`` yields them.
 
-        ``most_bytes``: once there are so many, further rows are not kept.
+        ``most_bytes``: the size after which further blocks are not kept.
         """
         found, rows, size, last, is_cut = list[bytes](), 0, 0, b"", False
         for block in self.blocks(query, check):
@@ -87,9 +87,9 @@ class PreparedSelect:
     def blocks(self, query: str, check: Check) -> Iterator[Block]:
         """Execute a SELECT and yield its rows while the server sends them.
 
-        ``check`` is given the types of its columns before any. Raise PyMySQL's errors, OSError, ValueError,
-        and what ``check`` and ``prove`` raise; after all but PyMySQL's, and unless all rows are taken, the
-        connection cannot be used again.
+        ``check`` receives the types of the columns before a row is yielded. Raise PyMySQL's errors, OSError,
+        ValueError, and the errors of ``check`` and ``prove``. After an error other than PyMySQL's, or if the
+        caller does not take all rows, the connection cannot be used again.
         """
         connection = self._connection
         connection._execute_command(COMMAND.COM_STMT_PREPARE, query)
@@ -115,7 +115,7 @@ class PreparedSelect:
         return self._connection._read_packet()
 
     def _types(self, count: int) -> list[int]:
-        """The types of columns, of which the descriptions end with a packet of their own."""
+        """Read the types of columns; a separate packet ends the columns' descriptions."""
         found = [self._connection._read_packet(FieldDescriptorPacket) for _ in range(count)]
         if count:
             self._packet()
@@ -123,16 +123,16 @@ class PreparedSelect:
 
 
 class _Rows:
-    """Cuts what the connection sends into blocks of whole rows."""
+    """Divides the bytes from the connection into blocks of whole rows."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
         self._data = bytearray()
         self._at = self._count = self._last_at = 0
-        """The end of the whole rows that were found in it, their count, and where the last one begins."""
+        """The end of the whole rows found in ``_data``, their number, and the start of the last of them."""
 
     def blocks(self) -> Iterator[Block]:
-        """Read to the end, and yield blocks as they come."""
+        """Read up to the end of the result, and yield blocks as they arrive."""
         while True:
             self._pass_rows()
             is_at_end, is_at_long = self._is_at_end(), self._is_at_long_row()
@@ -146,7 +146,7 @@ class _Rows:
                 self._more()
 
     def _pass_rows(self) -> None:
-        """Pass the whole rows of one packet each."""
+        """Move past the whole rows that consist of one packet each."""
         data, at, count, last = self._data, self._at, self._count, self._last_at
         end = len(data)
         while at + _HEAD < end:
@@ -159,7 +159,7 @@ class _Rows:
         self._at, self._count, self._last_at = at, count, last
 
     def _passed(self) -> Block:
-        """Take the rows that were passed."""
+        """Remove and return the whole rows found so far."""
         with memoryview(self._data) as data:
             block = Block(bytes(data[: self._at]), self._count, self._last_at)
         self._forget()
@@ -170,7 +170,7 @@ class _Rows:
         self._at = self._count = self._last_at = 0
 
     def _is_at_end(self) -> bool:
-        """Whether the next packet ends the rows; raise the error that it may have."""
+        """Whether the next packet ends the rows; raise the error that the packet may contain."""
         data, begin = self._data, self._at + _HEAD
         if len(data) <= begin or data[begin] == ROW or len(data) < begin + self._next_size():
             return False
@@ -190,7 +190,7 @@ class _Rows:
         return int.from_bytes(self._data[self._at : self._at + 3], "little")
 
     def _long_row(self) -> Block:
-        """Take a row that comes in several packets."""
+        """Read and return a row that consists of several packets."""
         parts = [bytes(self._data[:_HEAD])]
         size = _LONGEST
         while size == _LONGEST:
@@ -205,7 +205,7 @@ class _Rows:
         return Block(b"".join(parts), 1, 0)
 
     def _more(self) -> None:
-        """Read what the connection has."""
+        """Read more bytes from the connection."""
         found = self._file.read1(_AT_ONCE)
         if not found:
             raise OperationalError(

@@ -1,7 +1,7 @@
-"""Keys of a table at random: where samples of its rows begin.
+"""Random keys of a table, after which samples of its rows begin.
 
-Invariant: each is the key of a row, as a literal; the server counts rows by an index, so a table of millions
-costs it a moment for each key.
+Invariant: each is the key of an existing row, as literals. The server counts rows by an index, so in a table
+of millions of rows, each key takes only a moment.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def random_keys(
     count: int,
     chance: random.Random,
 ) -> list[tuple[str, ...] | None]:
-    """Return keys to read after, as ``ReadChunk.last`` has them, in no order; None: the table's beginning.
+    """Return keys to read after, in the form of ``ReadChunk.last``, unordered; None: the table's beginning.
 
-    ``is_masked``: see ChunkReader, whose errors are raised.
+    ``is_masked``: see ChunkReader. Raise the errors of ChunkReader.
     """
     selected = SelectedTable(name, as_printed(table), charsets, server=server)
     query = chunk_query(name, selected.select_list, key=table.primary_key, after=None, limit=1)
@@ -62,11 +62,11 @@ def random_keys(
             for statement in SESSION:
                 cursor.execute(statement)
             cursor.execute(_COUNT, name)
-            # It is an estimate, of which a part may be missing at the end.
+            # The number is an estimate; the last of these rows may not exist.
             rows = int(cursor.fetchall()[0][0])
             for _ in range(count):
                 number = chance.randrange(rows + 1)
-                # Of each row but the first one, the one before it is read after.
+                # A sample begins after the key of the previous row; the first row has no previous row.
                 packets = select.packets(f"{query} OFFSET {max(0, number - 1)}", check)
                 row = next(selected.values.rows(packets.last), None) if number else None
                 if row is None:

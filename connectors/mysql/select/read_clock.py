@@ -1,6 +1,6 @@
-"""The clock that says when a SELECT begins.
+"""The clock that gives the time at which a SELECT begins.
 
-Invariant: the time is not after the SELECT's view of the data by that clock.
+Invariant: by this clock, the time is not after the SELECT's view of the data.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 
 class ReadClock(Protocol):
-    """The time at which a SELECT begins; called in the reader's thread."""
+    """Gives the time at which a SELECT begins; called in the reader's thread."""
 
     def asked(self, cursor: Any, /) -> int:
-        """Return it, in milliseconds since 1970, right before the SELECT in the same session."""
+        """Return the time, in milliseconds since 1970; called right before the SELECT, in its session."""
 
     def drop(self) -> None:
-        """Take note that the SELECT has no rows for now."""
+        """Discard the last time: its SELECT failed because of locks, and will be repeated."""
 
 
 class WorkerClock:

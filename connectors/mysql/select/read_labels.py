@@ -1,9 +1,9 @@
 """Labels of ENUM and SET that the server prints with a question mark, read from rows that have them.
 
-``information_schema`` has three bytes for a character, and a question mark for each that needs more; a row has
-the label itself.
+``information_schema`` prints a question mark for each character of more than three bytes; a row has the label
+itself.
 
-Invariant: a label is that of a row, or is listed as unknown; a row with an unknown one must not be used.
+Invariant: such a label is read from a row, or listed as unknown. A row with an unknown label must not be used.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Unknown = Mapping[str, frozenset[int]]
 
 
 def is_set(column: Column) -> bool:
-    """Whether it is a SET, or an ENUM."""
+    """Whether a column with labels is a SET, rather than an ENUM."""
     return column.type.lower().startswith("set")
 
 
 def unprinted(column: Column) -> frozenset[int]:
-    """Return the numbers of a column's labels, from 0, of which the definition has no exact text."""
+    """Return the numbers, from 0, of a column's labels whose exact text the definition lacks."""
     if column.exact_type or column.charset not in BEYOND_UTF8MB3:
         return frozenset()
     if column.type.partition("(")[0].lower() not in ("enum", "set"):
@@ -36,7 +36,7 @@ def unprinted(column: Column) -> frozenset[int]:
 
 
 def as_printed(table: Table) -> Table:
-    """Return a table whose labels count as exact, for a reader that uses their numbers alone."""
+    """Return a table whose labels count as exact, for a reader that uses only their numbers."""
     columns = (
         replace(one, exact_type=one.type) if unprinted(one) else one for one in table.columns
     )
@@ -44,9 +44,9 @@ def as_printed(table: Table) -> Table:
 
 
 def read_labels(cursor: Any, name: TableName, table: Table) -> tuple[Table, Unknown]:
-    """Return a table with the labels that its rows have, and those that none has.
+    """Return a table with labels that were read from its rows, and the labels that no row has.
 
-    ``cursor``: of a session in which text is not converted. Raise PyMySQL's errors.
+    ``cursor``: in a session that does not convert text. Raise PyMySQL's errors.
     """
     columns, unknown = list[Column](), dict[str, frozenset[int]]()
     for column in table.columns:

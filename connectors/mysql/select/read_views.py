@@ -1,22 +1,22 @@
-"""Views of the data that certainly hold all that the stream has sent, on each kind of server.
+"""Views of the data that certainly contain everything that the stream has sent, on each kind of server.
 
-A transaction is in the binlog, and sent to replicas, before it is visible: for as long as a commit takes.
+While a transaction commits, it is in the binlog, and sent to replicas, before it is visible.
 
-Invariant: a SELECT begins only once the server has shown that it sees them all; that time has passed proves
-nothing. Nothing is written, and SELECT is enough.
+Invariant: a SELECT begins only once the server has proven that the SELECT sees all these transactions; elapsed
+time is no proof. Nothing is written, and the SELECT privilege suffices.
 
 * MySQL with GTIDs adds a GTID to gtid_executed once the transaction is visible.
-* MySQL without GTIDs counts the transactions from before they are in the binlog until they are visible. At a
-  moment without any, all that is in the binlog is visible; it need not be the moment of the SELECT.
-* MariaDB has at most three groups of transactions between the binlog and what is visible, in the order of the
-  binlog, and counts those that are visible. Once four more are, so is all that was in the binlog before. An XA
-  transaction is in no such group when it is committed.
-* From a server that shows neither, rows are read with shared locks. On rows that a transaction has changed
-  they are granted only once it is visible. A lock is never waited for, so no transaction becomes the victim of
-  a deadlock because of it, and it ends with the SELECT.
+* MySQL without GTIDs counts transactions from before they are in the binlog until they are visible. At a moment
+  when the count is 0, everything in the binlog is visible; this need not be the moment of the SELECT.
+* MariaDB has at most three groups of transactions that are in the binlog and not visible yet. It counts the
+  visible groups, in binlog order. Once four more groups are visible, everything that was in the binlog before
+  is visible. The commit of an XA transaction is in no such group.
+* If a server proves neither, rows are read with shared locks. The server grants these locks on rows that a
+  transaction has changed only once the transaction is visible. A SELECT does not wait for a lock, so it makes
+  no transaction the victim of a deadlock. The locks end with the SELECT.
 
-The position that MariaDB states of a consistent snapshot is no proof: a new file of the binlog, and a binlog
-checkpoint, move it past transactions that are not visible yet.
+MariaDB's binlog position of a consistent snapshot is no proof: a new binlog file, or a binlog checkpoint, moves
+it past transactions that are not visible yet.
 
 Source: MySQL's sql/binlog.cc, process_flush_stage_queue, process_commit_stage_queue and finish_commit, and
 sql/rpl_gtid_state.cc, generate_automatic_gtid and update_commit_group; MariaDB's sql/log.cc,
@@ -37,50 +37,50 @@ from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.server_version import since
 
 Seen = GtidSet | Coordinates
-"""What a SELECT is to see: all of these transactions, or all before a position of the server's binlog."""
+"""What a SELECT must see: all of these transactions, or all transactions before a position in the binlog."""
 
 VISIBLE_SECONDS = 60.0
-"""How long a proof is waited for, before its lack is reported."""
+"""Seconds to wait for a proof, before its absence is an error."""
 _GLANCE_SECONDS = 0.005
 _QUIET_SECONDS, _GROUPS_SECONDS, _MOST_SECONDS = 1.0, 0.1, 5.0
-"""How long a proof without locks is waited for, where there is one with locks: at first, of MySQL and of
-MariaDB; and at most, once rows were locked by others."""
+"""Seconds to wait for a proof without locks if locks can be a proof too: initially on MySQL, initially on
+MariaDB, and at most, after other sessions had locked rows."""
 
 FIRST_COUNTED = (5, 7, 6)
-"""The first MySQL that counts transactions without GTIDs."""
+"""The first version of MySQL that counts transactions without GTIDs."""
 _FOR_SHARE = (8, 0, 22)
-"""The first MySQL whose ``FOR SHARE`` needs no privilege but SELECT."""
+"""The first version of MySQL whose ``FOR SHARE`` requires only the SELECT privilege."""
 ROW_LOCKED = {1205, 3572}
-"""Errors of a SELECT whose rows are locked by others: of MariaDB, and of a locked table; of MySQL."""
+"""Errors of a SELECT whose rows other sessions lock: 1205 on MariaDB and for a locked table, 3572 on MySQL."""
 
 _COMMITS = (
     "SHOW GLOBAL STATUS LIKE 'Ongoing_anonymous_transaction_count'",
-    # Transactions with GTIDs, such as replicated ones, if gtid_mode is between ON and OFF.
+    # Transactions with GTIDs, for example replicated transactions, if gtid_mode is between ON and OFF.
     "SELECT @@GLOBAL.gtid_owned",
 )
-"""Each is 0 or empty, in its last column, at a moment without a transaction of its kind between the binlog and
-what is visible."""
+"""Queries whose last column is 0 or empty at a moment when every transaction of their kind that is in the
+binlog is visible."""
 _GROUPS = "SHOW GLOBAL STATUS LIKE 'Binlog_group_commits'"
 _MOST_GROUPS = 3
 _GROUPS_IN_ORDER = {b"binlog_optimize_thread_scheduling": b"ON", b"wsrep_on": b"OFF"}
-"""The settings with which a group is visible before the next one is counted."""
+"""The settings with which a group is visible before the next group is counted."""
 _AT_ONCE = {"aria", "myisam", "memory", "csv", "archive"}
 """Engines whose rows are visible before they are in the binlog."""
 
 
 def seen_at(offset: SourceOffset) -> Seen:
-    """All transactions up to an offset, as views take it."""
+    """Return what a SELECT must see to see all transactions up to an offset."""
     gtids = offset.gtid_set
     return gtids if isinstance(gtids, GtidSet) else offset.coordinates
 
 
 def shows_what_is_visible(server: Server, *, has_gtids: bool) -> bool:
-    """Whether a server shows that a SELECT sees what it has sent."""
+    """Whether a server proves without locks that a SELECT sees everything that the server has sent."""
     return has_gtids or server.version >= FIRST_COUNTED
 
 
 class ReadViews:
-    """The proofs of one connection, for a table; used by one thread at a time."""
+    """The proofs for SELECTs of one table over one connection; used by one thread at a time."""
 
     def __init__(
         self, connection: Any, address: SourceAddress, server: Server, name: TableName
@@ -91,15 +91,16 @@ class ReadViews:
         self._known_engine: str | None = None
 
     def was_locked(self) -> None:
-        """Take note that others had locked rows of a SELECT."""
+        """Record that other sessions had locked rows of a SELECT; later proofs may take longer."""
         self._patience = min(2 * self._patience, _MOST_SECONDS)
 
     def prove(self, sees: Seen, *, has_key: bool, may_lock: bool = True) -> str:
-        """Wait until a SELECT sees all that was sent before, up to ``sees``; return the clause that ends it.
+        """Wait until a SELECT sees everything up to ``sees``; return the clause to append to the SELECT.
 
-        With a clause it fails with one of ROW_LOCKED while others change its rows. Where the table has no key,
-        and all rows would be locked, that is the last resort; there is none unless it ``may_lock`` them. Raise
-        SourceLost without a proof in time; TableUnreadable if only tables like this one have none.
+        With a clause, the SELECT fails with an error of ROW_LOCKED while other sessions change its rows. On
+        MySQL, a table without a key gets no clause, because the clause would lock all rows; on MariaDB, a table
+        gets a clause only with ``may_lock``. Raise SourceLost without a proof in time, TableUnreadable if only
+        tables like this one lack a proof, SnapshotUnsupported if the server never proves it.
         """
         with self._connection.cursor() as cursor:
             if self._server.mariadb:
@@ -129,7 +130,7 @@ class ReadViews:
         return ""
 
     def _of_table(self, error: SourceLost) -> TableUnreadable:
-        """The error of a table whose rows cannot be locked, where those of others can."""
+        """Return the error for a table whose rows cannot be locked, unlike those of other tables."""
         return TableUnreadable(
             f"{error.detail}, and its rows cannot be locked",
             table=".".join(self._name),
@@ -153,7 +154,7 @@ class ReadViews:
         )
 
     def _have_groups_passed(self, cursor: Any, patience: float | None = None) -> bool:
-        """Whether more groups have become visible than there were on their way; waits for so many seconds."""
+        """Whether, within the given seconds, more groups become visible than could be on their way."""
         if cursor.execute("XA RECOVER"):
             return False
         names = ", ".join(f"'{name.decode()}'" for name in _GROUPS_IN_ORDER)
@@ -167,7 +168,7 @@ class ReadViews:
         )
 
     def _await(self, is_reached: Callable[[], bool], what: str) -> None:
-        """Wait until something is visible."""
+        """Wait for a proof; raise SourceLost if it does not come in time."""
         if not _until(is_reached, VISIBLE_SECONDS):
             raise SourceLost(
                 f"it has not shown within {VISIBLE_SECONDS:.0f} s that a SELECT sees {what}",
@@ -185,7 +186,7 @@ class ReadViews:
         return found
 
     def _can_share(self, cursor: Any) -> bool:
-        """Whether shared locks are a proof, and may be taken by an account that may only read."""
+        """Whether shared locks are a proof, and an account that may only read is permitted to take them."""
         return self._has_clause() and self._engine(cursor) == "innodb"
 
     def _has_clause(self) -> bool:
@@ -202,13 +203,13 @@ class ReadViews:
         return self._known_engine
 
     def _sharing(self, cursor: Any, clause: str) -> str:
-        # Of other isolation levels the gaps between the rows would be locked too.
+        # At higher isolation levels, the gaps between the rows would be locked too.
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         return clause
 
 
 def _until(is_reached: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something, for at most so many seconds; return whether it was reached."""
+    """Wait until ``is_reached``, for at most ``seconds``; return whether it was reached."""
     deadline = time.monotonic() + seconds
     while not is_reached():
         if time.monotonic() > deadline:
@@ -222,7 +223,7 @@ def _is_executed(cursor: Any, gtids: GtidSet) -> bool:
 
 
 def _value(cursor: Any, query: str) -> bytes | None:
-    """The last column of a query's only row; None without one."""
+    """Return the last column of a query's only row; None without a row."""
     cursor.execute(query)
     row = cursor.fetchone()
     return None if row is None else row[-1]

@@ -1,7 +1,7 @@
-"""Keys of records as SQL, by which a SELECT finds the source's rows.
+"""Keys of published records as SQL expressions, by which a SELECT finds the source's rows.
 
-Invariant: at the server, the expression of a value equals each value of the column that is published as it is.
-A value of which that is not certain has none.
+Invariant: at the server, the expression of a published value equals every value of the column that is published
+in this form. If this is not certain of a value, the value has no expression.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from connectors.mysql.types.registry import MappedColumn, binlog_type
 _UNICODE = frozenset(
     {"ascii", "utf8", "utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32", "gb18030"}
 )
-"""Character sets in which a text is one sequence of bytes, so that the server's own conversion will do."""
+"""Character sets that encode a text in only one way, so that the server's own conversion suffices."""
 _LONGER = {"ujis": b"\x8f", "eucjpms": b"\x8f"}
-"""Bytes before two others that are one character with them."""
+"""By character set: the byte that, before two other bytes, forms one character with them."""
 
 
 class RecordKeys:
@@ -44,7 +44,7 @@ class RecordKeys:
     def literals(self, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the expressions of a key; ``values``: as published, by the columns' own names.
 
-        Raise SnapshotUnsupported if one has none.
+        Raise SnapshotUnsupported if a value has no expression.
         """
         return tuple(self._literal(column, values[column.name or ""]) for column in self._key)
 
@@ -52,7 +52,7 @@ class RecordKeys:
         try:
             return _literal(column, value, self._charsets)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, struct.error):
-            # Without the text of the error, which may have the value.
+            # The text of the original error is omitted, because it may contain the value.
             raise SnapshotUnsupported(
                 f"a key has a value of column {column.name!r} that cannot be looked for exactly",
                 table=self._name,
@@ -80,7 +80,7 @@ def _text(value: str, charset: str) -> str:
 
 @lru_cache(maxsize=64)
 def ambiguous(charset: str) -> frozenset[str]:
-    """Return the characters that several sequences of bytes are in a character set."""
+    """Return the characters of a character set that several byte sequences encode."""
     decode = text_decoder(charset)
     assert decode is not None
     found = Counter[str]()
@@ -95,7 +95,7 @@ def ambiguous(charset: str) -> frozenset[str]:
 
 
 def _forms(charset: str) -> Iterator[bytes]:
-    """Yield what may be the bytes of a character."""
+    """Yield the byte sequences that may encode one character."""
     yield from map(bytes, product(range(256)))
     high, every = range(0x80, 0x100), range(0x30, 0x100)
     yield from map(bytes, product(high, every))

@@ -1,7 +1,7 @@
-"""An operator's condition on the rows to read, tried at the server.
+"""An operator's condition on the rows to read, tested at the server.
 
-Invariant: a condition that passes cannot widen or end the WHERE clause that it is put into: it is one
-expression by itself, too.
+Invariant: a condition that passes cannot widen or end the WHERE clause into which it is inserted, because it
+is also a single expression by itself.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from connectors.mysql.server.facts import SourceAddress, connected
 
 
 def check_readable(address: SourceAddress, names: Iterable[TableName], where: str | None) -> None:
-    """Select no row of each table by the condition.
+    """Check, with SELECTs that return no row, that each table can be read with the condition.
 
-    Raise UsageError if the server cannot evaluate it, TableUnreadable, SourceRefused or SourceLost if a table
-    cannot be read.
+    Raise UsageError if the server cannot evaluate the condition; TableUnreadable, SourceRefused or SourceLost
+    if a table cannot be read.
     """
     with connected(address) as cursor:
-        # As it is evaluated later: another mode may refuse a zero date in it.
+        # The later reading has the same session: another sql_mode may refuse a zero date in the condition.
         for statement in SESSION:
             cursor.execute(statement)
         for name in names:
@@ -46,8 +46,8 @@ def check_readable(address: SourceAddress, names: Iterable[TableName], where: st
 
 
 def check_condition(cursor: Any, name: TableName, where: str) -> None:
-    """Select no row of a table by a condition; raise PyMySQL's error if the server cannot evaluate it."""
-    # Without parentheses around it, those within it have to be balanced.
+    """Check a condition with SELECTs of no row; raise PyMySQL's error if the server cannot evaluate it."""
+    # Without parentheses around the condition, its own parentheses have to be balanced.
     cursor.execute(_none_of(name).replace(" LIMIT 0", f" WHERE {where}\n LIMIT 0"))
     cursor.execute(_none_of(name, where))
 

@@ -1,7 +1,7 @@
-"""Locks of other sessions: on rows, where a SELECT locks its own as a proof of what it sees, or on a table.
+"""Locks of other sessions: on a table, or on rows that a SELECT locks as a proof of what it sees.
 
-Invariant: a row's lock is never waited for, and a table's for some seconds; then the SELECT is given up, and
-tried again with fewer rows.
+Invariant: a SELECT never waits for a row's lock, and waits some seconds for a table's lock. Then the SELECT
+fails and is repeated with fewer rows.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from connectors.mysql.select.read_views import ROW_LOCKED, ReadViews
 
 
 class RowLocked(Exception):
-    """A row of a SELECT that has to lock its rows is being changed, or the table is locked."""
+    """Another session locks the table, or changes a row of a SELECT that has to lock its rows."""
 
 
 class TooManyLocked(RowLocked):
-    """A SELECT has locked more rows than it may; the server is sending them."""
+    """A SELECT has locked more rows than it may; the server is still sending them."""
 
 
 @contextmanager
 def locked_rows(views: ReadViews, clock: ReadClock) -> Iterator[None]:
-    """Raise RowLocked for the server's error."""
+    """Raise RowLocked for the server's errors of ROW_LOCKED."""
     try:
         yield
     except pymysql.MySQLError as error:

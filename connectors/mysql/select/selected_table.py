@@ -1,6 +1,6 @@
-"""What is selected of one version of one table, and what the rows are.
+"""The SELECT list for one version of one table, and the form of its rows.
 
-Invariant: the SELECT list returns all of a row's bits, in the order and the types of the table map.
+Invariant: the SELECT list returns all bits of a row, in the order and with the types of the table map.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SelectedTable:
         self.select_list = select_list(mapped.columns, mariadb=server.mariadb)
         """The expressions of the columns, for SELECT."""
         self.values = PacketValues(mapped.columns)
-        """The reader of its packets."""
+        """The reader of the values in the table's packets."""
         self._indexes = {column.name: at for at, column in enumerate(mapped.columns)}
         self._unknown = [
             (at, is_set(column), unknown[column.name])
@@ -54,7 +54,7 @@ class SelectedTable:
         return difference(self.columns, types)
 
     def unknown_label(self, packets: bytes) -> str | None:
-        """The column of which a row in these packets has a label that is not known; None if there is none."""
+        """Return the column in which a row of these packets has an unknown label; None without such a row."""
         if not self._unknown:
             return None
         for row in self.values.rows(packets):
@@ -65,7 +65,7 @@ class SelectedTable:
         return None
 
     def key_literals(self, row: Values, key: Sequence[str]) -> tuple[str, ...]:
-        """The key of a row as literals for a later SELECT; ``key``: the names of its columns."""
+        """Return the key of a row as literals for a later SELECT; ``key``: the names of the key's columns."""
         indexes = [self._indexes[name] for name in key]
         try:
             return tuple(literal(self.columns[at], row[at], self._charsets) for at in indexes)
@@ -79,9 +79,9 @@ SESSION = (
     # Without PAD_CHAR_TO_FULL_LENGTH, as rows in the binlog have no padding either.
     "SET SESSION sql_mode = ''",
     "SET SESSION time_zone = '+00:00'",
-    # Text is not converted: characters that another set lacks would be replaced.
+    # Text is not converted, because characters that the other character set lacks would be replaced.
     "SET SESSION character_set_results = NULL",
-    # A table that is locked is tried again; without this a SELECT waits for a year.
+    # The SELECT of a locked table is repeated; by default, a SELECT waits for a year.
     "SET SESSION lock_wait_timeout = 5",
 )
 """Statements before the first SELECT."""
@@ -100,7 +100,7 @@ def _expression(column: MappedColumn, mariadb: bool) -> str:
     name = "`" + (column.name or "").replace("`", "``") + "`"
     if column.type in (_T.ENUM, _T.SET):
         # Not `+ 0`, which returns a SET of 64 members as a negative double.
-        # MariaDB casts to a type of four bytes or of eight, by the labels.
+        # On MariaDB, the cast alone has four or eight bytes, depending on the labels.
         return f"CAST({name} AS UNSIGNED){' | 0' if mariadb else ''}"
     if mariadb and _may_be_address(column):
         return f"CAST({name} AS BINARY({column.metadata}))"
@@ -108,9 +108,9 @@ def _expression(column: MappedColumn, mariadb: bool) -> str:
 
 
 def _may_be_address(column: MappedColumn) -> bool:
-    """Whether it is an INET4, INET6 or UUID, which print as text, or a BINARY of the same size.
+    """Whether a column is an INET4, INET6 or UUID, which print as text, or a BINARY of the same size.
 
-    A definition that is known from rows does not distinguish them.
+    A definition that was derived from rows does not distinguish these types.
     """
     is_binary = column.type == _T.STRING and column.collation == BINARY_COLLATION
     return is_binary and column.metadata in ADDRESSES.values()

@@ -1,7 +1,7 @@
-"""The rows of a SELECT that have to enter the stream together, kept in a temporary file until they do.
+"""Rows of a SELECT that have to enter the stream together, and are stored in a temporary file until then.
 
-Invariant: memory is bounded, whatever the size of a table; and the file has no name, so the system removes it
-at the end of the worker too, however that comes.
+Invariant: memory is bounded, whatever the size of a table. The file has no name, so the system removes it when
+the worker ends, even if the worker crashes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from connectors.mysql.ddl.definition import TableName
 
 DEFAULT_BYTES = 4 << 30
 IN_MEMORY = 16 << 20
-"""Bytes up to which there is no file."""
+"""Size of rows, in bytes, up to which no file is created."""
 _LEFT_FREE = 256 << 20
-"""Bytes of the file system that others are left."""
+"""Bytes of the file system that stay free for other programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spools:
-    """Where spools are, and how large."""
+    """The folder of spools, and their maximum size."""
 
     folder: Path = Path(tempfile.gettempdir())
     most_bytes: int = DEFAULT_BYTES
-    """Of one table."""
+    """Maximum size of the rows of one table."""
 
 
 class Spool:
@@ -52,12 +52,12 @@ class Spool:
         return len(self._portions)
 
     def expect(self, size: int | None) -> None:
-        """Refuse rows of this size, as the server estimates it, if the folder has no room for them."""
+        """Raise SpoolFull if the folder has no room for rows of this size, which the server estimates."""
         if size is not None and size > IN_MEMORY and size + _LEFT_FREE > (free := self._free()):
             raise self._no_room(f"about {_mebibytes(size)} of rows by the server's estimate", free)
 
     def add(self, blocks: tuple[bytes, ...], rows: int) -> None:
-        """Add a portion; raise SnapshotUnsupported if the rows are too many, SpoolFull without room."""
+        """Add a portion; raise SnapshotUnsupported if the rows are too large, SpoolFull without room."""
         size = sum(map(len, blocks))
         most = self._spools.most_bytes
         if self.bytes + size > most:
@@ -122,7 +122,7 @@ class Spool:
         return raw
 
     def close(self) -> None:
-        """Give up the rows, and the file; from any thread."""
+        """Discard the rows and the file; any thread may call this."""
         with self._lock:
             self._is_closed, self._memory = True, None
             if self._file is not None:

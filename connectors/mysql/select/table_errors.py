@@ -1,8 +1,8 @@
-"""MySQL's errors in a read of a table: those of the table alone, and those of the server or the connection.
+"""MySQL's errors in a read of a table: errors of the table alone, and errors of the server or the connection.
 
-Invariant: what would prevent the read of any table is never an error of one. What a server may say of a table
-is not limited, as a generated column may fail in any way: so the errors of a server are listed, and others are
-the table's.
+Invariant: an error that would prevent the read of any table is never an error of one table. The errors of a
+table cannot be listed, because a generated column may fail in any way. So the errors of a server are listed,
+and all other errors are the table's.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from connectors.mysql.select.read_views import ROW_LOCKED
 from connectors.mysql.server.facts import SourceAddress, translated
 
 _CLIENT = range(2000, 3000)
-"""PyMySQL's own: those of the connection."""
+"""PyMySQL's own errors, which concern the connection."""
 _OF_SERVER = {
     ER.DISK_FULL, ER.OUTOFMEMORY, ER.OUT_OF_RESOURCES,
     ER.CON_COUNT_ERROR, ER.BAD_HOST_ERROR, ER.HANDSHAKE_ERROR, ER.HOST_IS_BLOCKED, ER.HOST_NOT_PRIVILEGED,
     ER.TOO_MANY_USER_CONNECTIONS, ER.USER_LIMIT_REACHED, ER.MAX_PREPARED_STMT_COUNT_REACHED,
     ER.ACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.MUST_CHANGE_PASSWORD,
     ER.OPTION_PREVENTS_STATEMENT, ER.UNKNOWN_SYSTEM_VARIABLE, ER.WRONG_VALUE_FOR_VAR, ER.PARSE_ERROR,
-    # Of Galera: the node is not ready.
+    # Galera's error for a node that is not ready.
     ER.UNKNOWN_COM_ERROR,
     ER.SERVER_SHUTDOWN, ER.NORMAL_SHUTDOWN, ER.SHUTDOWN_COMPLETE, ER.ABORTING_CONNECTION,
     ER.NEW_ABORTING_CONNECTION, *range(ER.NET_READ_ERROR_FROM_PIPE, ER.NET_WRITE_INTERRUPTED + 1),
-    # A session was killed (at MariaDB, at MySQL), was idle for too long; the server is offline, or unavailable.
+    # A session was killed (MariaDB, MySQL), or was idle for too long; the server is offline, or unavailable.
     1927, 3169, 4031, 3032, 3168,
 }  # fmt: skip
 _INTERRUPTED = {ER.QUERY_INTERRUPTED, ER.QUERY_TIMEOUT, ER.FILSORT_ABORT, 1969}
@@ -39,9 +39,9 @@ _DENIED = {
 _DAMAGED = {
     ER.CANT_OPEN_FILE, ER.FILE_NOT_FOUND, ER.GET_ERRNO, ER.NOT_FORM_FILE, ER.NOT_KEYFILE, ER.OLD_KEYFILE,
     ER.CRASHED_ON_USAGE, ER.CRASHED_ON_REPAIR,
-    # An index is corrupt; a tablespace is missing or discarded; a table is corrupt, or its engine has none.
+    # An index is corrupt; a tablespace is missing or discarded; a table is corrupt, or its engine lacks it.
     1712, 1812, 1814, 1877, 1932,
-    # A storage engine's own, such as 145: a table was marked as crashed.
+    # A storage engine's own errors, such as 145: a table was marked as crashed.
     *range(120, 200),
 }  # fmt: skip
 
@@ -61,7 +61,7 @@ _OTHER = (
 def error_of_read(
     error: pymysql.MySQLError, name: TableName, address: SourceAddress
 ) -> AqueductError:
-    """Our error for one of PyMySQL's in a statement that reads a table."""
+    """Return Aqueduct's error for an error of PyMySQL in a statement that reads a table."""
     code = error.args[0] if error.args else None
     if not isinstance(code, int) or not concerns_table(code):
         return translated(error, address)
@@ -80,12 +80,12 @@ def text_of(error: pymysql.MySQLError) -> str:
 
 
 def is_interrupted(error: pymysql.MySQLError) -> bool:
-    """Return whether a statement was killed, or took too long: it may succeed if it is executed again."""
+    """Return whether a statement was killed or took too long, so that it may succeed if it is repeated."""
     return bool(error.args) and error.args[0] in _INTERRUPTED
 
 
 def concerns_table(code: int) -> bool:
-    """Return whether an error of a statement that reads a table is one of the table alone."""
+    """Return whether an error of a statement that reads a table concerns only that table."""
     return code > 0 and code not in _CLIENT and code not in _OF_SERVER
 
 
@@ -102,21 +102,21 @@ def _remedy(code: int, name: TableName, address: SourceAddress) -> str:
 
 
 WITHOUT_TABLE = {1051, 1054, 1146, 1049}
-"""Errors of a SELECT that was made of an older definition: no such table, column or database."""
+"""Errors of a SELECT that was built from an older definition: no such table, column or database."""
 _WITHOUT_VALUES = {
     *WITHOUT_TABLE, ER.DBACCESS_DENIED_ERROR, ER.ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR,
     ER.COLUMNACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.LOCK_WAIT_TIMEOUT, 3572,
     ER.QUERY_INTERRUPTED, ER.QUERY_TIMEOUT, 1969, ER.CRASHED_ON_USAGE, ER.NOT_KEYFILE,
 }  # fmt: skip
-"""Errors whose texts have names alone."""
+"""Errors whose texts contain only names, and no values."""
 _OF_CLIENT = range(2000, 3000)
-"""PyMySQL's own."""
+"""PyMySQL's own errors."""
 
 
 def without_values(error: pymysql.MySQLError) -> pymysql.MySQLError:
-    """The error without a text that may quote a key or a row, as that of a wrong date does.
+    """Return the error without its text, if the text may quote a key or a row, as for a wrong date.
 
-    Invariant: the text of an error is kept only if it has names alone.
+    Invariant: the text of a server's error is kept only if it contains only names.
     """
     code = error.args[0] if error.args else None
     if not isinstance(code, int) or code in _OF_CLIENT or code in _WITHOUT_VALUES:

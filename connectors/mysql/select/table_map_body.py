@@ -1,7 +1,7 @@
 """The body of a TABLE_MAP event for a table map, with all optional metadata.
 
-Invariant: ``parse_table_map`` reads the same table map from it. The lengths of a key's prefixes,
-which it ignores, are not written.
+Invariant: ``parse_table_map`` reads the same table map from the body. It ignores the lengths of a key's
+prefixes, which are therefore not written.
 Source: MySQL's sql/log_event.cc, Table_map_log_event::init_metadata_fields, and field.cc,
 save_field_metadata.
 """
@@ -29,8 +29,8 @@ _STATEMENT_END = b"\1\0"
 def table_map_body(table_map: TableMap, *, mariadb: bool = False) -> bytes:
     """Serialize a table map whose columns have names, signs, collations and labels.
 
-    Either all columns have a visibility or none has one. ``mariadb``: whether the list of collations
-    has geometries too.
+    Either all columns have a visibility, or no column has. ``mariadb``: whether the list of collations
+    includes geometries.
     """
     columns = table_map.columns
     metadata = b"".join(map(_metadata, columns))
@@ -50,7 +50,7 @@ def table_map_body(table_map: TableMap, *, mariadb: bool = False) -> bytes:
 
 
 def packed_integer(value: int) -> bytes:
-    """A length-encoded integer."""
+    """Return an integer in length-encoded form."""
     if value < 0xFB:
         return bytes([value])
     for head, size in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):

@@ -1,6 +1,6 @@
-"""The size of a table, as the server's statistics have it.
+"""The size of a table, according to the server's statistics.
 
-Invariant: it is an estimate, which nothing exact depends on; none is 0 or None.
+Invariant: a size is an estimate, on which nothing exact depends; an unknown size is 0 or None.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from connectors.mysql.select.chunk_query import quoted
 
 
 def row_bytes(cursor: Any, name: TableName) -> int:
-    """The bytes of a row; 0 if they are not known."""
+    """Return the average bytes of a row; 0 if unknown."""
     return _of_table(cursor, name, "avg_row_length") or 0
 
 
 def data_bytes(cursor: Any, name: TableName) -> int | None:
-    """The bytes of all rows; None if they are not known."""
+    """Return the bytes of all rows; None if unknown."""
     return _of_table(cursor, name, "data_length")
 
 
 def estimated_rows(cursor: Any, name: TableName, where: str | None, server: Server) -> int:
-    """The rows of a table, or of its rows by a condition in SQL, as the optimizer estimates them."""
+    """Return the optimizer's estimate of the number of a table's rows, or of its rows by an SQL condition."""
     condition = f" WHERE ({where}\n)" if where is not None else ""
     form = "" if server.mariadb else "FORMAT=TRADITIONAL "
     query = f"SELECT 1 FROM {'.'.join(map(quoted, name))}{condition}"  # noqa: S608 - quoted names
     cursor.execute(f"EXPLAIN {form}{query}")
     names = [column[0] for column in cursor.description]
-    # The share that a condition lets through is not estimated where no index has its columns.
+    # Without an index on the condition's columns, the server does not estimate how many rows satisfy it.
     return int(dict(zip(names, cursor.fetchone(), strict=True))["rows"] or 0)
 
 

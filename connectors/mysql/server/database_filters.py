@@ -1,4 +1,4 @@
-"""A server's filters by database and table: those of its binlog, and those it applies as a replica.
+"""A server's filters by database and table: of its binlog, and of the changes that it applies as a replica.
 
 Invariant: a filter counts as harmless only if it certainly excludes no captured table. Future
 tables are unknown, so expressions are compared, not only existing tables.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 Captures = Callable[[str, str], bool]
 
 _PROBE = "aqueduct_any_table"
-"""A name matched by no expression except those that match any name."""
+"""A table name that no expression matches unless it matches every name."""
 _LITERAL = re.compile(r"([\w$-]+)\\{1,2}\.")
 
 
@@ -42,7 +42,7 @@ class BinlogFilters:
         return bool(self.do or self.ignore)
 
     def excluded(self, captured: Iterable[str]) -> list[str]:
-        """The databases, of these, whose changes are not in the binlog."""
+        """Return the captured databases whose changes are not in the binlog."""
         return sorted(
             {one for one in captured if one in self.ignore or (self.do and one not in self.do)}
         )
@@ -70,7 +70,7 @@ class Captured:
     databases: frozenset[str] = frozenset()
 
     def has(self, database: str) -> bool:
-        """Whether a table of a database is captured, or may be once it is created."""
+        """Whether a table of a database is captured, or may be captured once it is created."""
         return (
             self.captures(database, _PROBE)
             or database in (self.named or ())
@@ -79,7 +79,7 @@ class Captured:
 
     @property
     def named(self) -> frozenset[str] | None:
-        """The databases that the expressions name; None if one of them matches others too."""
+        """The databases that the expressions name; None if an expression may match other databases too."""
         parts = [part.strip() for part in self.include.split(",") if part.strip()]
         found = [_LITERAL.match(part) for part in parts]
         return frozenset(one[1] for one in found if one) if all(found) else None

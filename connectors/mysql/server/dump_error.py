@@ -20,7 +20,7 @@ from connectors.errors import (
 
 
 def dump_error(text: str, address: object, server_id: int) -> AqueductError:
-    """Our error for a text; ``address`` is the server's, ``server_id`` ours."""
+    """Return Aqueduct's error for a server's text; ``server_id``: the id with which the dump was requested."""
     lowered = text.lower()
     if "same server_uuid/server_id" in lowered or "same server_id" in lowered:
         return ServerIdConflict(text, source=address, server_id=server_id)
@@ -43,11 +43,11 @@ _UNREADABLE = re.compile(
     r"bogus|corrupt|\bcrc\b|truncated|invalid event|invalid format_description|bad magic|i/o error"
     r"|decryption|exceeded max_allowed_packet|event too big"
 )
-"""Damage that the server itself meets; an event's damaged length makes it one that is too large."""
+"""Texts about damage that the server itself finds; an event with a damaged length may seem too large."""
 AFTER_DAMAGE = (
     "Aqueduct reads it again; if this persists, see the server's error log, and check its disk with "
     "mysqlbinlog. No transaction can be skipped there, as the file is not read past the damage: put it back "
     "from a copy; or resume from the next file, or from the end: `python -m app cursor set DEST --file FILE "
     "--pos 4 --why REASON` (or --latest). Then reload the tables concerned."
 )
-"""What to do where more than one transaction cannot be read."""
+"""What to do if more than one transaction cannot be read."""

@@ -1,7 +1,7 @@
-"""The captured databases and tables on a server, to check filters against.
+"""The captured databases and tables on a server, against which filters are checked.
 
-Invariant: queried only if there is a filter; tables that the account may not see are covered by the
-expressions alone.
+Invariant: the server is queried only if it has a filter; tables that the account may not see are
+covered only by the expressions.
 """
 
 from __future__ import annotations

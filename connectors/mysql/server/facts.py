@@ -52,7 +52,7 @@ class Tls(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAddress:
-    """A source's network address, and our identity there."""
+    """A source's network address, and Aqueduct's identity there."""
 
     host: str
     port: int
@@ -67,14 +67,14 @@ class SourceAddress:
     heartbeat: float = 5.0
     """Seconds of silence after which the server sends a heartbeat."""
     statements: bool = False
-    """Whether a MariaDB sends the statements that changed rows; a MySQL server sends those it logs."""
+    """Whether a MariaDB server sends the statements that changed rows; MySQL always sends what it logs."""
     tls: Tls = Tls.PREFERRED
     tls_ca: str | None = None
     """A file of certificate authorities for verification; None means the system's."""
     server: str = ""
-    """The server_uuid of the only server that is accepted there, once one was asked; empty: any.
+    """The server_uuid of the only accepted server, once a server has answered; empty: any server.
 
-    A name or an address of a proxy may lead to another server from one connection to the next.
+    A host name, or the address of a proxy, may lead to different servers from connection to connection.
     """
 
     def __str__(self) -> str:
@@ -86,14 +86,14 @@ class SourceAddress:
             "host": self.host,
             "port": self.port,
             "user": self.user,
-            # As the server does; PyMySQL would encode a text as latin1.
+            # UTF-8, as on the server; PyMySQL would encode text as latin1.
             "password": text_of(self.password).encode(),
             "database": self.default_database,
             "charset": self.charset,
             "auth_plugin_map": {"parsec": Parsec},
             "connect_timeout": min(10.0, 3 * self.heartbeat),
             "read_timeout": 3 * self.heartbeat,
-            # PyMySQL uses the last write's timeout for the TLS handshake: without this there is none.
+            # PyMySQL uses the last write's timeout for the TLS handshake, which has no timeout by default.
             "write_timeout": 3 * self.heartbeat,
             **self._tls_settings(),
         }
@@ -117,8 +117,8 @@ def _is_mariadb(variables: Mapping[str, str]) -> bool:
 def uuid_of(variables: Mapping[str, str]) -> str:
     """A server's identity, from its variables.
 
-    MariaDB has no UUID. Its ``server_uid`` is made of its host's network address and its port, and
-    may change with them; nothing depends on it there, as all of MariaDB's transactions have GTIDs.
+    MariaDB has no UUID. Its ``server_uid`` is derived from its host's network address and port, and
+    may change with them; nothing depends on it, because all of MariaDB's transactions have GTIDs.
     MySQL 5.5 has only server_id, which is unique within a replication topology.
     """
     found = variables.get("server_uid" if _is_mariadb(variables) else "server_uuid")
@@ -151,13 +151,13 @@ class ServerFacts:
     was_replica: bool = False
     """Whether a MariaDB has ever replicated by GTIDs: RESET SLAVE ALL keeps its position."""
     excluded: tuple[str, ...] = ()
-    """Captured databases whose changes those filters exclude from the binlog."""
+    """Captured databases whose changes ``binlog_filters`` excludes from the binlog."""
     gtids_before_binlogs: str = ""
     """MariaDB's position before its oldest binlog file."""
     current_user: str = ""
-    """The account that the server authenticated us as, from ``CURRENT_USER()``."""
+    """The account that the server selected at the login, from ``CURRENT_USER()``."""
     inactive_roles: tuple[str, ...] = ()
-    """Roles granted to it whose privileges its sessions do not have, in the form of GRANT."""
+    """Roles granted to the account whose privileges its sessions lack, in the form of GRANT."""
 
     @property
     def is_mariadb(self) -> bool:
@@ -183,7 +183,7 @@ class ServerFacts:
 
     @property
     def gtids_at_head(self) -> Gtids | None:
-        """The position after all transactions no longer in its binlog; None if they have no GTIDs."""
+        """The position after all transactions that are no longer in the binlog; None without GTIDs."""
         if self.is_mariadb:
             return MariadbGtidList.parse(self.gtids_before_binlogs)
         return self.gtid_purged if self.has_gtids else None
@@ -230,7 +230,7 @@ def facts_of(cursor: Cursor) -> ServerFacts:
 
 def _inactive_roles(cursor: Cursor, grants: tuple[str, ...]) -> tuple[str, ...]:
     if not inactive_roles(grants, ""):
-        # An old server has no roles to ask for.
+        # Without granted roles, nothing is queried, because an old server lacks CURRENT_ROLE().
         return ()
     active = "".join(name or "" for (name,) in _rows(cursor, "SELECT CURRENT_ROLE()"))
     return tuple(inactive_roles(grants, active))
@@ -244,8 +244,7 @@ def gtids_but(gtid: str, address: SourceAddress) -> GtidSet:
 
 
 class _Connection(pymysql.Connection):  # type: ignore[misc]
-    """Does not load the system's certificate authorities unless they are used, since loading
-    takes longer than everything else of connecting."""
+    """Loads the system's certificate authorities, the slowest step of connecting, only if they are used."""
 
     def _create_ssl_ctx(self, wanted: dict[str, Any]) -> ssl.SSLContext:
         if wanted.get("ca") or wanted.get("verify_mode"):
@@ -263,12 +262,12 @@ def connection_to(
     session: Mapping[str, Value] | None = None,
     **more: object,
 ) -> _Connection:
-    """Open a connection, which the caller closes; MySQL's errors are translated to ours.
+    """Open a connection, which the caller closes; MySQL's errors are translated to Aqueduct's.
 
-    Its session has the variables of ``connectors.mysql.server.session``, but for those of ``session``.
-    ``more``: arguments for PyMySQL's connection in place of the usual ones.
+    The session has the variables of ``connectors.mysql.server.session``, except where ``session`` overrides
+    them. ``more``: arguments for PyMySQL's connection that override the usual arguments.
     """
-    # PyMySQL compares with the greeting, in which autocommit need not be that of the session.
+    # PyMySQL compares autocommit with the greeting, whose value may differ from the session's.
     settings = {**address.connection_settings(), "autocommit": None, **more}
     try:
         connection = _Connection(**settings)
@@ -284,7 +283,7 @@ def connection_to(
     except pymysql.MySQLError as error:
         raise translated(error, address) from error
     except OSError as error:
-        # The network's errors come as MySQL's; what remains are errors in the file of certificates.
+        # PyMySQL raises network errors as MySQL's errors; other errors concern the file of certificates.
         what = f"{address.tls_ca} cannot be used to check its certificate: {error}"
         raise SourceRefused(what, source=address, remedy=_AUTHORITY) from error
     except _OF_THE_LIBRARY as error:
@@ -294,7 +293,7 @@ def connection_to(
 
 
 def _refuse_another(connection: _Connection, address: SourceAddress) -> None:
-    """Raise SourceLost if another server answers than the one that was asked before."""
+    """Raise SourceLost if a server other than ``address.server`` answers."""
     if not address.server:
         return
     with connection.cursor() as cursor:
@@ -308,7 +307,7 @@ def _refuse_another(connection: _Connection, address: SourceAddress) -> None:
 
 @contextmanager
 def connected(address: SourceAddress) -> Iterator[Cursor]:
-    """A cursor of a connection that is closed with the block; MySQL's errors are translated to ours."""
+    """Open a connection for a block, and yield its cursor; MySQL's errors are translated to Aqueduct's."""
     connection = connection_to(address)
     try:
         with connection.cursor() as cursor:
@@ -320,7 +319,7 @@ def connected(address: SourceAddress) -> Iterator[Cursor]:
 
 
 def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductError:
-    """Our error for one of PyMySQL's."""
+    """Return Aqueduct's error for an error of PyMySQL."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = f"{error.args[1] if len(error.args) > 1 else error}"
     if code == _DUMP_FAILED:
@@ -369,11 +368,11 @@ _NO_COMMON_TLS = re.compile(
 _UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.IGNORECASE)
 _LOST = {
     2002, 2003, 2006, 2013, 2014, 2055, ER.SERVER_SHUTDOWN, ER.CON_COUNT_ERROR,
-    # A session that was killed (of MySQL, of MariaDB), or was idle for too long.
+    # A session was killed (MySQL, MariaDB), or was idle for too long.
     3169, 1927, 4031,
 }  # fmt: skip
 _OF_THE_LIBRARY = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, struct.error)
-"""What PyMySQL raises at packets that it does not expect, as those of a plugin that asks questions."""
+"""Exceptions that PyMySQL raises for unexpected packets, for example of a plugin that asks questions."""
 _PLUGINS = (
     "Let the account authenticate by caching_sha2_password, sha256_password or mysql_native_password; of "
     "MariaDB's plugins also by ed25519 or parsec."
@@ -402,7 +401,7 @@ _REMEDIES = {
         "The server demands TLS (require_secure_transport): set source.tls to required; see docs/settings.md."
     ),
 }
-"""What to do after single errors: too many connections, a lock, a server that is read-only, or demands TLS."""
+"""What to do after particular errors, by their numbers."""
 
 
 _UNKNOWN_OR_DENIED = {ER.PARSE_ERROR, ER.BAD_FIELD_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR}
@@ -447,8 +446,10 @@ _ENCRYPTION_HEADER = 512
 
 
 def end_of_file(size: int, encrypted: str) -> int:
-    """The end position of a binlog file in ``SHOW BINARY LOGS``: an encrypted file has a header
-    on disk that positions do not count."""
+    """Return the end position of a binlog file, from its size in ``SHOW BINARY LOGS``.
+
+    An encrypted file has a header on disk that positions do not count.
+    """
     return max(size - _ENCRYPTION_HEADER, 0) if encrypted == "Yes" else size
 
 

@@ -1,8 +1,8 @@
 """The heartbeat statement, which checks that a server is alive; it may write.
 
-Invariant: a read-only server is never written to, even by an account that may: that would be a
-transaction that its source lacks. A server that becomes read-only during the check is no longer a
-source.
+Invariant: nothing is written to a read-only server, even if the account may write: the write would be
+a transaction that the server's own source lacks. A server that becomes read-only between checks is no
+longer a source.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class HeartbeatCheck:
 
     statement: str
     _is_standby: bool | None = None
-    """Whether it was read-only at the last check; None before."""
+    """Whether the server was read-only at the last check; None before the first check."""
     _was_let_in: bool = False
     _was_done: bool = False
-    """What succeeded at least once: the connection; the statement."""
+    """Whether the connection, and the statement, have succeeded at least once."""
 
     def ask(self, address: SourceAddress) -> SourceRefused | None:
-        """Check once, over a new connection: a server that accepts none is not usable either.
+        """Check once, over a new connection, because a server that accepts no connection is not usable.
 
-        Raise SourceLost if there is no answer, and SourceRefused if the server no longer does what
-        it did before. A refusal of something it never did is returned: the operator must fix that,
-        and it does not mean that the server has failed. A standby that was not written to has not
+        Raise SourceLost if there is no answer, and SourceRefused if the server refuses something that it
+        accepted before. A refusal of something that it never accepted is returned: the operator must
+        correct the cause, and the server has not failed. A standby to which nothing was written has not
         shown that it accepts the statement.
         """
         is_tried = False

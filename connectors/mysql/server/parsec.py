@@ -17,7 +17,7 @@ _RANDOM_BYTES: Final = 32
 _SALT_BYTES: Final = 18
 _LEAST_ROUNDS_LOG2: Final = 10
 _MOST_ROUNDS_LOG2: Final = 10 + 3
-"""MariaDB's client refuses more too: a server could make it compute for hours."""
+"""MariaDB's own client refuses more, too, because a server could make a client compute for hours."""
 
 
 class Parsec:
@@ -27,7 +27,7 @@ class Parsec:
         self._connection = connection
 
     def authenticate(self, packet: Any) -> Any:
-        """Answer the server's random bytes, which the packet has; return the server's verdict."""
+        """Answer the server's random bytes, which ``packet`` contains; return the server's verdict."""
         server_random = packet.read_all()[:_RANDOM_BYTES]
         algorithm, rounds, salt = self._salt()
         rounds_log2 = _LEAST_ROUNDS_LOG2 + rounds
@@ -47,10 +47,10 @@ class Parsec:
         return self._answer()
 
     def _salt(self) -> tuple[bytes, int, bytes]:
-        """How a key is derived from the password: algorithm, logarithm of the rounds above the least, salt."""
+        """Read how to derive the key from the password: algorithm, log2 of the rounds above the least, salt."""
         self._connection.write_packet(b"")
         answer = self._answer().get_all_data()
-        # The head byte of more data comes first where the server sends one.
+        # Some servers send the head byte of additional authentication data first.
         content = answer[1:] if answer[:1] == b"\x01" else answer
         return content[:1], content[1], content[2 : 2 + _SALT_BYTES]
 

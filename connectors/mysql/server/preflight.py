@@ -1,10 +1,7 @@
-"""Preflight checks of a server: faults that would cause loss, and the statement that fixes each.
+"""Preflight checks of MySQL and MariaDB: faults that would cause loss, and the statement that fixes each.
 
 Invariant: all faults are reported at once, each with its remedy; nothing is changed on the server.
-
-Preflight checks of a MariaDB: faults that would cause loss, and the statement that fixes each.
-Invariant: as in ``connectors.mysql.server.preflight``. MariaDB has no SET PERSIST: a setting
-changed at run time must be written to its configuration too.
+MariaDB has no SET PERSIST: a setting changed at run time must be written to its configuration too.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from connectors.mysql.server.remedies import (
 )
 
 OLDEST = (10, 5)
-"""The first version that can write columns' names, labels and keys into its binlog."""
+"""The first version of MariaDB that can write columns' names, labels and keys into its binlog."""
 
 
 _NEEDED = {
@@ -44,8 +41,7 @@ def version_fault(version: str, numbers: tuple[int, ...]) -> str | None:
 
 
 def setting_faults(variables: Mapping[str, str], *, history: bool) -> Iterator[str]:
-    """One line for each setting that would cause loss; ``history`` as in
-    ``connectors.mysql.server.preflight``."""
+    """Yield a line for each of MariaDB's settings that would cause loss; ``history``: see ``check``."""
     for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
         value = variables.get(name, "")
         if value.upper() != wanted:
@@ -56,7 +52,7 @@ def setting_faults(variables: Mapping[str, str], *, history: bool) -> Iterator[s
 
 
 def missing_grants(held: set[str]) -> list[str]:
-    """The privileges that the account lacks, by the names to grant them by."""
+    """Return the privileges that the account lacks, by the names in GRANT."""
     return [name for name, names in _NEEDED.items() if not held & (names | _ANY)]
 
 
@@ -71,7 +67,7 @@ _NAMES = {
 }  # fmt: skip
 _NEEDED_GRANTS = ("REPLICATION SLAVE", "REPLICATION CLIENT")
 _OLDEST = (5, 6)
-"""MySQL 5.5 is read only for the older binlog formats; the whole worker was never tested with it."""
+"""MySQL 5.5 is read only to cover the older binlog formats; the whole worker was never tested with it."""
 _OLDEST_WITH_NAMES = (8, 0, 1)
 """Since this version the binlog can name columns."""
 
@@ -84,10 +80,10 @@ def check(
     databases: Collection[str] = (),
     permissive: bool = False,
 ) -> None:
-    """Raise PreflightError naming every fault, or ServerIdConflict if another replica uses our server_id.
+    """Raise PreflightError with every fault, or ServerIdConflict if another replica uses the server_id.
 
     ``history``: whether a schema history is kept, so that the binlog need not name columns;
-    ``databases``: those of captured tables, if the filter names them; ``permissive``: whether
+    ``databases``: the databases of captured tables, if the filter names them; ``permissive``: whether
     gtid_mode may be between ON and OFF.
     """
     faults = list(_faults(facts, address, history=history, databases=databases))
@@ -108,7 +104,7 @@ def check(
 
 
 def warnings(facts: ServerFacts, address: SourceAddress) -> list[str]:
-    """What is no fault, and may be the reason why tables are not seen."""
+    """Return warnings about conditions that are not faults, but may hide tables from the account."""
     if not facts.inactive_roles or Privileges(facts.grants).is_everything:
         return []
     to = account(facts.current_user, address.user)
@@ -120,7 +116,7 @@ def warnings(facts: ServerFacts, address: SourceAddress) -> list[str]:
 
 
 def _is_this_worker(replica: Replica, facts: ServerFacts, address: SourceAddress) -> bool:
-    """Whether a replica is this destination's own connection of an earlier run."""
+    """Whether a replica is this destination's own connection from an earlier run."""
     if facts.is_mariadb or "server_uuid" not in facts.variables:
         # Such servers store no UUIDs of replicas.
         return replica.host == address.report_host[:REPORTED_HOST]
@@ -166,7 +162,7 @@ def _faults(
 
 
 def _filter_faults(facts: ServerFacts) -> Iterator[str]:
-    """Captured databases that are excluded from the binlog."""
+    """Yield a fault if captured databases are excluded from the binlog."""
     filters = facts.binlog_filters
     if not facts.excluded:
         return
@@ -204,7 +200,7 @@ def _setting_faults(facts: ServerFacts, *, history: bool) -> Iterator[str]:
     for name, (wanted, why) in (_WANTED if history else _WANTED | _NAMES).items():
         value = facts.variables.get(name)
         if value is None and numbers < PERSISTS:
-            # Older than the variable: the value to set is the only behaviour there.
+            # The server is older than the variable, and always behaves as with the wanted value.
             continue
         if (value or "").upper() != wanted:
             yield f"{name} is {value or 'not known to it'}, {why}: {_set(name, wanted, numbers)}"
@@ -219,7 +215,7 @@ def _mode_fault(facts: ServerFacts) -> str | None:
 
 
 def _to_gtids(facts: ServerFacts, mode: str, numbers: tuple[int, ...]) -> str:
-    """The steps to ``gtid_mode = ON``, none of which the server allows to omit."""
+    """Return the steps to ``gtid_mode = ON``; the server requires each of them."""
     steps = [("gtid_mode", "ON")]
     if mode == "OFF_PERMISSIVE":
         steps.insert(0, ("gtid_mode", "ON_PERMISSIVE"))

@@ -1,7 +1,7 @@
 """The tables that an account may see with all their columns, according to its privileges.
 
-Invariant: a table counts as fully visible only if it certainly is. A server shows an account the
-columns granted to it as if there were no others, and does not show invisible tables at all.
+Invariant: a table counts as fully visible only if that is certain. A server shows an account only the
+columns granted to it, as if there were no other columns, and does not list tables without a grant.
 Source: MySQL's manual, "SHOW GRANTS Statement" and "Privilege Restriction Using Partial Revokes".
 """
 
@@ -15,17 +15,19 @@ from connectors.mysql.server.remedies import grant
 
 _QUOTED = r"""`(?:[^`]|``)+`|"(?:[^"]|"")+\""""
 _NAME = rf"({_QUOTED}|[^\s.`\"]+)"
-"""A session quotes names by backticks, in sql_mode ANSI_QUOTES by double quotes, and only those that demand it
-without sql_quote_show_create."""
+"""A session quotes names with backticks, in sql_mode ANSI_QUOTES with double quotes. Without
+sql_quote_show_create, it quotes only names that require quotes."""
 _STATEMENT = re.compile(
     rf"(GRANT|REVOKE) (.+) ON (?:TABLE )?{_NAME}\.{_NAME} (?:TO|FROM) ", re.DOTALL
 )
 _COLUMNS = rf"\((?:{_QUOTED})(?:, (?:{_QUOTED}))*\)"
 _PRIVILEGE = re.compile(rf"([A-Z_ ]+[A-Z])(?:\s*({_COLUMNS}|\(.+))?(?:, |$)", re.DOTALL)
-"""Before MySQL 8.0 columns are never quoted: where such a list ends is not certain, so it is the last one."""
+"""Before MySQL 8.0, columns are never quoted. The end of an unquoted list is uncertain, so no privilege is read
+after such a list."""
 _ROLE = rf"(?:{_QUOTED}|[^\s`\",@]+)(?:@(?:{_QUOTED}|[^\s,]+))?"
 _ROLES = re.compile(rf"GRANT ({_ROLE}(?:, ?{_ROLE})*) TO (?:{_QUOTED}|[^\s`\",@]+)@", re.DOTALL)
-"""Granted to an account, which has a host: MariaDB lists those of an active role too, which are in effect."""
+"""Roles granted to an account, which has a host. MariaDB also lists the roles granted to an active role; these
+are in effect."""
 _READS = {"SELECT", "ALL PRIVILEGES"}
 _SHOWS = {*_READS, "INSERT", "UPDATE", "REFERENCES"}
 """Any of these privileges on a table shows all its columns."""
@@ -119,9 +121,9 @@ def remedy(name: TableName, to: str) -> str:
 
 
 def inactive_roles(grants: Iterable[str], active: str) -> list[str]:
-    """The roles that an account has and that are not active, in the form of GRANT.
+    """Return the roles of an account that are not active, in the form of GRANT.
 
-    ``active``: CURRENT_ROLE(), which is a list at MySQL, and at MariaDB a name without quotes.
+    ``active``: CURRENT_ROLE(), which is a list on MySQL, and a name without quotes on MariaDB.
     """
     granted = [
         role for held in grants if (found := _ROLES.match(held)) for role in _roles(found[1])

@@ -24,9 +24,9 @@ def grant(privileges: str, on: str, to: str) -> str:
 
 
 def activation(roles: Sequence[str], to: str, *, mariadb: bool) -> str:
-    """What lets an account have the privileges of roles that it has; empty without roles.
+    """Return the advice to activate an account's roles by default; empty without roles.
 
-    MariaDB activates one role, by its name alone.
+    MariaDB can activate only one role, which is named without a host.
     """
     if not roles:
         return ""

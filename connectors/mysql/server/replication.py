@@ -1,6 +1,6 @@
 """The replication state of a server: whether it is a replica, and of what.
 
-Invariant: only queried, never changed; what an account may not see counts as unknown.
+Invariant: the state is only queried, never changed; a state that the account may not see counts as unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Channel:
 
 
 def channels(address: SourceAddress) -> list[Channel]:
-    """The channels of a server; none if it is no replica. Raise SourceLost if it does not answer."""
+    """Return a server's channels; empty if it is not a replica. Raise SourceLost or SourceRefused."""
     with connected(address) as cursor:
         for statement in _STATEMENTS:
             try:
@@ -65,14 +65,13 @@ _STILL_APPLY = {("ONLINE", "SECONDARY"), ("RECOVERING", "SECONDARY"), ("RECOVERI
 
 
 def follows_group(address: SourceAddress) -> str:
-    """The state of a member of group replication that still applies the writes of others; empty
-    for any other server."""
+    """Return the state of a group replication member that still applies the group's writes; else empty text."""
     try:
         with connected(address) as cursor:
             cursor.execute(_MEMBER)
             found = [(str(state), str(role)) for state, role in cursor.fetchall()]
     except SourceRefused:
-        # No such table, or none that the account may see.
+        # The table does not exist, or the account may not see it.
         return ""
     if not found or found[0] not in _STILL_APPLY:
         return ""
@@ -80,7 +79,7 @@ def follows_group(address: SourceAddress) -> str:
 
 
 def _remedy(address: SourceAddress) -> str:
-    """The grant that lets the account query it, under the server's own name of it."""
+    """Return the GRANT of the privilege to query replication, by the server's name for the privilege."""
     with connected(address) as cursor:
         cursor.execute("SELECT CURRENT_USER(), VERSION()")
         user, version = cursor.fetchone() or ("", "")
@@ -106,9 +105,9 @@ def _channel(row: dict[str, object]) -> Channel:
 
 
 def clock_ms(address: SourceAddress) -> int:
-    """The offset of a server's clock from ours, in milliseconds; positive if the server's clock is fast.
+    """Return a server's clock minus this machine's clock, in milliseconds.
 
-    A clock that was set to local time shows here too: binlogs contain no time zones.
+    A clock that was set to local time shows as an offset too; binlogs contain no time zones.
     """
     with connected(address) as cursor:
         sent_at = time.time()

@@ -1,11 +1,11 @@
 """The filters by which a server excludes changes from its replication.
 
-They are read from every source that some version has: the status of its channels, the tables of
-``performance_schema``, and MariaDB's variables. A server that no longer replicates keeps its global
-filters.
+Depending on the version, the filters are in the status of the server's channels, in tables of
+``performance_schema``, or in MariaDB's variables; all of these are read. A server that no longer
+replicates keeps its global filters.
 
-Invariant: what an account may not see counts as no filter; excluded changes show when rows are
-compared.
+Invariant: a filter that the account may not see counts as absent; the changes that it excludes are
+found when rows are compared.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _NOT_KNOWN = {
 
 def replication_filters(cursor: Cursor, facts: ServerFacts) -> list[ReplicationFilter]:
     """All replication filters of a server, each once."""
-    # After a filter is removed, performance_schema may show wrong names for the others; the status
-    # does not.
+    # After a filter is removed, performance_schema may show wrong names for the other filters; the
+    # status does not.
     of_channels = _of_channels(cursor)
     found = [
         *(_of_schema(cursor) if of_channels is None else of_channels),
@@ -78,7 +78,7 @@ def _of_schema(cursor: Cursor) -> list[ReplicationFilter]:
 
 
 def _of_variables(facts: ServerFacts) -> list[ReplicationFilter]:
-    """MariaDB's filters, and any server's variables that skip events it cannot apply."""
+    """Return MariaDB's filters, and any server's variables by which it skips events that it cannot apply."""
     found = [
         _rule(f"REPLICATE_{name.upper()}", rule)
         for name in _RULES

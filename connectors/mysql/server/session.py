@@ -1,10 +1,11 @@
-"""The variables of a session, which every connection sets and reads back, whatever the server's defaults are.
+"""The session variables that every connection sets and reads back, whatever the server's defaults are.
 
-A new session begins with the server's global values, and with what its ``init_connect`` made of them. An answer
-that depends on one of them could be cut, rounded, or of other transactions, and would look like any other.
+A new session begins with the server's global values, as changed by its ``init_connect``. An answer that depends
+on such a variable could be truncated, rounded, or of other transactions, and would look like a right answer.
 
-Invariant: no statement is executed before all of these variables have the values stated here. Where the server
-lacks one, it has no such behaviour; where it denies one, its value has to be right already.
+Invariant: no statement is executed before all of these variables have the values stated here. If the server
+lacks a variable, it lacks the variable's behaviour. If it denies setting a variable, the value has to be right
+already.
 """
 
 from __future__ import annotations
@@ -21,43 +22,43 @@ from pymysql.constants import ER, SERVER_STATUS
 from connectors.errors import SourceRefused
 
 Value = int | str
-"""Of a variable, as it is set and as it is read back; DEFAULT is a word of SQL."""
+"""A variable's value, as it is set and as it is read back; DEFAULT is set as SQL's keyword."""
 
 _NO_LIMIT = 2**64 - 1
 DEFAULT = "DEFAULT"
 
 _EVERYWHERE: Mapping[str, Value] = {
-    # Each SELECT sees what is committed when it begins, and holds no view and no lock after it.
+    # Each SELECT sees what is committed when it begins, and keeps no view and no lock afterwards.
     "autocommit": 1,
     "completion_type": "NO_CHAIN",
-    # Names in double quotes, other operators, padded CHAR values, errors for dates that a column has.
+    # Other modes mean names in double quotes, other operators, padded CHAR values, errors for stored dates.
     "sql_mode": "",
-    # Else a result ends early, or a SELECT is refused for its size.
+    # With other values, a result may end early, or a SELECT may be refused for its size.
     "sql_select_limit": _NO_LIMIT,
     "max_join_size": _NO_LIMIT,
     "sql_big_selects": 1,
     "group_concat_max_len": 1 << 20,
-    # Else rows whose long keys begin alike are in no order, where the server sorts them.
+    # With less, a sort by the server leaves rows whose long keys begin alike in no order.
     "max_sort_length": 1 << 15,
     "sort_buffer_size": 1 << 21,
     "sql_quote_show_create": 1,
     "sql_auto_is_null": 0,
     "div_precision_increment": 4,
-    # Of the writes of heartbeats and of a central schema store.
+    # For the writes of heartbeats and of a central schema store.
     "sql_safe_updates": 0,
     "unique_checks": 1,
     "foreign_key_checks": 1,
-    # Below the seconds that an answer is waited for.
+    # Shorter than the wait for an answer.
     "lock_wait_timeout": 10,
     "innodb_lock_wait_timeout": 10,
-    # A connection that waits its turn stays, and one that takes rows slowly.
+    # A connection stays open while it waits for its turn, and while it reads rows slowly.
     "wait_timeout": 28_800,
     "interactive_timeout": 28_800,
     "net_read_timeout": 60,
     "net_write_timeout": 60,
 }
 _WARNINGS: Mapping[str, Value] = {"max_error_count": 65_535}
-"""A list of tables is incomplete if a warning says so, which has to be among those that are kept."""
+"""A warning shows that a list of tables is incomplete, so the server has to keep this warning."""
 _MARIADB: Mapping[str, Value] = {
     **_WARNINGS,
     "max_statement_time": 0,
@@ -70,12 +71,12 @@ _MARIADB: Mapping[str, Value] = {
 _MYSQL: tuple[tuple[tuple[int, ...], Mapping[str, Value]], ...] = (
     ((5, 7, 8), {"max_execution_time": 0}),
     ((8, 0, 3), {"information_schema_stats_expiry": 0}),
-    # Else the key that the server makes for a table is in the binlog and not in the list of columns.
+    # Otherwise, a primary key that the server generates is in the binlog, but not in the list of columns.
     ((8, 0, 30), {"show_gipk_in_create_table_and_information_schema": 1}),
 )
-"""Since a version of MySQL."""
+"""Additional variables of MySQL, each group with its first version."""
 _NEVER_CUT_SHORT = (8, 0)
-"""Since this version MySQL leaves no table out of a list, and denies max_error_count to most accounts."""
+"""Since this version, MySQL omits no table from a list, and denies setting max_error_count to most accounts."""
 _NEW_NAME_MYSQL, _NEW_NAME_MARIADB = (5, 7, 20), (11, 1)
 """Since these versions ``transaction_isolation`` and ``transaction_read_only`` exist."""
 _OLDEST_READ_ONLY = (5, 6, 5)
@@ -83,9 +84,9 @@ _MISSING_OR_DENIED = {ER.UNKNOWN_SYSTEM_VARIABLE, ER.SPECIFIC_ACCESS_DENIED_ERRO
 
 
 def session_variables(server_info: str, *, time_zone: str, isolation: str) -> dict[str, Value]:
-    """The variables of a session with a server, by the version in its greeting.
+    """Return the variables of a session with a server, by the version in the server's greeting.
 
-    ``isolation``: as in ``READ-COMMITTED``.
+    ``isolation``: for example ``READ-COMMITTED``.
     """
     is_mariadb = "mariadb" in server_info.lower()
     # An older MariaDB greets with a version of MySQL before its own.
@@ -107,9 +108,9 @@ def session_variables(server_info: str, *, time_zone: str, isolation: str) -> di
 
 
 def begin_session(connection: Any, wanted: Mapping[str, Value], source: object) -> None:
-    """Give a new connection's session these values; raise SourceRefused if it does not have them then.
+    """Set the variables of a new session; raise SourceRefused if they do not have these values afterwards.
 
-    PyMySQL's own errors are left to the caller.
+    The caller handles PyMySQL's own errors.
     """
     try:
         _execute(connection, _set(wanted))
@@ -118,7 +119,7 @@ def begin_session(connection: Any, wanted: Mapping[str, Value], source: object) 
             raise
         wanted = _set_singly(connection, wanted)
     if connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
-        # By an init_connect: its view would be that of each SELECT.
+        # An init_connect began a transaction; each SELECT would read in the view of this transaction.
         _execute(connection, "ROLLBACK")
     ((*found,),) = _execute(connection, _read(wanted))
     wrong = [
@@ -140,7 +141,7 @@ def _set(wanted: Mapping[str, Value]) -> str:
 
 
 def _set_singly(connection: Any, wanted: Mapping[str, Value]) -> dict[str, Value]:
-    """Set each variable that there is and that may be set; return those that there are."""
+    """Set each variable that exists and may be set; return the variables that exist."""
     found = dict[str, Value]()
     for name, value in wanted.items():
         try:
@@ -167,12 +168,12 @@ def _execute(connection: Any, statement: str) -> Any:
 def _literal(value: Value) -> str:
     if isinstance(value, int) or value == DEFAULT:
         return str(value)
-    # In any sql_mode: no value has a backslash.
+    # Valid in any sql_mode, because no value has a backslash.
     return "'" + value.replace("'", "''") + "'"
 
 
 def as_text(value: Any) -> str:
-    """A value that a connection returned, also one without conversions."""
+    """Return a connection's value as text, also from a connection that returns bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 

@@ -14,7 +14,7 @@ from connectors.mysql.position import Coordinates
 PACKET_PREFIX = 5
 """Bytes before each event as received: a packet's length and number, and the OK byte."""
 _size_and_end = struct.Struct("<9xII").unpack_from
-"""Of an event's header: its size, and the lower 32 bits of the offset of its end."""
+"""The fields of an event's header with its size, and with the lower 32 bits of the offset of its end."""
 _LOW = 0xFFFFFFFF
 
 
@@ -22,8 +22,8 @@ _LOW = 0xFFFFFFFF
 class Chunk:
     """Consecutive raw events.
 
-    At the start and end of a file a chunk starts or ends too; and a statement that may change or
-    empty a table ends its chunk, which then has no rows before it.
+    A chunk lies within one file. A statement that may change or empty a table ends its chunk, and the
+    chunk then has no rows before the statement.
     """
 
     start: Coordinates
@@ -34,22 +34,22 @@ class Chunk:
     checksum: bool
     """Whether each event in ``data`` ends in its CRC32."""
     context: tuple[bytes, ...] = ()
-    """If it begins within a transaction: that transaction's first events and the live
-    TABLE_MAPs, each an event with its header, without prefix and checksum. They were emitted
-    before; they are context and are not counted."""
+    """If the chunk begins within a transaction: the transaction's first events and the valid
+    TABLE_MAPs, each an event with its header, without prefix and checksum. These events were emitted
+    with an earlier chunk, and are not counted again."""
     context_start: Coordinates | None = None
     """The start of the transaction of ``context``."""
     container: tuple[Coordinates, Coordinates] | None = None
-    """Start and end of the event that contained these, if they came out of one; they have no
+    """If another event contained these events: the start and end of that event. These events have no
     offsets of their own."""
     created: int = 0
-    """If it is the head of a file, without events: the file's creation time, seconds since 1970."""
+    """If the chunk is the head of a file, without events: the file's creation time, seconds since 1970."""
     passed: dict[int, int] = field(default_factory=dict)
     """Number of events, by type, that the reader itself handled since the previous chunk."""
     undone: frozenset[int] | None = None
-    """The offsets in ``data`` of rows events that were undone; None: these are not known."""
+    """The offsets in ``data`` of rows events that were undone; None if unknown."""
     is_settled: bool = False
-    """Whether they are known of the transaction of ``context`` too, whose end may be in a later chunk."""
+    """Whether ``undone`` also covers the transaction of ``context``, whose end may be in a later chunk."""
     ends_in_statement: bool = False
     """Whether its last event is a statement that may change or empty a table."""
 
@@ -60,7 +60,7 @@ class Chunk:
 
     @property
     def is_rest(self) -> bool:
-        """Whether it is no part of the binlog, but the position at which the stream waits for data."""
+        """Whether the chunk is not a part of the binlog, but a position at which the stream waits for data."""
         return not self.data and not self.created
 
     @property

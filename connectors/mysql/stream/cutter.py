@@ -1,14 +1,14 @@
 """The cutter, which splits the received bytes into chunks without decoding them.
 
-Invariant: each event goes out in exactly one chunk, whole and in order, or is counted in
-``passed``. A chunk ends after a transaction; or, within one too large, after rows; or at a
-statement that may change a table. The head of each new file is a chunk without events.
-An XA transaction's rows go out just before the event that commits it; if it is rolled back they
-never do. Rows that were undone within another transaction are marked, before any of it goes out.
+Invariant: each event is emitted in exactly one chunk, whole and in order, or is counted in
+``passed``. A chunk ends after a transaction; within a transaction that is too large, after rows; or
+at a statement that may change a table. The head of each new file is a chunk without events.
+An XA transaction's rows are emitted just before the event that commits it, and never if it is rolled
+back. Undone rows of another transaction are marked before any part of the transaction is emitted.
 Nothing here reads a socket or a clock.
 
-The walk reads only each event's length and type; what a cut within a transaction needs to know of
-earlier events is looked up in them at the cut.
+The walk reads only each event's length and type. A cut within a transaction needs more of the earlier
+events, and reads them at the cut.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ TARGET = 1024 * 1024
 """Target size of a chunk, bytes: large enough that the cost per chunk is negligible, and small
 enough that several decoders share a second's work evenly."""
 LARGE_PAYLOAD = 1024 * 1024
-"""A compressed transaction that expands to more bytes is decompressed here, in pieces; smaller
-ones are decompressed by decoders."""
+"""A compressed transaction that expands to more bytes is decompressed here, in pieces; decoders
+decompress smaller transactions."""
 _NO_BARRIER = (Kind.SAVEPOINT, Kind.XA, Kind.HARMLESS, Kind.CHANGE)
 """Statements that cannot change a table's definition."""
 Ahead = Callable[[PreparedPosition], UndoneRows]
-"""Returns what is undone of the transaction that begins at a position, having read it to its end."""
+"""Reads the transaction that begins at a position to its end, and returns its undone rows."""
 _NONE_UNDONE: frozenset[int] = frozenset()
 Skips = Callable[[str | None, Coordinates], bool]
 """Whether an operator skips the transaction with this GTID, which begins at this position."""
@@ -99,9 +99,9 @@ class Cutter:
         self._skips = skips
         self._look_ahead = ahead
         self._ahead: UndoneRows | None = None
-        """What is undone of the transaction whose first rows were emitted; None if that is not known."""
+        """The undone rows of the transaction whose first rows were emitted; None if unknown."""
         self._emitted = 0
-        """Rows events of that transaction that were emitted."""
+        """The number of emitted rows events of that transaction."""
         self._has_undone = False
         """Whether statements that undo rows are among the received events."""
         self._withheld = WithheldRows(self._packets, prepared, again, most=target)
@@ -146,12 +146,14 @@ class Cutter:
             yield from self._overfull()
 
     def flush(self) -> Chunk:
-        """A chunk of all whole transactions that wait."""
+        """Return a chunk of all whole transactions that wait to be emitted."""
         return self._cut(self._packets.done)
 
     def rest(self) -> Chunk | None:
-        """An empty chunk at the position after everything emitted; None within a transaction, while any
-        waits to be emitted, and before the server's first event."""
+        """Return an empty chunk at the position after everything emitted.
+
+        None within a transaction, while a transaction waits to be emitted, and before the server's first event.
+        """
         if self.pending or self._open or self._withheld.open is not None or not self._is_placed:
             return None
         start = self.position if self._last is None else self._last.end
@@ -160,9 +162,9 @@ class Cutter:
     def _walk(self) -> int:
         """Advance to the next event that needs more than a look at its header; return the action for it.
 
-        This runs for every event of the source, so it calls none of our functions. Whether a packet
-        is exactly as long as its event is checked where the walk pauses, which it does at each
-        incomplete event.
+        This runs for every event of the source, so it calls no function of Aqueduct for each event. Where
+        the walk pauses, as it does at each incomplete event, it checks that a packet is exactly as long
+        as its event.
         """
         packets, step_of, query, see = self._packets, event_actions.STEPS, event_actions.query, look
         buffer, at, full = packets.buffer, packets.at, packets.filled
@@ -246,18 +248,18 @@ class Cutter:
             self._end()
 
     def _is_past(self) -> bool:
-        """Whether the next event, which belongs to no transaction, is before the position to read from."""
+        """Whether the next event, outside transactions, is before the position at which reading starts."""
         start = self._packets.coordinates(self._packets.at, self.position)[0]
         return not self._open and start.order < self._start.order
 
     def _end(self) -> None:
-        """A transaction ends with this event."""
+        """End the transaction with the next event."""
         self._packets.at = self._packets.done = self._packets.after()
         self._began = False
         self._withheld.end()
 
     def _overfull(self) -> Iterator[Chunk]:
-        """Chunks of data that is already large enough and does not end by itself."""
+        """Yield chunks while the received data is large enough for a chunk."""
         packets = self._packets
         while packets.filled - packets.begin >= self._target:
             if self._withheld.open and not self.pending:
@@ -278,7 +280,7 @@ class Cutter:
         )
 
     def _settle(self) -> None:
-        """Learn what is undone of the open transaction, before any of its rows is emitted."""
+        """Determine the undone rows of the open transaction, before any of its rows is emitted."""
         packets, context = self._packets, self._context
         if self._look_ahead is None or self._ahead is not None or self._withheld.open is not None:
             return
@@ -294,7 +296,7 @@ class Cutter:
             self._ahead = self._look_ahead(PreparedPosition(start, gtid))
 
     def _undone(self, data: bytes) -> frozenset[int] | None:
-        """The offsets of the rows events in the next chunk that were undone; None if that is not known."""
+        """Return the offsets of undone rows events in the next chunk's data; None if unknown."""
         ahead = self._ahead
         if ahead is None and not self._has_undone:
             return _NONE_UNDONE
@@ -327,7 +329,7 @@ class Cutter:
         )
 
     def _cut(self, end: int) -> Chunk:
-        """Emit everything up to an offset, which is the end of a transaction or lies within one."""
+        """Emit everything up to an offset, which is at the end of a transaction or within a transaction."""
         packets, context = self._packets, self._context
         checksum, self._created = bool(packets.checksum), 0
         start = packets.coordinates(packets.begin, self.position)[0]
@@ -373,7 +375,7 @@ class Cutter:
             try:
                 yield from self._ended(self._withheld.decide(statement, is_skipped=is_skipped))
             except PreparedRowsGone as error:
-                # The names by which an operator can skip this transaction.
+                # The GTID or position by which an operator can skip this transaction.
                 named = {"gtid": ending.gtid, "coordinates": ending.coordinates}
                 error.context |= {name: value for name, value in named.items() if value}
                 raise
@@ -390,7 +392,7 @@ class Cutter:
             self._end()
 
     def _barrier(self) -> Iterator[Chunk]:
-        """A statement that may change a table: its chunk has no rows before it, and ends with it."""
+        """Emit a statement that may change a table: its chunk ends with it, and has no rows before it."""
         packets = self._packets
         if self.pending:
             yield self.flush()
@@ -405,7 +407,7 @@ class Cutter:
         yield _with_statement(self._cut(packets.at))
 
     def _ended(self, missing: Iterator[bytes] | None) -> Iterator[Chunk]:
-        """A transaction ends, with rows that the walk did not see; missing rows are emitted before its end."""
+        """End a transaction; missing rows, which the walk did not see, are emitted before its last event."""
         if missing is not None:
             yield from self._in_pieces(missing)
         self._end()
@@ -427,7 +429,7 @@ class Cutter:
         packets.begin = packets.done
 
     def _in_pieces(self, pieces: Iterator[bytes]) -> Iterator[Chunk]:
-        """Emit events without coordinates of their own, as if they were just before the next event."""
+        """Emit events that have no coordinates of their own, with the coordinates of the next event."""
         packets = self._packets
         if self.pending:
             yield self.flush()
@@ -461,8 +463,8 @@ class Cutter:
         kind, checksum = packets.kind(), packets.checksum
         data = bytes(packets.view[packets.at + PACKET_PREFIX : packets.after()])
         if kind == EventType.FORMAT_DESCRIPTION:
-            # This event always has one; a server with checksums off does not renew it
-            # when it changes the event.
+            # This event always has a checksum; a server with checksums off does not update
+            # the checksum when it changes the event.
             checksum = CHECKSUM_SIZE if format_has_checksum(data) else 0
         event = parse_event(data, checksum=bool(checksum))
         if kind in (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
@@ -478,7 +480,7 @@ class Cutter:
             self.position, self._last = Coordinates(*parse_rotate(event)), None
             self._created, self._is_placed = 0, True
         elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
-            # It reports the server's position, which is past everything not yet emitted.
+            # A heartbeat's position is past everything buffered, so it is used only if nothing is buffered.
             file, pos = heartbeat_position(event)
             if packets.at == packets.begin and file == self.position.file:
                 self.position, self._last = Coordinates(file, max(pos, self.position.pos)), None
@@ -486,8 +488,7 @@ class Cutter:
             yield from self._head(event)
 
     def _head(self, event: Event) -> Iterator[Chunk]:
-        """The head of a file up to an event: everything before it was read, and earlier files
-        are no longer needed."""
+        """Emit the head of a file, up to an event: all earlier files were read and are no longer needed."""
         if event.type == EventType.FORMAT_DESCRIPTION:
             self._created = event.timestamp
         if not self._created or self.pending or self._open:

@@ -1,8 +1,9 @@
 """The commands of a replica to its source: session settings, registration and the request for the binlog.
 
-Invariant: whatever mysql-replication does correctly (registration) is left to it. The request for
-the binlog is ours: the package's cannot express a set of tagged GTIDs, and sets a flag by which
-servers since 8.3 omit such transactions. Nothing here reads or writes a socket.
+Invariant: mysql-replication is used for everything that it does correctly (registration). The request
+for the binlog is built here, because the package's request cannot express a set of tagged GTIDs, and
+sets a flag by which servers since 8.3 omit transactions with tagged GTIDs. Nothing here reads or
+writes a socket.
 Source: MySQL's sql/rpl_source.cc, com_binlog_dump and com_binlog_dump_gtid, and
 sql/rpl_constants.h; MariaDB's documentation, "COM_BINLOG_DUMP".
 """
@@ -21,8 +22,8 @@ from connectors.mysql.server.facts import REPORTED_HOST, SourceAddress
 
 FIRST_EVENT = 4
 UNREGISTERED_ID = 0
-"""The server_id of a client that is no replica: the server sends what it has, ends, and
-disconnects no other client with that id. mysqlbinlog uses it; it is never registered."""
+"""The server_id of a client that is not a replica: the server sends what it has, ends the stream, and
+disconnects no other client with this id. mysqlbinlog uses this id, which is never registered."""
 _UP_TO_THE_END = 1
 _HEARTBEAT_V2 = 2
 """Heartbeats may contain offsets beyond 4 GiB; older servers ignore this flag."""
@@ -34,9 +35,10 @@ _KNOWS_GTIDS = 4
 
 
 def settings(address: SourceAddress, offset: SourceOffset, *, mariadb: bool) -> dict[str, object]:
-    """The user variables that the session sets: the form in which it wants events, and its identity.
+    """Return the user variables that the session sets: the requested form of events, and its identity.
 
-    Old servers know the names with slave and master, new ones also those with replica and source.
+    Old servers know the names with slave and master; new servers also know the names with replica and
+    source.
     """
     heartbeat = int(address.heartbeat * 1_000_000_000)
     found: dict[str, object] = {

@@ -1,7 +1,7 @@
 """Actions of the walk over the binlog, one for each type of event.
 
-Invariant: every type has an action; an unlisted type ends a transaction if none is open, so that a
-decoder meets it at once.
+Invariant: every type has an action. An event of an unlisted type is a transaction by itself if no
+transaction is open, so that a decoder receives the event at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from connectors.mysql.binlog.events import EventType
 from connectors.mysql.stream.packet_buffer import LOOK
 
 ON, END, QUERY, GROUP, PAYLOAD, PREPARE, PASS, STOP, ALONE = range(9)
-"""The event continues a transaction; ends it; is a statement, MariaDB's GTID, a payload or an XA
-PREPARE to look at; is handled here; makes all up to it go out at once; ends even a transaction
-that is not open."""
+"""In this order, the event: continues a transaction; ends a transaction; is a statement, MariaDB's GTID,
+a payload or an XA PREPARE, which has to be read; is handled by the cutter; is emitted at once, with
+everything before it; is a transaction by itself if no transaction is open."""
 MORE, CUT, ODD = range(9, 12)
 """Other reasons for the walk to pause: more bytes are needed, a chunk is full, a packet does not
 hold one whole event."""
@@ -24,7 +24,7 @@ hold one whole event."""
 query = struct.Struct(f"<{LOOK + 8}xB2xH").unpack_from
 """Lengths in bytes of a QUERY event's database name and status variables."""
 QUERY_TEXT = LOOK + 13 + 1
-"""Offset of the statement's text when both are empty."""
+"""Offset of the statement's text if the database name and the status variables are empty."""
 MARIADB_FLAGS = LOOK + 12
 STANDALONE, PREPARED_XA = 0x01, 0x40
 

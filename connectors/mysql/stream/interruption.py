@@ -19,7 +19,7 @@ class Interruption(Protocol):
         """Whether the caller still waits for a position between two transactions."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable from a request on until ``noticed``."""
+        """Return a descriptor that is readable from a request until ``noticed`` is called."""
 
     def noticed(self) -> None:
         """Make the descriptor unreadable until the next request."""
@@ -32,7 +32,8 @@ class Bell:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
-        # Closed with the object: a later ``ring`` could write to another file with the same descriptor.
+        # Closed only with the object: after an earlier close, ``ring`` could write to another file with
+        # the same descriptor.
         weakref.finalize(self, _closed, self._read, self._write)
 
     def fileno(self) -> int:
@@ -40,13 +41,13 @@ class Bell:
         return self._read
 
     def ring(self) -> None:
-        """Make it readable."""
+        """Make the descriptor readable."""
         # A full pipe is readable already.
         with contextlib.suppress(BlockingIOError):
             os.write(self._write, b"\0")
 
     def noticed(self) -> None:
-        """Make it unreadable."""
+        """Make the descriptor unreadable."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._read, 4096):
                 pass

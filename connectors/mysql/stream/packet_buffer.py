@@ -19,9 +19,9 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import PACKET_PREFIX
 
 RECEIVE = 256 * 1024
-"""Most bytes received at once; far below a packet's largest size."""
+"""Maximum number of bytes received at once; far below the largest size of a packet."""
 SPLIT = 0xFFFFFF
-"""The length of a packet that is continued in the next."""
+"""The length of a packet that the next packet continues."""
 LOOK = PACKET_PREFIX + HEADER_SIZE
 """Bytes before an event's body."""
 
@@ -126,7 +126,7 @@ class Packets:
         return True
 
     def _check_next_length(self, position: Coordinates) -> None:
-        """Raise if a packet would be longer than its event: on a quiet source the rest may never come."""
+        """Raise MalformedEvent if a packet's length is not its event's: an idle source may never send more."""
         length, there = self._length(self.at), self.filled - self.at
         if there < LOOK or length == SPLIT or self.buffer[self.at + _HEADER]:
             return
@@ -214,10 +214,10 @@ class Packets:
             raise CorruptEvent("its CRC32 does not match")
 
     def coordinates(self, at: int, position: Coordinates) -> tuple[Coordinates, Coordinates]:
-        """Start and end of an event in its file; ``position`` for one that is in no file, or not yet received.
+        """Return the start and end of an event; ``position`` if it is in no file, or not yet received.
 
-        The header has 32 bits for the offset, and a file may be larger; offsets only grow in a
-        file, so the result is the next such offset after ``position``.
+        The header has the low 32 bits of the offset. Offsets only grow in a file, so the result is the
+        next offset after ``position`` with these bits.
         """
         if self.filled - at < LOOK:
             return position, position
@@ -231,7 +231,7 @@ class Packets:
 
 
 def unpacked(data: bytes, *, checksum: bool) -> bytes:
-    """Events as received in packets, verified and without checksums."""
+    """Return the events of received packets, verified and without checksums."""
     return b"".join(
         verified(data[at:after], checksum=checksum)
         for _, at, after in walk(data, 0, len(data), PACKET_PREFIX)
@@ -239,7 +239,7 @@ def unpacked(data: bytes, *, checksum: bool) -> bytes:
 
 
 def packed_again(events: bytes, *, checksum: bool, end: int = 0) -> bytes:
-    """Events without checksums in the form of received packets; the last one ends at ``end`` in their file."""
+    """Return events without checksums in the form of received packets; ``end``: the last event's end."""
     found = []
     for _, at, after in walk(events, 0, len(events), 0):
         size = after - at + (CHECKSUM_SIZE if checksum else 0)

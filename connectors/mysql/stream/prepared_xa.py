@@ -1,7 +1,7 @@
 """Prepared XA transactions, whose rows wait until the transaction is committed or rolled back.
 
-Invariant: rows that were only prepared are never emitted. The position of each such transaction is
-kept, and its rows as long as that is cheap; dropped rows are read again.
+Invariant: rows that were only prepared are never emitted. The position of each prepared transaction is
+kept, and its rows as long as keeping them is cheap; dropped rows are read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.transaction_payload import Payload
 
 KEPT = 16 * 1024 * 1024
-"""Most bytes of rows kept of all prepared transactions."""
+"""Maximum size of the kept rows of all prepared transactions together, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,7 @@ class PreparedTransactions:
             self._size -= len(self._rows.pop(next(iter(self._rows))))
 
     def take(self, xid: str) -> tuple[PreparedPosition | None, bytes | None]:
-        """Remove a decided transaction: return its position, None if unknown, and its rows if
-        they were kept."""
+        """Remove a decided transaction; return its position, None if unknown, and its rows, if kept."""
         rows = self._rows.pop(xid, None)
         self._size -= len(rows or b"")
         return self._positions.pop(xid, None), rows
@@ -67,9 +66,9 @@ class PreparedTransactions:
 def rows_again(
     events: Iterable[bytes], xid: str, position: PreparedPosition, *, enough: int
 ) -> Iterator[bytes]:
-    """An XA transaction's rows, from events that are read again, in pieces cut after rows.
+    """Yield an XA transaction's rows from events that are read again, in pieces that end after rows.
 
-    The events are whole and have no checksums. Raise PreparedRowsGone if it is not among them.
+    The events are whole and have no checksums. Raise PreparedRowsGone if the transaction is not among them.
     """
     rest = (event for event in events if event[4] not in PASSED)
     for event in rest:
@@ -80,9 +79,9 @@ def rows_again(
 
 
 def undone_of(events: Iterable[bytes], position: PreparedPosition) -> UndoneRows:
-    """What is undone of the transaction at a position, from its events to its end, read again as above.
+    """Return the undone rows of the transaction at a position, from events that are read again as above.
 
-    Raise UnsupportedEvent if that cannot be known, SourceLost if its end is not among them.
+    Raise UnsupportedEvent if they cannot be known, SourceLost if the events lack the transaction's end.
     """
     found, has_begun = UndoneRows(), False
     for event in events:
@@ -111,7 +110,7 @@ def undone_of(events: Iterable[bytes], position: PreparedPosition) -> UndoneRows
 
 
 def _pieces(rest: Iterator[bytes], xid: str, name: str | None, *, enough: int) -> Iterator[bytes]:
-    """The transaction announced last; ``name`` is its XA name from that announcement."""
+    """Yield the rows of the transaction announced last; ``name``: its XA name in the announcement, if any."""
     piece = bytearray()
     for event in rest:
         kind = event[4]

@@ -1,8 +1,8 @@
 """The replica connection, and the raw events received over it.
 
-Invariant: the connection never reconnects. When it breaks it raises one error, and the owner of the
-cursor opens a new one from there; a library that reconnects from its original start would repeat or
-lose rows.
+Invariant: the connection never reconnects. When it breaks, it raises one error, and the owner of the
+cursor opens a new connection at the cursor. A library that reconnects at its original start would
+repeat or lose rows.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ from connectors.mysql.stream.prepared_xa import (
 _TYPE_OFFSET, _ERROR = 4, 0xFF
 _FACTS = "SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'"
 _BLOCKED_SECONDS = 3600
-"""Seconds for which the server waits for one that reads nothing, while Kafka is away or a topic is read."""
+"""Seconds for which the server waits for a replica that reads nothing: Kafka is away, or a topic is read."""
 LINGER = 0.01
-"""Seconds for which a whole transaction waits for others when the socket has no more data."""
+"""Seconds for which a whole transaction waits for further transactions when the socket has no more data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ class BinlogStream:
         self._is_used = False
         self._closed = threading.Event()
         self.has_sent_all = False
-        """Whether the server has sent the whole binlog and ended the stream: to a client that is no replica."""
+        """Whether the server has sent the whole binlog and ended the stream, as for UNREGISTERED_ID."""
 
     def open(self) -> None:
-        """Connect, register as a replica and request the binlog; raise our errors on failure."""
+        """Connect, register as a replica and request the binlog; raise AqueductError on failure."""
         address = self._address
         self._connection = connection_to(address, session={"net_write_timeout": _BLOCKED_SECONDS})
         try:
@@ -119,8 +119,7 @@ class BinlogStream:
 
     @contextlib.contextmanager
     def _used(self) -> Iterator[pymysql.Connection]:
-        """Mark the connection as in use, while it is opened or read; the user closes it if
-        ``close`` was called meanwhile."""
+        """Mark the connection as in use for a block; its end closes it if ``close`` was called meanwhile."""
         assert self._connection is not None, "open() comes first"
         with self._lock:
             self._is_used = True
@@ -138,7 +137,7 @@ class BinlogStream:
             raise SourceLost("the connection was closed", source=self._address)
 
     def _ask(self, connection: pymysql.Connection) -> None:
-        """Become a replica on a connection, up to the request after which only events come."""
+        """Register as a replica and request the binlog, after which the server sends only events."""
         mariadb = "mariadb" in connection.get_server_info().lower()
         wanted = dump_command.settings(self._address, self._requested, mariadb=mariadb)
         command, body = dump_command.request(self._address, self._requested, mariadb=mariadb)
@@ -152,8 +151,8 @@ class BinlogStream:
                 "SET @master_binlog_checksum = %s, @source_binlog_checksum = %s, " + texts,
                 (checksum, checksum, *wanted.values()),
             )
-        # After ``close`` there may be another replica with this id, whose dump the server
-        # would end for this one.
+        # After ``close``, another replica may have this id; the server would end its dump
+        # in favour of this one.
         self._refuse_if_closed()
         if self._address.server_id != dump_command.UNREGISTERED_ID:
             connection._write_bytes(dump_command.registration(self._address))
@@ -168,7 +167,7 @@ class BinlogStream:
         raise SourceLost("it ended the stream", source=self._address, coordinates=self._position)
 
     def events_there_are(self) -> Iterator[PositionedEvent]:
-        """Yield each event in order, up to the current end of the binlog; for a client that is no replica."""
+        """Yield each event in order, up to the binlog's current end; for a client that is not a replica."""
         while (data := self._packet()) is not None:
             try:
                 event = parse_event(data, checksum=self._has_checksum(data))
@@ -211,9 +210,9 @@ class BinlogStream:
             raise
 
     def received(self, packets: Packets) -> Iterator[None]:
-        """Fill packets repeatedly, up to the current end of the binlog; for a client that is no replica.
+        """Fill packets repeatedly, up to the current end of the binlog; for a client that is not a replica.
 
-        After each fill the caller walks over all whole packets, so that their end is seen.
+        After each fill, the caller walks over all whole packets; otherwise, the stream's end is not found.
         """
         packets.checksum = CHECKSUM_SIZE if self._checksum else 0
         with self._reading() as receive:
@@ -229,8 +228,10 @@ class BinlogStream:
     def _reading(
         self, interruption: Interruption | None = None
     ) -> Iterator[Callable[[memoryview, float | None], int]]:
-        """A function that receives into a buffer, for at most so many seconds, or until silence
-        counts as a lost connection; 0 once it is interrupted."""
+        """Yield a function that receives into a buffer, and returns the number of bytes received.
+
+        It returns 0 after ``seconds``, or when interrupted; None: it waits until silence is a lost connection.
+        """
         with self._used() as connection:
             sock = connection._sock
             silence = 3 * self._address.heartbeat
@@ -299,12 +300,12 @@ class BinlogStream:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
         with self._lock:
-            # The user closes it: once closed, its descriptor may belong to another connection.
+            # A thread that uses the connection closes it: a closed descriptor may belong to another file.
             if not self._is_used:
                 connection._force_close()
 
     def _again(self, xid: str, position: PreparedPosition) -> Iterator[bytes]:
-        """An XA transaction's events, read over a connection of their own."""
+        """Yield an XA transaction's rows, read again over a separate connection."""
         try:
             with self._beside(position) as other:
                 yield from rows_again(other._to_the_end(), xid, position, enough=TARGET)
@@ -312,13 +313,13 @@ class BinlogStream:
             raise PreparedRowsGone(error.detail, xid=xid, prepared_at=position) from error
 
     def _undone(self, position: PreparedPosition) -> UndoneRows:
-        """What is undone of a transaction, read to its end over a connection of its own."""
+        """Return the undone rows of a transaction, read to its end over a separate connection."""
         with self._beside(position) as other:
             return undone_of(other._to_the_end(), position)
 
     @contextlib.contextmanager
     def _beside(self, position: PreparedPosition) -> Iterator[BinlogStream]:
-        """Another stream from a position, closed at the block's end, and with this one."""
+        """Yield another stream from a position; the block's end, and ``close``, close it."""
         address = replace(self._address, server_id=dump_command.UNREGISTERED_ID)
         other = self._other = BinlogStream(address, self._offset_of(position))
         try:
@@ -328,7 +329,7 @@ class BinlogStream:
             other.close()
 
     def _offset_of(self, position: PreparedPosition) -> SourceOffset:
-        """The offset from which to read a transaction again: by its GTID, which another server knows too."""
+        """Return the offset to read a transaction again: by its GTID, which another server knows too."""
         known: Gtids | None = None
         if position.gtid and isinstance(self._offset.gtid_set, GtidSet):
             known = gtids_but(position.gtid, self._address)
@@ -368,7 +369,7 @@ class BinlogStream:
 
     @property
     def position(self) -> Coordinates:
-        """The position after the last event yielded singly."""
+        """The position after the last event that ``events`` or ``events_there_are`` yielded."""
         return self._position
 
     def _placed(self, event: Event) -> PositionedEvent:
@@ -385,7 +386,7 @@ class BinlogStream:
         return PositionedEvent(event, start, self._position)
 
     def _beaten(self, event: Event) -> PositionedEvent:
-        """A heartbeat is in no file; it contains the server's position within events it does not send."""
+        """Return a heartbeat, which is in no file; it reports the position after events that are not sent."""
         file, pos = heartbeat_position(event)
         if file == self._position.file:
             self._position = Coordinates(file, max(pos, self._position.pos))

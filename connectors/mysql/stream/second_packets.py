@@ -1,7 +1,7 @@
 """The packets passed to mysql-replication, to identify the table at which the package fails.
 
-Invariant: only a table's description and its rows are passed over, by name and counted, and only if
-their checksum is right. Anything else that the package cannot read ends the reading.
+Invariant: only a table map and the table's rows are skipped, by name and counted, and only if their
+checksum is right. Anything else that the package cannot read ends the reading.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMES = {242: "VECTOR"}
 def read_long_names() -> None:
     """Patch how the package reads names of columns and labels of 128 bytes and more.
 
-    It reads 7 bits of each byte of their length; MySQL writes the length like all others.
+    The package reads 7 bits of each byte of the length; MySQL writes this length like all other lengths.
     """
     BinLogPacketWrapper.read_variable_length_string = _name_of
 
@@ -48,7 +48,7 @@ def _name_of(packet: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """An event as it came, with its header and checksum."""
+    """An event as received, with its header and checksum."""
 
     code: int
     end: int
@@ -69,17 +69,17 @@ class Packet:
 
     @property
     def table_id(self) -> int:
-        """The table id, of a description or of rows."""
+        """The table id of a table map or a rows event."""
         return int.from_bytes(self.raw[19:25], "little")
 
     def table(self) -> tuple[str, str]:
-        """Database and table of a description."""
+        """Return the database and table of a table map."""
         database, at = self._name(27)
         table, _ = self._name(at)
         return database, table
 
     def foreign_types(self) -> str:
-        """The result of ``foreign`` for a description's columns."""
+        """Return the result of ``foreign`` for the columns of a table map."""
         at = self._name(self._name(27)[1])[1]
         size = self.raw[at]
         more = {_LONG: 2, _LONG + 1: 3}.get(size, 0)
@@ -93,7 +93,7 @@ class Packet:
 
 
 def foreign(codes: bytes) -> str:
-    """The column types because of which the package cannot read a table; empty if there are none."""
+    """Return which column types the package cannot read; empty if it can read all."""
     found = sorted({code for code in codes if code not in _READ})
     names = ", ".join(_NAMES.get(code, f"number {code}") for code in found)
     return names and f"a column of type {names}"
@@ -117,7 +117,7 @@ class PacketTap:
         connection._read_packet = kept
 
     def taken(self) -> list[Packet]:
-        """The packets of rows and tables since the last call, and the last packet of any kind."""
+        """Return the packets of events that were received since the last call."""
         found, self._packets = self._packets, []
         return found
 
@@ -129,7 +129,7 @@ class PacketTap:
 
 
 def without_spare_bits(event: Any, columns: int) -> None:
-    """Clear unused bits: the package counts the bits of its bitmaps, and MySQL may set those of no column."""
+    """Clear unused bits, which MySQL may set: the package counts all bits that are set in its bitmaps."""
     for name in ("columns_present_bitmap", "columns_present_bitmap2"):
         bits = getattr(event, name, None)
         if bits is not None:
@@ -138,8 +138,10 @@ def without_spare_bits(event: Any, columns: int) -> None:
 
 
 def labels_of(labels: list[str] | None, charset: str | None) -> tuple[str, ...] | None:
-    """The labels as the package reads them, always as UTF-8, and empty if invalid; None if they
-    may be wrong."""
+    """Return the labels that the package has read; None if they may be wrong.
+
+    The package reads labels as UTF-8 in every character set, and as empty if they are invalid.
+    """
     if labels is None or charset is None:
         return None
     if charset in ("utf8mb4", "utf8mb3", "utf8"):
@@ -149,7 +151,7 @@ def labels_of(labels: list[str] | None, charset: str | None) -> tuple[str, ...] 
 
 
 def size_of(column: Any) -> int:
-    """Bytes, bits or digits of one of the package's columns, whichever it has."""
+    """Return the size of a column of the package: in bytes, bits or digits, depending on its type."""
     for name in ("max_length", "bits", "fsp", "length_size"):
         if hasattr(column, name):
             return int(getattr(column, name))

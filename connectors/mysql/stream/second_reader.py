@@ -1,9 +1,9 @@
 """A MySQL server's binlog as read by mysql-replication: an independent reader for the audit.
 
-Invariant: values are the package's, not ours. Anything the package would silently pass over ends
+Invariant: values are the package's, not Aqueduct's. Anything that the package would silently skip ends
 the reading with Unreadable: an unknown event, a gap between two events, a wrong checksum, a lost
-connection, a table whose columns the binlog does not name. A value that it cannot return as the
-server has it is UNTOLD, and rows that it cannot read are Unread: the other reader can.
+connection, a table whose columns the binlog does not name. A value that the package cannot return as
+the server has it is UNKNOWN_VALUE. Rows that the package cannot read are Unread; Aqueduct's reader can.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from connectors.mysql.stream.second_packets import (
 _CRC32 = 1
 _ANONYMOUS, _COMPRESSED, _INCIDENT, _TAGGED = 34, 40, 26, 42
 _HARMLESS = frozenset({28, 36, 37, 41})
-"""Ignorable, two of group replication, a heartbeat: they change no row."""
+"""An ignorable event, two events of group replication, a heartbeat: they change no row."""
 _KNOWN = {
     _COMPRESSED: "a compressed transaction (binlog_transaction_compression)",
     _INCIDENT: "an incident: the server reports that its binlog lacks changes",
     _TAGGED: "a transaction with a tagged GTID",
 }
 _CONNECTIONS = 2
-"""The stream's, and one with which the package queries settings."""
+"""The stream's connection, and a connection with which the package queries settings."""
 _RAW = "iso8859-1"
 """Each byte is one character, so that no text is lost before its character set is known."""
 _NUMBERS = range(1 << 16)
@@ -73,7 +73,7 @@ UNKNOWN_VALUE, PARTIAL = UnknownValue.UNKNOWN_VALUE, UnknownValue.PARTIAL
 
 
 class Document(NamedTuple):
-    """JSON; texts and names are bytes, values without a JSON type (a date, a decimal) another type."""
+    """JSON; texts and names are bytes; values without a JSON type (a date, a decimal) have another type."""
 
     value: object
 
@@ -138,7 +138,7 @@ class Committed(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """An XA PREPARE event, or an XA COMMIT if it has one phase; ``xid`` is in the form of statements."""
+    """An XA PREPARE event, or with ``one_phase``, an XA COMMIT; ``xid`` has the form of XA statements."""
 
     xid: str
     one_phase: bool
@@ -182,7 +182,7 @@ CharsetOf = Callable[[int], str | None]
 
 
 def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[Read]:
-    """Yield all events from this file's start to the binlog's end; closing it closes the connections."""
+    """Yield all events from a file's start to the binlog's end; closing the generator ends the connections."""
     read_long_names()
     stream = BinLogStreamReader(
         connection_settings={"charset": "utf8mb4"},
@@ -205,7 +205,7 @@ def read(address: SourceAddress, file: str, charset_of: CharsetOf) -> Generator[
 
 
 class _Connections:
-    """Makes the connections of one reading and no more: the package would silently restart."""
+    """Makes the connections of one reading; refuses more, with which the package would silently restart."""
 
     def __init__(self, address: SourceAddress, packets: PacketTap) -> None:
         self._address = address
@@ -439,7 +439,7 @@ def _document(call: Callable[[int, bool], Any], size: int, is_partial: bool) -> 
 
 
 def _gtids(reported: list[str]) -> str:
-    """GTIDs as text: the package prints each server's intervals as read, with ends one too high."""
+    """Return GTIDs as text; the package prints each server's intervals as read, with ends one too high."""
     found = []
     for each in reported:
         parts = _INTERVALS.fullmatch(each)

@@ -1,7 +1,7 @@
 """A compressed transaction, decompressed in pieces.
 
-Invariant: whatever size a payload expands to, only one piece is in memory; content of another size
-than announced is refused before more of it is emitted. Source:
+Invariant: whatever size a payload expands to, only one piece is in memory. Content that differs from
+the announced size is refused before more of it is emitted. Source:
 libs/mysql/binlog/event/codecs/binary.cpp.
 """
 
@@ -52,13 +52,13 @@ class Payload:
         )
 
     def first(self) -> bytes:
-        """The first event if it is a short one; else empty."""
+        """Return the first event if it is short; else empty bytes."""
         data = bytes(next(self._parts(_SHORT), b""))
         size = _EVENT_SIZE(data)[0] if len(data) >= HEADER_SIZE else 0
         return data[:size] if HEADER_SIZE <= size <= len(data) else b""
 
     def pieces(self, enough: int) -> Iterator[bytes]:
-        """Yield whole events, in pieces of about ``enough`` bytes, each but the last cut after rows."""
+        """Yield whole events, in pieces of about ``enough`` bytes; each piece but the last ends after rows."""
         data = bytearray()
         whole = looked = 0
         for part in self._parts():
@@ -108,7 +108,7 @@ class Payload:
 
 
 def _whole(data: bytearray, at: int) -> int:
-    """The end of the last complete event, starting from the end of an earlier one."""
+    """Return the end of the last complete event; ``at``: the end of an earlier event."""
     while len(data) - at >= HEADER_SIZE:
         size = _EVENT_SIZE(data, at)[0]
         if not HEADER_SIZE <= size <= LARGEST:
@@ -120,6 +120,6 @@ def _whole(data: bytearray, at: int) -> int:
 
 
 def _cut(data: bytearray, looked: int, whole: int, *, enough: int) -> int | None:
-    """The offset to cut at; the data looked at before contains no rows."""
+    """Return the offset to cut at, or None; the data up to ``looked`` contains no rows."""
     with memoryview(data) as view:
         return rows_end(view, looked, whole, prefix=0, enough=enough)

@@ -1,7 +1,7 @@
 """XA transactions within the reader: their rows are withheld until the commit.
 
-Invariant: a transaction that is only prepared is emitted as prepared, without its rows; they are
-emitted just before the event that commits it, or are read again there.
+Invariant: a transaction that is only prepared is emitted as prepared, without its rows. Its rows are
+emitted just before the event that commits it, and are read again if they were not kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connectors.mysql.stream.prepared_xa import PreparedPosition, PreparedTransa
 from connectors.mysql.stream.transaction_payload import Payload
 
 Again = Callable[[str, PreparedPosition], Iterator[bytes]]
-"""Reads an XA transaction's events again, without checksums, in pieces cut after rows."""
+"""Reads an XA transaction's events again, without checksums, in pieces that end after rows."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Open:
     head: int
     """Bytes from its start to its first rows."""
     is_large: bool = False
-    """Whether some of its rows were dropped: they are read again if it is committed."""
+    """Whether some of its rows were dropped; its rows are read again if it is committed."""
 
 
 def _never(xid: str, position: PreparedPosition) -> Iterator[bytes]:
@@ -40,7 +40,7 @@ def _never(xid: str, position: PreparedPosition) -> Iterator[bytes]:
 class WithheldRows:
     """Takes rows out of the packets, and puts them back in.
 
-    A transaction begins where the last one was done; methods act on the next event.
+    A transaction begins at the end of the last whole transaction; methods act on the next event.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WithheldRows:
         self._prepared = prepared or PreparedTransactions({})
         self._again = again or _never
         self._most = most
-        """Most bytes of rows kept of one transaction."""
+        """Maximum size of the kept rows of one transaction, in bytes."""
         self.open: Open | None = None
         """The transaction in progress."""
 
@@ -68,7 +68,7 @@ class WithheldRows:
         self.open = None
 
     def position(self, position: Coordinates) -> PreparedPosition:
-        """Return where the present transaction begins; ``position`` is a lower bound of the walk's position."""
+        """Return the start of the current transaction; ``position`` is a lower bound of the walk's position."""
         packets = self._packets
         start = packets.coordinates(packets.done, position)[0]
         return PreparedPosition(start, gtid_of(packets.event_at(packets.done)))
@@ -83,12 +83,12 @@ class WithheldRows:
         return True
 
     def refuse_other_end(self, event: str) -> None:
-        """Refuse an event that ends no XA transaction: dropped rows would be missing."""
+        """Raise UnsupportedEvent if an XA transaction with dropped rows ends in an event of another kind."""
         if self.open is not None and self.open.is_large:
             raise UnsupportedEvent(f"an XA transaction that ends in {event}")
 
     def prepare(self) -> Iterator[bytes] | None:
-        """Handle an XA_PREPARE event, which is next. Return missing events that must come before it."""
+        """Handle the next event, an XA_PREPARE; return missing events that must come before it."""
         xa, packets = self.open, self._packets
         xid, is_one_phase = parse_xa_prepare(packets.event()[HEADER_SIZE:])
         if xa is None:
@@ -104,9 +104,9 @@ class WithheldRows:
         return None
 
     def decide(self, statement: str, *, is_skipped: bool = False) -> Iterator[bytes] | None:
-        """Handle XA COMMIT or XA ROLLBACK, which is next. Return missing events that must come before it.
+        """Handle the next event, XA COMMIT or XA ROLLBACK; return missing events that must come before it.
 
-        ``is_skipped``: an operator skips what it commits, so no rows are needed.
+        ``is_skipped``: an operator skips the committing transaction, so no rows are needed.
         """
         xid = xid_of(statement)
         position, rows = self._prepared.take(xid)
@@ -120,7 +120,7 @@ class WithheldRows:
         return None
 
     def keep(self, payload: Payload, position: Coordinates) -> bool:
-        """Replace a payload, which is next, by its announcement if its transaction is only prepared."""
+        """Replace the next event, a payload, by its events without rows if it only prepares; return whether."""
         if starts(payload.first()) is None:
             return False
         packets, frame, rows = self._packets, Frame(), bytearray()

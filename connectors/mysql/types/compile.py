@@ -1,9 +1,9 @@
 """Compilation of generated source to a function.
 
-Invariant: source consists of numbers and of names of our own, so tables and documents of the same
+Invariant: source consists only of numbers and our own names, so that tables and documents of the same
 layout share its code; values from a server are in the namespace only. The names are variables of an
 enclosing function, not globals: the interpreter specializes shared code for one set of globals, and
-would do so again whenever rows of another table follow.
+would specialize it again whenever rows of another table follow.
 """
 
 from __future__ import annotations

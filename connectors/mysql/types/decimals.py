@@ -1,7 +1,7 @@
 """DECIMAL, as text with all digits of its scale.
 
-Invariant: the generated code is for non-negative numbers; a negative one has all its bits inverted, and is
-the same number with a minus sign. Source: MySQL's strings/decimal.cc, decimal2bin.
+Invariant: generated code reads non-negative numbers only. A negative number is stored with all bits inverted;
+it is decoded from the inverted bits, with a minus sign. Source: MySQL's strings/decimal.cc, decimal2bin.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ THREE = [f"{n:03d}" for n in range(1000)]
 
 _DIGITS_PER_WORD = 9
 _BYTES_FOR = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes for a group of that many decimal digits."""
+"""Bytes of a group, by its number of decimal digits."""
 _MOST_DIGITS = 65
 
 
@@ -79,9 +79,10 @@ def _reader(column: MappedColumn, _charsets: Charsets) -> Reader:
 
 
 def decimal_text(raw: bytes, groups: list[tuple[int, int]], whole_groups: int) -> str:
-    """The digits of a packed decimal; ``groups`` are (bytes, digits), the first ones before the point.
+    """Return the text of a packed decimal; ``groups`` are pairs (bytes, digits).
 
-    The sign is the first bit, inverted; a negative number has all its bits inverted.
+    The first ``whole_groups`` of them are before the point. The sign is the first bit, inverted; a negative
+    number has all its bits inverted.
     """
     negative = not raw[0] & 0x80
     first = raw[0] ^ 0x80
@@ -125,7 +126,7 @@ class DecimalCode:
     text: str
     """The f-string of a non-negative number."""
     bias: int
-    """The smallest ``$a`` of such a number."""
+    """The smallest ``$a`` of a non-negative number."""
 
 
 @cache
@@ -208,7 +209,7 @@ def _field(column: MappedColumn, _charsets: Charsets) -> Field:
 
 
 def _packet_field(_column: MappedColumn, _charsets: Charsets) -> Field:
-    # A ZEROFILL has zeros before its digits.
+    # A ZEROFILL column has zeros before its digits.
     return Field(value="$a.decode() if d[s] != 48 else $n($a)", bound=_without_zeros)
 
 
@@ -235,7 +236,7 @@ def decimal_bytes(precision: int, scale: int) -> Callable[[bytes], bytes]:
         if not scale:
             whole = int(text)
         elif text[point] == _POINT:
-            # A DECIMAL without digits before the point prints them as 0.
+            # A DECIMAL without digits before the point is printed with a 0 there.
             whole, magnitude = int(text[:point]), pack_part(text[-scale:])
         else:
             raise ValueError(f"no DECIMAL({precision},{scale})")
@@ -321,7 +322,7 @@ def _pair(spec: TypeSpec) -> tuple[int, int]:
 
 
 def precision_and_scale(kind: Kind) -> tuple[int, int]:
-    """Those of a DECIMAL as SQL has it."""
+    """Return the precision and scale of a DECIMAL in SQL; 10 and 0 are the defaults."""
     precision, scale = kind.numbers or (10, 0)
     return precision, scale
 
@@ -336,7 +337,7 @@ def _avro(kind: Kind) -> Schema:
 
 
 def connect_decimal(precision: int, scale: int, modes: Modes) -> Form:
-    """A decimal as Kafka Connect has it."""
+    """Return the form of a decimal in Kafka Connect."""
     parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
     name = "org.apache.kafka.connect.data.Decimal"
     schema = {"type": "bytes", "name": name, "version": 1, "parameters": parameters}
@@ -352,7 +353,7 @@ def _connect(kind: Kind, _nullable: bool, modes: Modes) -> Form:
 
 
 def _unscaled(modes: Modes) -> ValueOf:
-    """The number without its point, as Java's ``BigInteger.toByteArray`` writes it; or with all its digits."""
+    """Base64 of the number without its point, as by Java's ``BigInteger.toByteArray``; or the number itself."""
     if modes.decimal_format == "numeric":
         return lambda value: orjson.Fragment(str(value))
 
@@ -370,7 +371,7 @@ def _maxwell(value: Any) -> Any:
 
 
 def written(value: Any) -> str:
-    """A part of a record as it is written."""
+    """Return a part of a record as JSON text."""
     return orjson.dumps(value).decode()
 
 

@@ -1,6 +1,7 @@
 """FLOAT and DOUBLE.
 
-Invariant: a FLOAT is the shortest number that is the same 32-bit float; NaN and infinities are refused.
+Invariant: a FLOAT becomes the shortest number that rounds to the same 32-bit float; NaN and infinities are
+refused.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _FLOAT = struct.Struct("<f")
 
 
 def shortest_float32(raw: bytes) -> float:
-    """The 64-bit float with the fewest digits that rounds to these four bytes; 9 always suffice."""
+    """Return the 64-bit float with the fewest digits, at most nine, that rounds to these four bytes."""
     value: float = _FLOAT.unpack(raw)[0]
     if not isfinite(value):
         raise ValueError(f"a FLOAT that is {value}")
@@ -86,7 +87,7 @@ def _double(_column: MappedColumn, _charsets: Charsets) -> Reader:
 
 
 def _double_field(_column: MappedColumn, _charsets: Charsets) -> Field:
-    # Only for NaN and infinities is the difference to itself not 0.
+    # Only NaN and infinities, subtracted from themselves, do not give 0.
     return Field(value="$a if $a - $a == 0 else $n($a)", little=("d",), bound=_refused)
 
 
@@ -145,14 +146,14 @@ def _digits(spec: TypeSpec, server: Server) -> str:
 # --- records in other formats -----------------------------------------------------------------------------
 
 _FIRST_PLAIN, _LAST_PLAIN = -3, 6
-"""Exponents between which numbers are written without one."""
+"""The smallest and largest exponent of the numbers that are written without an exponent."""
 
 
 def java_number(value: float, *, is_single: bool = False) -> str:
-    """Return a finite number as Java writes it; ``is_single``: a 32-bit float, given by its shortest decimal.
+    """Return a finite number as Java writes it; with ``is_single``, a 32-bit float as its shortest decimal.
 
-    Source: ``Double.toString`` and ``Float.toString`` of Java 19 and later: the shortest decimal that is the
-    same number, but of at least two digits; with an exponent below 0.001 and from 10,000,000 on.
+    Java writes the shortest decimal that is the same number, but with at least two digits; below 0.001 and from
+    10,000,000 on, with an exponent. Source: ``Double.toString`` and ``Float.toString`` of Java 19 and later.
     """
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"

@@ -45,7 +45,7 @@ GEOMETRIES = (
 
 
 def is_geometry(name: str) -> bool:
-    """Return whether it is the name of a geometry's type, in any version."""
+    """Return whether a name is that of a geometry type, in any version."""
     return name in GEOMETRIES or name == _RENAMED
 
 
@@ -135,7 +135,7 @@ def _maxwell(value: Any) -> str:
 
 
 def _of_maxwell(value: str) -> dict[str, Any]:
-    """The SRID is not in a record."""
+    """A geometry with SRID 0, since Maxwell's records lack the SRID."""
     return {"srid": 0, "wkb": base64.b64encode(well_known_bytes(value)).decode()}
 
 
@@ -148,15 +148,15 @@ _NAMES_BY_NUMBER = {
 _KINDS = {name: kind for kind, name in _NAMES_BY_NUMBER.items()}
 _POINT, _LINE, _POLYGON, _COLLECTION = 1, 2, 3, 7
 _MULTI = 3
-"""The kind of several geometries is greater by this than theirs."""
+"""The difference between the kind of a multi-geometry and the kind of its parts."""
 _WORD = re.compile(r"[(),]|[^\s(),]+")
 
 
 def well_known_text(wkb: bytes) -> str:
     """Return the text of a geometry; raise ValueError if it is not well-known binary of two dimensions.
 
-    Source: OGC Simple Feature Access, 06-103r4, chapters 7 and 8; spaces and numbers are as JTS writes them,
-    which Maxwell uses: ``POINT (1 2.5)``, and no exponents.
+    Source: OGC Simple Feature Access, 06-103r4, chapters 7 and 8. Spaces and numbers are those of JTS, which
+    Maxwell uses: ``POINT (1 2.5)``, and no exponents.
     """
     try:
         return _BinaryReader(wkb).geometry()
@@ -226,7 +226,7 @@ class _TextReader:
         self._at = 0
 
     def whole(self) -> bytes:
-        """The binary of a geometry after which nothing follows."""
+        """The binary of the geometry; raise ValueError if something follows it."""
         found = self._geometry()
         if self._at != len(self._words):
             raise ValueError("something follows a geometry")
@@ -251,11 +251,11 @@ class _TextReader:
         if kind == _POLYGON:
             positions = self._in_parentheses(self._position)
             return struct.pack("<I", len(positions)) + b"".join(positions)
-        # The parts of the others are whole geometries; only those of a collection have a name.
+        # The parts of any other kind are whole geometries; only a collection's parts have a name.
         return self._geometry() if kind == _COLLECTION else self._of(kind - _MULTI)
 
     def _in_parentheses(self, part: Callable[[], bytes]) -> list[bytes]:
-        """The parts, of which at least one is there, between parentheses and with commas between them."""
+        """One or more parts in parentheses, with commas between them."""
         self._expect("(")
         found = [part()]
         while (word := self._next()) == ",":

@@ -49,7 +49,7 @@ def published_integer(_column: MappedColumn, value: Any) -> str:
 
 
 def _integer(code: FieldType, width: int, formats: str) -> BinlogType:
-    """TINYINT to BIGINT; ``formats``: struct's, signed and unsigned."""
+    """One of TINYINT to BIGINT; ``formats`` are its struct formats, signed and unsigned."""
 
     def reader(column: MappedColumn, _charsets: Charsets) -> Reader:
         if column.unsigned is None:
@@ -90,7 +90,7 @@ def _integer(code: FieldType, width: int, formats: str) -> BinlogType:
 
 
 INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-"""The types of integers, each with its bits."""
+"""The integer types, each with its size in bits."""
 _NAMES = dict(zip((_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG), INTEGERS, strict=True))
 
 
@@ -100,7 +100,7 @@ def _int24_field(column: MappedColumn, _charsets: Charsets) -> Field:
 
 
 def _int24_image(column: MappedColumn) -> Convert:
-    """A packet has it in four bytes."""
+    """The three bytes of a row image, from the four bytes of a packet."""
     signed = not column.unsigned
 
     def image(raw: bytes) -> bytes:
@@ -181,7 +181,7 @@ def _bit_image(column: MappedColumn) -> Convert:
 
 
 def _bit_literal(raw: bytes) -> str:
-    # In a comparison with a number a hexadecimal literal is one.
+    # Plus 0, a hexadecimal literal is a number, and is compared as a number.
     return f"(X'{raw.hex()}' + 0)"
 
 
@@ -190,7 +190,7 @@ def _published_bit(_column: MappedColumn, value: Any) -> str:
 
 
 # --- statements ---------------------------------------------------------------------------------------------
-# A width that a server's version no longer prints is not printed, one that it would refuse is refused.
+# A width that the server's version no longer prints is omitted; a width that it would refuse is refused.
 
 
 _WIDTHS = {
@@ -214,7 +214,7 @@ def printed_integer(name: str, spec: TypeSpec, server: Server) -> str:
 
 
 def _printed_bit(spec: TypeSpec, server: Server) -> str:
-    """``bit(1)``."""
+    """The type as printed, such as ``bit(1)``."""
     size = only_number(spec)
     if spec.arguments and not size and since(server, mysql=(5, 7, 0), mariadb=None):
         raise TypeRefused("bit(0) is no type")
@@ -300,13 +300,13 @@ def _connect_bigint(kind: Kind, _nullable: bool, modes: Modes) -> Form:
 
 
 def _as_long(value: int) -> int:
-    """A number above the signed range as Java's ``long`` of the same bits, as Debezium has it."""
+    """A number as Java's ``long`` with the same bits, as in Debezium's records."""
     return value - 2**64 if value >= 2**63 else value
 
 
 def _connect_year(_kind: Kind, _nullable: bool, _modes: Modes) -> Form:
     schema = {"type": "int32", "name": "io.debezium.time.Year", "version": 1}
-    # Debezium's reader has 1900 for the year 0000.
+    # Debezium reads the year 0000 as 1900.
     return Form(schema, lambda value: value or 1900)
 
 

@@ -23,7 +23,7 @@ SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY, LITERAL = 0, 1, 2, 3, 4
 INT16, UINT16, INT32, UINT32, INT64, UINT64 = 5, 6, 7, 8, 9, 10
 DOUBLE, STRING, OPAQUE = 11, 12, 15
 WRITTEN = b"\xff"
-"""None of MySQL's types: a document's text follows, as a SELECT has returned it. No binlog has it."""
+"""Not a type of MySQL's, and in no binlog: a document's text follows, as a SELECT returned it."""
 
 LITERALS = {0: "null", 1: "true", 2: "false"}
 _INTEGERS = {
@@ -42,15 +42,17 @@ def document_text(raw: bytes) -> str:
 
 
 def spend(budget: list[int], size: int) -> None:
-    """Count bytes of a document as read; without a limit, invalid offsets could cause endless
-    repeated reads."""
+    """Deduct bytes that are read from a document's budget; raise ValueError if too few remain.
+
+    Without the budget, invalid offsets could cause the same bytes to be read endlessly.
+    """
     budget[0] -= size
     if budget[0] < 0:
         raise ValueError("parts of a JSON document share their bytes")
 
 
 def value_text(data: bytes, kind: int, at: int, depth: int, budget: list[int]) -> str:
-    """The value of a type whose bytes begin at ``at``; ``budget`` is how many bytes may still be read."""
+    """Return the text of a value that begins at ``at``; ``budget`` has the bytes that may still be read."""
     if kind <= LARGE_ARRAY:
         if depth > MAX_DEPTH:
             raise ValueError("a JSON document is nested too deep")
@@ -158,9 +160,10 @@ def entry_text(
 
 
 def double_text(value: float) -> str:
-    """A number as MySQL prints it: with a point, or with an exponent below 1e-15 and, if whole, from 1e15 on.
+    """Return a number as MySQL prints it.
 
-    Source: strings/dtoa.cc, my_gcvt, where DBL_DIG is the threshold.
+    It has a point, except with an exponent: below 1e-15, and if whole from 1e15 on. Source: strings/dtoa.cc,
+    my_gcvt, where DBL_DIG is the threshold.
     """
     if not isfinite(value):
         raise ValueError(f"{value} is no number of JSON")

@@ -29,7 +29,7 @@ class _Number(str):
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """One change: ``path`` is member names and element indexes from the root."""
+    """One change; ``path`` consists of member names and element indexes from the root."""
 
     operation: int
     path: tuple[str | int, ...]
@@ -37,9 +37,9 @@ class Diff:
 
 
 def patched(document: str, diffs: bytes) -> str:
-    """The text of a document after these diffs, as PARTIAL_UPDATE_ROWS packs them.
+    """Return the text of a document after diffs, which are packed as in PARTIAL_UPDATE_ROWS.
 
-    Raise ValueError, IndexError or KeyError if they do not fit the document.
+    Raise ValueError, IndexError or KeyError if the diffs do not fit the document.
     """
     tree = _parsed(document)
     for diff in read_diffs(diffs):
@@ -114,7 +114,7 @@ def _at(parent: Any, leg: str | int) -> Any:
 
 def _change_array(array: list[Any], index: int, diff: Diff) -> None:
     if diff.operation == _INSERT:
-        # Past the end it is appended, as the server does.
+        # Past the end of the array the value is appended, as on the server.
         array.insert(min(index, len(array)), diff.value)
     elif diff.operation == _REMOVE:
         del array[index]

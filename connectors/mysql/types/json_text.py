@@ -1,8 +1,8 @@
-"""JSON documents to text, with a function generated for each frequent set of member names.
+"""Conversion of JSON documents to text, with a function generated for each frequent set of member names.
 
-Invariant: the text is that of ``json_binary``, which also handles what is rare: large
-containers, opaque values, names that change with every row. A function knows the names, and expects
-the types of the document it was generated from; a value of another type is read without it.
+Invariant: the text equals that of ``json_binary``, which also handles rare documents: large containers,
+opaque values, names that change with every row. A generated function has the names of the document that it
+was generated from, and expects its types; a value of another type is converted without the function.
 """
 
 from __future__ import annotations
@@ -39,17 +39,19 @@ from connectors.mysql.types.registry import (
 )
 
 ContainerFunction = Callable[[bytes, int, int], str]
-"""From a document, the offset of a container in it, and its depth, to the container's text."""
+"""Takes a document, a container's offset in it, and the container's depth; returns the container's text."""
 
 _OFTEN = 16
 """Number of sampled containers of one kind before a function is generated for it."""
 _EVERY = 8
-"""One in so many of the containers without a function is sampled."""
+"""Of the containers without a function, one in this many is sampled."""
 _MOST_FUNCTIONS = 128
 _MOST_COUNTED = 4096
 _FREQUENT: set[bytes] = set()
-"""The kinds of containers for which a column of this process had a function generated. The next column gets its
-own at once: the tables of many shards have documents alike."""
+"""The kinds of containers for which a function was generated for some column of this process.
+
+Another column gets a function for such a kind at once, because the tables of many shards have similar
+documents."""
 _MOST_MEMBERS = 64
 _MOST_ELEMENTS = 16
 
@@ -59,9 +61,9 @@ class Documents:
 
     def __init__(self) -> None:
         self._objects: dict[bytes, ContainerFunction] = {}
-        """Functions by the offsets and lengths of an object's names; the function compares the names."""
+        """Functions by the offsets and lengths of an object's names; the function itself compares the names."""
         self._alike: dict[bytes, ContainerFunction] = {}
-        """Functions by the names too, if there is a function for others of the same lengths."""
+        """All functions of objects, by the names, too; ``_objects`` has only the first for each of its keys."""
         self._arrays: dict[int, ContainerFunction] = {}
         """Functions by the number of elements."""
         self._counts: dict[bytes, int] = {}
@@ -81,12 +83,12 @@ class Documents:
         return plain.document_text(raw)
 
     def _object(self, raw: bytes, at: int, depth: int) -> str:
-        """An object without a function for its layout, or with one for its names."""
+        """The text of an object for which ``_objects`` has no function, or a function for other names."""
         count = raw[at] | raw[at + 1] << 8
         is_turn = self._is_turn()
         if not 0 < count <= _MOST_MEMBERS or not (is_turn or self._alike or _FREQUENT):
             return plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._budget)
-        # A head of four bytes, four for each name, three for each value; then the names themselves.
+        # A head of four bytes, four bytes for each name, three for each value; then the names themselves.
         values = 4 + 4 * count
         begin = values + 3 * count
         entries = raw[at + 4 : at + values]
@@ -98,7 +100,7 @@ class Documents:
         text = plain.value_text(raw, plain.SMALL_OBJECT, at, depth, self._budget)
         if not is_turn and shape not in _FREQUENT:
             return text
-        # The object is valid, or reading it would have failed; but its names may be at any offsets.
+        # The object is valid, since it could be read; but its names may be at any offsets.
         entry_spans = list(_ENTRY.iter_unpack(entries))
         if all(begin <= offset <= end - size for offset, size in entry_spans) and self._is_often(
             shape
@@ -114,7 +116,7 @@ class Documents:
         return text
 
     def _array(self, raw: bytes, at: int, depth: int) -> str:
-        """An array without a function of its own."""
+        """The text of an array for which ``_arrays`` has no function, or one that does not fit."""
         count = raw[at] | raw[at + 1] << 8
         types = raw[at + 4 : at + 4 + 3 * count : 3]
         if count > _MOST_ELEMENTS and types == _INT16 * count:
@@ -135,7 +137,7 @@ class Documents:
         return text
 
     def _entry(self, raw: bytes, at: int, kind: int, word: int, depth: int) -> str:
-        """A value of an unexpected type."""
+        """The text of a value whose type a function does not expect."""
         if kind == plain.SMALL_OBJECT:
             return self._object(raw, at + word, depth + 1)
         if kind == plain.SMALL_ARRAY:
@@ -182,7 +184,7 @@ _INT16 = bytes([plain.INT16])
 
 
 def _double(value: float) -> str:
-    # In this range orjson writes what MySQL does, in a fifth of the time of repr.
+    # In this range orjson prints a number as MySQL does, in a fifth of the time that repr takes.
     return orjson.dumps(value).decode() if 1e-4 <= value < 1e15 else plain.double_text(value)
 
 
@@ -209,18 +211,19 @@ _EXPRESSIONS = {
     plain.SMALL_ARRAY: "arrays.get(raw[(s := at + w{n})], array)(raw, s, depth + 1)",
 }
 _LONG = 40
-"""From this many bytes on orjson quotes faster, although it returns bytes."""
+"""Strings of at least this many bytes are quoted faster by orjson, although it returns bytes."""
 
 
 def _source(types: bytes, *, names_slice: slice | None) -> str:
-    """The source of a function for containers of that many entries; ``names_slice``: the range of their names.
+    """The source of a function for containers whose entries have these types.
 
-    In it ``t0`` and ``w0`` are type and word of the first entry, ``x0`` is a string.
+    ``names_slice`` is the range of an object's names; None for arrays. In the source ``t0`` and ``w0`` are the
+    type and the word of the first entry, and ``x0`` is its text if it is a string.
     """
     words = "".join("Bh" if kind == plain.INT16 else "BH" for kind in types)
     names_size = 0 if names_slice is None else 4 * len(types)
     variables = "".join(f", t{n}, w{n}" for n in range(len(types)))
-    # A container given to a function may differ in the high byte of the count, and in the names.
+    # A container that a function gets may have another high byte in its count, or other names.
     unlike = f"count != {len(types)}"
     if names_slice is not None:
         unlike += f" or raw[at + {names_slice.start}:at + {names_slice.stop}] != names"
@@ -271,7 +274,7 @@ def _string(n: int, other: str) -> list[str]:
 
 
 def _reader(column: MappedColumn, _charsets: Charsets) -> Reader:
-    """A length, then the document; a NULL converted to NOT NULL has no bytes at all."""
+    """A length, then the document; the document is empty if a NULL was converted to NOT NULL."""
     length_size = column.metadata
 
     def read(data: bytes, at: int) -> tuple[str, int]:
@@ -286,7 +289,7 @@ def _field(column: MappedColumn, _charsets: Charsets) -> Field:
 
 
 def _packet_field(_column: MappedColumn, _charsets: Charsets) -> Field:
-    # The server prints a document as the reader of its binary form does.
+    # The server prints a document just as ``json_binary`` does.
     return Field(value="$a.decode()")
 
 
@@ -296,7 +299,7 @@ def _packet_image(column: MappedColumn) -> Convert:
 
 
 def _layout(_kind: Kind, mariadb: bool) -> Layout | None:
-    """MariaDB's is text."""
+    """None in MariaDB, where JSON is text."""
     return None if mariadb else (FieldType.JSON, 4)
 
 
@@ -313,7 +316,7 @@ def _without_spaces(value: str) -> str:
 
 
 def _maxwell(value: Any) -> Any:
-    """The document itself; a text that is none, such as a very deep one, stays a text."""
+    """The document itself; text that orjson cannot parse, such as a very deep document, stays text."""
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -37,7 +37,7 @@ from connectors.mysql.types.strings import decoder_of
 
 _T = FieldType
 _PACKET_SIZE = 8
-"""Bytes of a number as the SELECT list casts it."""
+"""Size in bytes of a number in a packet, to which the SELECT list casts the column."""
 
 
 def labels_of(column: MappedColumn, charsets: Charsets) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def _enum(column: MappedColumn, charsets: Charsets) -> Reader:
 
 
 def _set(column: MappedColumn, charsets: Charsets) -> Reader:
-    """SET: a bit for each label, joined by commas in the column's order."""
+    """SET: a bit for each label; the labels are joined by commas in the column's order."""
     size, labels = column.metadata, labels_of(column, charsets)
 
     def read(data: bytes, at: int) -> tuple[str, int]:
@@ -136,7 +136,7 @@ def _published_literal(_column: MappedColumn, value: Any) -> str:
 
 
 def label_bytes(code: int, count: int) -> int:
-    """The bytes of a value of a type with so many labels."""
+    """Return the size in bytes of a value of an ENUM or SET, by the number of labels."""
     if code == _T.ENUM:
         return 1 if count < 256 else 2
     size = (count + 7) // 8
@@ -160,13 +160,13 @@ def _connect_as(name: str) -> Callable[[Kind, bool, Modes], Form]:
 
 
 def _escaped(value: str) -> str:
-    """A label as Debezium has it, in which a comma follows a backslash; those of a SET have none."""
+    """A label as Debezium writes it, with a backslash before each comma; labels of a SET have no comma."""
     return value.replace(",", "\\,")
 
 
 def _enum_of_canal(kind: Kind) -> ValueOf:
     numbers = _numbers(kind.labels)
-    # The empty text without such a label is MySQL's error value.
+    # If no label is empty, the empty text is MySQL's error value.
     return lambda value: str(numbers[value] if value or "" in numbers else 0)
 
 
@@ -176,7 +176,7 @@ def _set_of_canal(kind: Kind) -> ValueOf:
 
 
 def _numbers(labels: tuple[str, ...]) -> dict[str, int]:
-    """Labels with their numbers; of equal ones, which MySQL allows without strict mode, the first."""
+    """Labels with their numbers; of equal labels, which MySQL allows without strict mode, the first number."""
     return {label: number for number, label in reversed([*enumerate(labels, 1)])}
 
 

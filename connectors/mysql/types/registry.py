@@ -1,12 +1,12 @@
 """The registry of column types: one record for each type of the binlog, and one for each name in SQL.
 
-A family's file ends with ``register``. The generators of decoders, the table map, the SELECT of existing rows
-and the comparison of definitions read the records.
+Each family's file ends with a call of ``register``. The generators of decoders, the table map, the SELECT of
+existing rows and the comparison of definitions read the records.
 
-Invariant: all functions of a record agree on a value: what an expression returns is what the reader returns for
-the same bytes, and a row that was selected has the bytes that the binlog would have. An expression is Python
-source over the values of its layout and names of our own; it never contains anything from a server. Nothing is
-substituted: bytes that are no value of the type raise an error.
+Invariant: all functions of a record agree: an expression returns what the reader returns for the same bytes,
+and a selected row gets the bytes that it has in the binlog. An expression is Python source that refers to
+unpacked values and to our own names; it never contains anything from a server. Nothing is substituted: bytes
+that are not a value of the type raise an error.
 Source: MySQL's sql/field.cc (the pack functions) and libs/mysql/binlog/event/rows_event.h.
 """
 
@@ -49,7 +49,7 @@ class FieldType(IntEnum):
     DATETIME2 = 18
     TIME2 = 19
     BLOB_COMPRESSED = 140
-    """MariaDB's, like the next one."""
+    """MariaDB's, like VARCHAR_COMPRESSED."""
     VARCHAR_COMPRESSED = 141
     VECTOR = 242
     JSON = 245
@@ -60,8 +60,8 @@ class FieldType(IntEnum):
     VAR_STRING = 253
     STRING = 254
     GEOMETRY = 255
-    # Not on the wire: these three types as written by MariaDB, which may have a fraction of
-    # unknown digits. MariaDB's current types are MySQL's.
+    # Not on the wire: TIMESTAMP, TIME and DATETIME as MariaDB writes them, with a fraction whose
+    # number of digits may be unknown. MariaDB's current types are MySQL's.
     MARIADB_TIMESTAMP = 0x107
     MARIADB_TIME = 0x10B
     MARIADB_DATETIME = 0x10C
@@ -69,7 +69,7 @@ class FieldType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedColumn:
-    """One column in the row images of this table."""
+    """One column in the row images of a table."""
 
     type: int
     metadata: int
@@ -86,19 +86,19 @@ class MappedColumn:
 
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
-"""From a row image and an offset to the wire's value there and the offset after it."""
+"""Takes a row image and an offset; returns the value there as on the wire, and the offset after it."""
 Convert = Callable[[bytes], bytes]
-"""From the bytes that a packet has of a value to other bytes."""
+"""Takes a value's bytes in a packet; returns other bytes for the value, such as those in a row image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One column in generated code: a value of fixed size is read by ``little`` or ``big``, another has a
-    ``length_size``.
+    """One column in generated code.
 
-    ``value`` is an expression of a str, int or float: ``$a``, ``$b`` and so on are what the formats
-    read, or ``$a`` the bytes after the length; ``$raw`` the bytes of a fixed size; ``$n`` is
-    ``bound``. Bytes after a length are ``d[s:p]``, and ``$size`` of them.
+    A value of fixed size is read by ``little`` or ``big``; any other value has a ``length_size``. The
+    expression ``value`` gives a str, int or float. In it ``$a``, ``$b`` and so on are what the formats read,
+    or ``$a`` the bytes after the length; ``$raw`` is the bytes of a value of fixed size, ``$n`` is ``bound``.
+    The bytes after a length are also ``d[s:p]``, and ``$size`` is their number.
     """
 
     value: str
@@ -112,7 +112,7 @@ class Field:
     bound: Any = None
     is_integer: bool = False
     rule: Callable[[Any], Any] | None = None
-    """Applied to the expression's value; None: it is published unchanged."""
+    """Applied to the expression's value; with None, the value is published unchanged."""
 
     @property
     def size(self) -> int:
@@ -124,7 +124,7 @@ Make = Callable[[MappedColumn, Charsets], Field]
 
 
 class Listed(Enum):
-    """The list of a table map's optional metadata that has an entry for each column of a type."""
+    """The list in a table map's optional metadata that has an entry for each column of a type."""
 
     NOWHERE = "none"
     NUMBERS = "signs"
@@ -135,40 +135,42 @@ class Listed(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinlogType:
-    """A type of the binlog: how the table map, rows, and packets of selected rows have it."""
+    """A type of the binlog: its form in the table map, in rows, and in packets of selected rows."""
 
     code: int
     reader: Callable[[MappedColumn, Charsets], Reader]
     """The reader of a row image's value; raises UnsupportedEvent if the column cannot be read."""
     field: Make | None = None
-    """The same as an expression; None: generated code calls the reader."""
+    """The reader as an expression; with None, generated code calls the reader."""
     extent: Callable[[int], tuple[int, int]]
-    """From a column's metadata: bytes of the value, and bytes of its length; one of them is 0."""
+    """Takes a column's metadata; returns the bytes of the value and the bytes of its length, one of them 0."""
     metadata_size: int = 0
     """Bytes of a column's metadata."""
     is_possible: Callable[[int], bool] = lambda _: True
     """Whether a column can have this metadata."""
     listed: Listed = Listed.NOWHERE
     is_blob: bool = False
-    """Whether images of ``binlog_row_image=NOBLOB`` may lack it."""
+    """Whether images of ``binlog_row_image=NOBLOB`` may lack columns of this type."""
     text: Callable[[MappedColumn, Charsets], str]
-    """The type as ``information_schema`` prints it, without its sign."""
+    """The type as ``information_schema`` prints it, without ``unsigned``."""
     has_charset: bool = False
-    """Whether that depends on a character set, unless it is ``binary``."""
+    """Whether columns of this type have a character set, which may be ``binary``."""
     packet_types: frozenset[int] = frozenset()
-    """The types that a result describes it with; empty: its own code."""
+    """The types by which a result set may describe such a column; if empty, ``code`` alone."""
     packet_size: int = 0
-    """Bytes of its values in a packet; 0: a length-encoded integer precedes them."""
+    """The size of a value in a packet, in bytes; 0: a length-encoded integer precedes the value."""
     packet_field: Make | None = None
-    """The expression over the bytes of a packet; None: that of the binlog."""
+    """The expression for a value in a packet; with None, the same as in the binlog."""
     packet_text: Callable[[MappedColumn], Convert] = lambda _: bytes
-    """The text of a packet's value, as the text protocol has it; it has all of the value's bits."""
+    """A packet's value as text, as in the text protocol, but with all bits of the value."""
     packet_image: Callable[[MappedColumn], Convert] | None = None
-    """A packet's value as a row image has it; None: no SELECT is made of such a column."""
+    """A packet's value as in a row image; with None, such a column is not selected."""
     literal: Callable[[bytes], str] | None = None
-    """The text as an expression of SQL with the same value; None: a string of bytes or text."""
+    """Takes the text of a packet's value; returns an SQL expression with the same value.
+
+    With None, the expression is a literal of bytes or text."""
     published_literal: Callable[[MappedColumn, Any], str] | None = None
-    """The same of a value as it is published."""
+    """Takes a value as published; returns an SQL expression with the same value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ class Kind:
     numbers: tuple[int, ...] = ()
     is_unsigned: bool = False
     labels: tuple[str, ...] = ()
-    """Those of an ENUM or SET."""
+    """The labels of an ENUM or SET."""
 
     @property
     def size(self) -> int:
@@ -192,9 +194,9 @@ Layout = tuple[int, int]
 
 
 ValueOf = Callable[[Any], Any]
-"""From a value of the envelope to that of another format, or back. NULL is given to none."""
+"""Converts a value of the envelope to another format, or back; it is never called with NULL."""
 Values = Callable[[Kind], ValueOf | None]
-"""The function of a column's values; None: they stay as they are."""
+"""Returns the function for a column's values; None if the values stay as they are."""
 Schema = dict[str, Any]
 
 
@@ -207,15 +209,17 @@ class Modes:
     bigint_unsigned: str = "long"
     binary: str = "bytes"
     decimal_format: str = "base64"
-    """Of the converter of values; keys always have base64."""
+    """The format of the value converter; keys always have base64."""
     adjusts_years: bool = True
-    """Whether years of two digits are of this century or the last."""
+    """Whether years of two digits are adjusted to 1970 through 2069."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A column in records of Kafka Connect: its schema, and the function of its values; None: they stay as they
-    are."""
+    """A column in records of Kafka Connect: its schema, and the function for its values.
+
+    Without a function, the values stay as they are.
+    """
 
     schema: Schema
     value: ValueOf | None = None
@@ -243,48 +247,50 @@ Since = tuple[Version | None, Version | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlType:
-    """A type by its name in SQL, as a server prints it, and how each record format has its values.
+    """A type by its name in SQL, as a server prints it, with the form of its values in each record format.
 
-    What is not given is that of a text.
+    The defaults are for a type whose values are text.
     """
 
     name: str
     synonyms: tuple[str, ...] = ()
-    """Other names of it in statements."""
+    """Its other names in statements."""
     since: Since = ((0, 0, 0), (0, 0, 0))
-    """The first versions of MySQL and MariaDB that have it; None: no version has."""
+    """The first versions of MySQL and MariaDB with this type; None: no version has it."""
     printed: Callable[[TypeSpec, Server], str] | None = None
-    """The type as a server prints it, of a column that a statement defines; raises TypeRefused. None: that
-    depends on a character set, or on labels."""
+    """The type of a column that a statement defines, as a server prints it; raises TypeRefused.
+
+    None if the text depends on a character set, or on labels."""
     layout: Callable[[Kind, bool], Layout | None] = lambda _kind, _mariadb: None
-    """The binlog's type and metadata of a column, by whether the server is MariaDB. None if the server has no
-    such type, or its rows no known form."""
+    """A column's type and metadata in the binlog; the second argument is whether the server is MariaDB.
+
+    Returns None if the server lacks the type, or if the form of its rows is not known."""
     counts_characters: bool = False
-    """Whether the metadata is a number of characters in SQL, and their bytes in the binlog."""
+    """Whether the size is a number of characters in SQL, but the number of their bytes in the binlog."""
     form: str = ""
-    """What its values are in a record: types of one form are written alike. Empty: its own name."""
+    """What its values are in a record: types of the same form are written alike. Empty: the type's own name."""
     comparable: Comparable = Comparable.NOT
     """How a filter compares its values."""
     avro: Callable[[Kind], Any] = lambda _: "string"
     """The type of an Avro schema."""
     avro_value: Values = _as_they_are
-    """The values as fastavro takes them."""
+    """The values as fastavro expects them."""
     connect: Callable[[Kind, bool, Modes], Form] = lambda _kind, _nullable, _modes: Form(
         {"type": "string"}
     )
-    """The form in a Debezium connector's records, by whether the column may be NULL."""
+    """The form in a Debezium connector's records; the second argument is whether the column may be NULL."""
     jdbc: int = _OTHER_OF_JDBC
     """The number of ``java.sql.Types``, as Canal chooses it."""
     jdbc_of_large: tuple[int, int] | None = None
-    """The least unsigned value that no signed column has, and the number for such values."""
+    """The smallest unsigned value that no signed column can hold, and the number for values from it on."""
     canal_text: Values = _as_they_are
-    """The values as Canal writes them, which are texts."""
+    """The values as Canal writes them, as text."""
     canal_value: Values = _as_they_are
-    """The values that have these texts."""
+    """The inverse of ``canal_text``."""
     maxwell: Values = _as_they_are
     """The values as Maxwell writes them."""
     maxwell_value: Values = _as_they_are
-    """The values that are written so, from what was read. Numbers are read as they are written."""
+    """The inverse of ``maxwell``, for values as parsed; numbers are parsed to their own text."""
 
 
 _CODES: dict[int, BinlogType] = {}
@@ -296,7 +302,7 @@ NAMES: dict[str, Any] = {"packed": packed, "from_bytes": int.from_bytes}
 def register(
     *types: BinlogType, named: Iterable[SqlType] = (), names: Mapping[str, Any] | None = None
 ) -> None:
-    """Add a family's types; ``names``: those that its expressions refer to. Each may be added once."""
+    """Add a family's types, and the names that its expressions refer to; raise ValueError for a known type."""
     named = tuple(named)
     taken = [one.name for one in named if one.name in _NAMES]
     taken += [str(one.code) for one in types if one.code in _CODES]
@@ -313,12 +319,12 @@ def codes(*listed: Listed) -> frozenset[int]:
 
 
 def binlog_type(code: int) -> BinlogType | None:
-    """Return the record of a type; None for an unknown one."""
+    """Return the record of a type; None for an unknown type."""
     return _CODES.get(code)
 
 
 def sql_type(name: str) -> SqlType:
-    """Return the record of a name; an unknown one is a text of which no row can be selected."""
+    """Return the record of a name; for an unknown name, that of a text type without a layout."""
     return _NAMES.get(name) or SqlType(name=name)
 
 
@@ -334,7 +340,7 @@ _LABEL = re.compile(r"'((?:[^']|'')*)'")
 def kind_of(column_type: str) -> Kind:
     """Return the kind of a type such as ``enum('a','b')``; raise ValueError for a text that is no type.
 
-    The text is that of the schemas topic, ``docs/wire.md``: in lower case, and with labels in which only quotes
+    The text has the form of the schemas topic (``docs/wire.md``): lower case, with labels in which only quotes
     are doubled.
     """
     match = _TYPE.fullmatch(column_type)
@@ -353,7 +359,7 @@ def kind_of(column_type: str) -> Kind:
 
 
 def extent(column: MappedColumn) -> tuple[int, int]:
-    """(bytes of the value, bytes of its length) of a column; one of them is 0."""
+    """Return the bytes of a column's value and the bytes of its length; one of them is 0."""
     found = _CODES.get(column.type)
     if found is None:
         raise ValueError(f"a column has the unknown type {column.type}")
@@ -361,7 +367,7 @@ def extent(column: MappedColumn) -> tuple[int, int]:
 
 
 def reader_for(column: MappedColumn, charsets: Charsets) -> Reader:
-    """The reader of a column's values; raise UnsupportedEvent for a type that has none."""
+    """Return the reader of a column's values; raise UnsupportedEvent for a type without a reader."""
     return _known(column).reader(column, charsets)
 
 
@@ -376,11 +382,10 @@ def _known(column: MappedColumn) -> BinlogType:
 
 
 def column_type(column: MappedColumn, charsets: Charsets) -> str:
-    """A type as ``information_schema`` prints it, derived from the binlog alone: for example
-    ``decimal(12,2) unsigned`` or ``varchar(80)``.
+    """Return a type as ``information_schema`` prints it, such as ``decimal(12,2) unsigned``, from the binlog.
 
-    Display widths and ZEROFILL are not in the binlog, nor do they change a value. Raise UnsupportedEvent
-    for an unknown type.
+    Display widths and ZEROFILL are missing: they are not in the binlog, and do not change a value. Raise
+    UnsupportedEvent for an unknown type.
     """
     text = _known(column).text(column, charsets)
     return f"{text} unsigned" if column.unsigned and column.type != FieldType.YEAR else text
@@ -434,7 +439,7 @@ def field_of(
 def packet_field(
     column: MappedColumn, charsets: Charsets, rule: Callable[[Any], Any] | None = None
 ) -> Field:
-    """The field of a column in packets; raise UnsupportedEvent as ``field_of``."""
+    """Return the field of a column in packets; raise UnsupportedEvent like ``field_of``."""
     made = _known(column)
     make = made.packet_field
     field = _field(column, charsets) if make is None else make(column, charsets)
@@ -466,7 +471,7 @@ def _field(column: MappedColumn, charsets: Charsets) -> Field:
 
 
 _FEW_BYTES = 3
-"""Values of at most so many bytes are likely to recur."""
+"""Values of at most this many bytes are likely to recur."""
 
 
 def fixed(size: int) -> Callable[[int], tuple[int, int]]:
@@ -480,7 +485,7 @@ def by_metadata(metadata: int) -> tuple[int, int]:
 
 
 def within(least: int, most: int) -> Callable[[int], bool]:
-    """The condition on metadata that is a number in a range."""
+    """Return the condition that metadata, as a number, is in a range."""
     return lambda metadata: least <= metadata <= most
 
 
@@ -495,7 +500,10 @@ def unchanged(_column: MappedColumn) -> Convert:
 
 
 def sized(column: MappedColumn) -> Convert:
-    """A packet's bytes with their length before them, as a row image has them; OverflowError for too many."""
+    """Return the function that puts a length before a packet's bytes, as in a row image.
+
+    The function raises OverflowError for too many bytes.
+    """
     _, length_size = extent(column)
     return lambda raw: len(raw).to_bytes(length_size, "little") + raw
 
@@ -505,33 +513,33 @@ _TIME = re.compile(rb"[-0-9:. ]+")
 
 
 def number_literal(text: bytes) -> str:
-    """A number in SQL; raise ValueError for another text."""
+    """Return a number in SQL; raise ValueError for any other text."""
     if _NUMBER.fullmatch(text) is None:
         raise ValueError("no number")
     return text.decode()
 
 
 def time_literal(text: bytes) -> str:
-    """A date or time in SQL; raise ValueError for another text."""
+    """Return a date or time in SQL; raise ValueError for any other text."""
     if _TIME.fullmatch(text) is None:
         raise ValueError("no date or time")
     return f"'{text.decode()}'"
 
 
 def printed_as(name: str) -> Callable[[TypeSpec, Server], str]:
-    """A type that is printed by its name alone."""
+    """Return the function ``printed`` of a type that is printed by its name alone."""
     return lambda _spec, _server: name
 
 
 def signs(spec: TypeSpec) -> str:
-    """What a number's type ends with."""
+    """Return the end of a numeric type's text: `` unsigned``, `` unsigned zerofill`` or nothing."""
     if spec.zerofill:
         return " unsigned zerofill"
     return " unsigned" if spec.unsigned else ""
 
 
 def only_number(spec: TypeSpec) -> int:
-    """The one number of a type, 0 without one; raise TypeRefused for several."""
+    """Return the only number of a type, or 0 if it has no number; raise TypeRefused if it has several."""
     if len(spec.arguments) > 1:
         raise TypeRefused(f"{spec.name} takes one number")
     return spec.arguments[0] if spec.arguments else 0

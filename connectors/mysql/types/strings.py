@@ -1,7 +1,7 @@
 """Text and bytes: CHAR to LONGTEXT, BINARY to LONGBLOB, and MariaDB's compressed columns and addresses.
 
 Invariant: text is decoded by the column's own character set or not at all; bytes are base64. If Unicode lacks a
-character, the text is a ReplacedText. Of a compressed value no more is unpacked than announced.
+character, the text is a ReplacedText. A compressed value is never unpacked beyond its announced size.
 Source: MariaDB's sql/field.cc, Field_longstr::uncompress, and sql/field_comp.cc.
 """
 
@@ -42,12 +42,12 @@ _T = FieldType
 
 
 def decoder_of(column: MappedColumn, charsets: Charsets) -> TextDecoder:
-    """The decoder to the text that a client gets; raise UnsupportedEvent if the character set is unknown."""
+    """Return a decoder to the text that a client gets; raise UnsupportedEvent for unknown character sets."""
     return _decoder_of(column, charsets, column_decoder)
 
 
 def exact_decoder_of(column: MappedColumn, charsets: Charsets) -> TextDecoder:
-    """A decoder that raises UnicodeDecodeError for every character that Unicode lacks."""
+    """Return a decoder that raises UnicodeDecodeError for every character that Unicode lacks."""
     return _decoder_of(column, charsets, text_decoder)
 
 
@@ -78,12 +78,12 @@ def _extent(column: MappedColumn) -> tuple[int, int]:
 
 
 def _by_size(metadata: int) -> tuple[int, int]:
-    """The extent of values whose metadata is the size of the longest one."""
+    """The extent of values whose metadata is the maximum size of a value."""
     return 0, 1 if metadata < 256 else 2
 
 
 def _padded(column: MappedColumn) -> int:
-    """BINARY(n) is stored without its zero bytes at the end: n, or 0 for other types."""
+    """The n of a BINARY(n), which is stored without the zero bytes at its end; 0 for other types."""
     return column.metadata if column.type == _T.STRING else 0
 
 
@@ -134,7 +134,7 @@ def _compressed(column: MappedColumn, charsets: Charsets) -> Reader:
 
 
 def unpacked(raw: bytes) -> bytes:
-    """The value in a column's bytes; the empty value has no head."""
+    """Return the value in the bytes of a compressed column; the empty value has no head."""
     if not raw:
         return raw
     head = raw[0]
@@ -163,7 +163,7 @@ TEXTS, BLOBS = (
     {f"{size}{of}": (1 << 8 * length) - 1 for length, size in _SIZES.items()}
     for of in ("text", "blob")
 )
-"""The types of long text and bytes, each with the most bytes of a value."""
+"""The TEXT and BLOB types, each with the maximum size of a value in bytes."""
 
 
 def _blob_text(column: MappedColumn, charsets: Charsets) -> str:
@@ -172,8 +172,9 @@ def _blob_text(column: MappedColumn, charsets: Charsets) -> str:
 
 
 _STRINGS = frozenset({_T.VARCHAR, _T.VAR_STRING, _T.STRING, _T.BLOB, 249, 250, 251})
-"""Types whose values are bytes; a result may have any of them for another. The last are those of TINYBLOB,
-MEDIUMBLOB and LONGBLOB."""
+"""Types whose values are bytes; a result set may describe a column of one of them as any other.
+
+The numbers 249, 250 and 251 are TINYBLOB, MEDIUMBLOB and LONGBLOB."""
 
 
 def _string(code: FieldType) -> BinlogType:
@@ -250,7 +251,7 @@ def _connect_bytes(_kind: Kind, _nullable: bool, modes: Modes) -> Form:
 
 
 def latin_text(raw: bytes) -> str:
-    """Bytes as Canal has them, as text in ISO 8859-1."""
+    """Return bytes as Canal writes them: as text in ISO 8859-1."""
     return raw.decode("latin-1")
 
 
@@ -288,11 +289,11 @@ def _of_length(length_size: int) -> Callable[[Kind, bool], Layout]:
 
 _ADDRESSES = (("uuid", 16, (10, 7, 1)), ("inet6", 16, (10, 5, 0)), ("inet4", 4, (10, 10, 1)))
 ADDRESSES = {name: size for name, size, _ in _ADDRESSES}
-"""MariaDB's types whose values are bytes in the binlog, and the number of these."""
+"""MariaDB's types whose values are bytes in the binlog, each with its size in bytes."""
 
 
 def _address(name: str, size: int, version: Version) -> SqlType:
-    """It is BINARY on the wire, so no record has the name."""
+    """A type of MariaDB that is BINARY on the wire, so that no record has its name."""
     return SqlType(
         name=name,
         since=(None, version),

@@ -1,13 +1,13 @@
-"""Dates and times, in the current format and in that of tables made before MySQL 5.6.4.
+"""Dates and times, in the current format and in the format of tables created before MySQL 5.6.4.
 
 Invariant: the text has exactly the column's digits of fraction, and an invalid date (zero, partial,
 impossible) is kept as MySQL writes it.
 
-Generated code assembles a text from cached parts. A second's text is made once, since successive rows share few
-seconds, from its hour's text; fractions come from tables. The caches are bounded, and shared by all tables: a
-time's text does not depend on the column.
-Source: MySQL's mysys/my_time.cc, my_time_packed_from_binary and related functions; for packets its manual of
-the protocol, "Binary Protocol Resultset Row".
+Generated code assembles a text from cached parts. Successive rows fall into few different seconds, so a
+second's text is made once, from the text of its hour; fractions come from tables. The caches are bounded, and
+shared by all tables, because a time's text does not depend on the column.
+Source: MySQL's mysys/my_time.cc, my_time_packed_from_binary and related functions; for packets, MySQL's
+protocol manual, "Binary Protocol Resultset Row".
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def datetime_text(ymd: tuple[int, int, int], hms: tuple[int, int, int], fraction
 def _is_date(year: int, month: int, day: int) -> bool:
     if month != _FEBRUARY:
         return 0 < day <= _DAYS[month] if 0 < month < len(_DAYS) else False
-    # To MySQL the year 0 is no leap year.
+    # In MySQL the year 0 is not a leap year.
     is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) and year > 0
     return 0 < day <= _DAYS[month] + is_leap
 
@@ -78,7 +78,7 @@ _DAYS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def fraction_text(microseconds: int, digits: int) -> str:
-    """``.123`` for 123000 microseconds and 3 digits, the empty text for none."""
+    """Return ``.123`` for 123000 microseconds and 3 digits; an empty text for 0 digits."""
     if microseconds >= _SECOND:
         raise ValueError(f"{microseconds} microseconds are no fraction of a second")
     return f".{microseconds:06d}"[: digits + 1] if digits else ""
@@ -112,7 +112,7 @@ def _date(_column: MappedColumn, _charsets: Charsets) -> Reader:
 
 
 def fraction_size(digits: int) -> int:
-    """Bytes of a fraction of that many digits."""
+    """Return the size in bytes of a fraction with this number of digits."""
     return (digits + 1) // 2
 
 
@@ -121,7 +121,7 @@ def _microseconds(raw: bytes) -> int:
 
 
 def _datetime2(column: MappedColumn, _charsets: Charsets) -> Reader:
-    """DATETIME(n): 40 bits: years and months as one number, day, hour, minute, second; then the fraction."""
+    """DATETIME(n): 40 bits (years and months as one number, day, hour, minute, second), then the fraction."""
     digits = column.metadata
     size = 5 + fraction_size(digits)
 
@@ -138,8 +138,7 @@ def _datetime2(column: MappedColumn, _charsets: Charsets) -> Reader:
 
 
 def _timestamp2(column: MappedColumn, _charsets: Charsets) -> Reader:
-    """TIMESTAMP(n): seconds since 1970 in UTC, big-endian, then the fraction; all zero is the
-    zero timestamp."""
+    """TIMESTAMP(n): big-endian seconds since 1970 in UTC, then the fraction; 0 is the zero timestamp."""
     digits = column.metadata
     size = 4 + fraction_size(digits)
 
@@ -152,7 +151,7 @@ def _timestamp2(column: MappedColumn, _charsets: Charsets) -> Reader:
 
 
 def _time2(column: MappedColumn, _charsets: Charsets) -> Reader:
-    """TIME(n): 24 bits biased by half their range, then the fraction; a negative time borrows from it."""
+    """TIME(n): 24 bits biased by half their range, then the fraction, from which a negative time borrows."""
     digits = column.metadata
     part_size = fraction_size(digits)
     size, bias = 3 + part_size, 0x80_0000 << (8 * part_size)
@@ -160,7 +159,7 @@ def _time2(column: MappedColumn, _charsets: Charsets) -> Reader:
 
     def read(data: bytes, at: int) -> tuple[str, int]:
         raw, end = read_bytes(data, at, size)
-        # Whole and fraction are one signed number, so both are right in its magnitude.
+        # Whole part and fraction form one signed number; its magnitude has both without the borrowing.
         value = int.from_bytes(raw, "big") - bias
         clock, part = divmod(abs(value), 1 << (8 * part_size))
         sign = "-" if value < 0 else ""
@@ -265,7 +264,7 @@ class _TimestampHours(dict[int, str]):
     def __missing__(self, hours: int) -> str:
         if len(self) > _MOST:
             self.clear()
-        # The zero timestamp is not one of this hour's seconds, so the text of another second is used.
+        # Second 0 of 1970 has the zero timestamp's text, so the text of second 1 of the hour is used.
         text = self[hours] = timestamp_text(hours * 3600 + 1, "")[:-6]
         return text
 
@@ -324,7 +323,7 @@ _CACHES = {
 
 
 def _fraction(digits: int) -> tuple[str, str]:
-    """The format (of struct, little-endian) of a fraction's bytes, and the part of an f-string over ``$b``."""
+    """A fraction's struct format (little-endian), and the part of an f-string that formats it from ``$b``."""
     if not digits:
         return "", ""
     if digits in _SMALL:
@@ -354,13 +353,13 @@ def _timestamp_field(column: MappedColumn, _charsets: Charsets) -> Field:
 
 _Three = tuple[int, int, int]
 _WITH_FRACTION = 11
-"""Bytes of a date and a time of day with a fraction, of 4 bytes; those of zeros at the end are omitted."""
+"""Bytes of a date and time with a fraction, which has 4 of them; a value without a fraction is shorter."""
 _FEW_DIGITS = 3
 """Fractions with more digits seldom recur."""
 
 
 def _moment_of(raw: bytes) -> tuple[_Three, _Three, int]:
-    """Date, time of day and microseconds of a value of 0, 4, 7 or 11 bytes: zeros at its end are omitted."""
+    """Date, time of day and microseconds of a value of 0, 4, 7 or 11 bytes, which omits zeros at its end."""
     if len(raw) not in (0, 4, 7, 11):
         raise ValueError(f"{len(raw)} bytes are no date and time")
     year, month, day, hour, minute, second, micros = struct.unpack("<H5BI", raw.ljust(11, b"\0"))
@@ -430,14 +429,14 @@ def _date_image(_column: MappedColumn) -> Convert:
 
 
 def _part(micros: int, digits: int) -> int:
-    """A fraction as a row image has it, big-endian in ``fraction_size(digits)`` bytes."""
+    """A fraction as the number that a row image has in ``fraction_size(digits)`` big-endian bytes."""
     if micros % 10 ** (6 - digits):
         raise ValueError(f"{micros} microseconds have more than {digits} digits")
     return micros // _UNITS[fraction_size(digits)]
 
 
 _UNITS = (1_000_000, 10_000, 100, 1)
-"""The microseconds of one, by the bytes of a fraction."""
+"""The microseconds of a fraction's unit, by the fraction's size in bytes."""
 
 
 def _datetime_image(column: MappedColumn) -> Convert:
@@ -459,7 +458,7 @@ def _timestamp_image(column: MappedColumn) -> Convert:
 
     def image(raw: bytes) -> bytes:
         ymd, hms, micros = _moment_of(raw)
-        # The zero timestamp has no day.
+        # The zero timestamp is not a date.
         seconds = (
             (datetime(*ymd, *hms, tzinfo=UTC) - _EPOCH) // _ONE_SECOND
             if any(ymd) or any(hms)
@@ -509,18 +508,18 @@ def _timestamp_packet(column: MappedColumn, _charsets: Charsets) -> Field:
 
 
 class _Moments:
-    """Texts of DATETIME and TIMESTAMP with so many digits."""
+    """Texts of the values of a DATETIME(n) or TIMESTAMP(n) in packets."""
 
     def __init__(self, digits: int, *, zone: str) -> None:
         self.digits, self.zone = digits, zone
         self.whole = Remembered(self.text)
-        """Of a value's bytes."""
+        """Whole texts by the bytes of a value."""
         self.seconds = _SECONDS
-        """Of the bytes without the fraction."""
+        """Texts without a fraction, by the bytes before the fraction."""
         self.fractions = Remembered(
             lambda raw: fraction_text(int.from_bytes(raw, "little"), digits)
         )
-        """Of the bytes of a fraction."""
+        """Texts of fractions, by the bytes of a fraction."""
 
     def text(self, raw: bytes) -> str:
         """The text of a value of any size."""
@@ -575,7 +574,7 @@ _OF_DAY = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY = 86_400 * _SECOND
 _MILLIS = 3
-"""The most digits of a fraction that Debezium writes in milliseconds."""
+"""The maximum number of fraction digits that Debezium writes in milliseconds."""
 
 
 def _named_schema(kind: str, name: str) -> Schema:
@@ -622,7 +621,7 @@ def _date_form(mode: str, _digits: int) -> tuple[str, int]:
 
 
 def _datetime_form(mode: str, digits: int) -> tuple[str, int]:
-    """The schema's name, and the microseconds of its unit; 0: nanoseconds."""
+    """The schema's name, and its unit in microseconds; 0 for nanoseconds."""
     if mode == "connect":
         return "org.apache.kafka.connect.data.Timestamp", 1000
     if mode == "isostring":
@@ -678,7 +677,7 @@ def _clock(micros: int) -> str:
 
 
 def _time_of_day(value: str) -> int:
-    """Microseconds of a TIME, which may be negative and have many days."""
+    """A TIME in microseconds; it may be negative, and longer than a day."""
     found = _OF_DAY.fullmatch(value)
     assert found is not None, "MySQL writes no other"
     hours, minutes, seconds = (int(found[at]) for at in range(2, 5))
@@ -687,7 +686,7 @@ def _time_of_day(value: str) -> int:
 
 
 def _within_a_day(written: Callable[[int], Any]) -> ValueOf:
-    """The form of a TIME that is a time of day; null for all others, as in Debezium."""
+    """The function for a TIME that is a time of day; any other TIME becomes null, as in Debezium."""
 
     def value(text: str) -> Any:
         micros = _time_of_day(text)
@@ -716,8 +715,10 @@ _TIMES_OF_DAY = {
 
 
 def _of_canal(value: Any) -> str:
-    """``2026-11-21T10:15:00Z`` with a space and without ``Z``, as Canal and Maxwell write it; a zero date has a
-    space already."""
+    """``2026-11-21T10:15:00Z`` with a space and without ``Z``, as Canal and Maxwell write it.
+
+    A zero date already has the space.
+    """
     return str(value).replace("T", " ").removesuffix("Z")
 
 
@@ -768,7 +769,7 @@ def _current(
 def _old(
     code: FieldType, name: str, size: int, reader: Callable[[MappedColumn, Charsets], Reader]
 ) -> BinlogType:
-    """A type of a table that was made before MySQL 5.6.4; a SELECT returns it as the current one."""
+    """A type of a table created before MySQL 5.6.4; a SELECT returns its values in the current type."""
     return BinlogType(
         code=code,
         reader=reader,
@@ -784,7 +785,7 @@ def _unknown_extent(_metadata: int) -> tuple[int, int]:
 
 
 def _of_mariadb(code: FieldType, name: str) -> BinlogType:
-    """A type of MariaDB 5.3, whose tables cannot be read."""
+    """A type in the format of MariaDB 5.3; tables with such columns cannot be read."""
     refuse = _without_digits(name)
     return BinlogType(code=code, reader=refuse, extent=_unknown_extent, text=refuse)
 

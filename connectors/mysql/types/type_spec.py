@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 Label = str | bytes
-"""For ENUM and SET: text; or bytes if written as a hexadecimal or bit literal."""
+"""A label of an ENUM or SET: text, or bytes if written as a hexadecimal or bit literal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSpec:
-    """A data type with the attributes that belong to it, in any order of the statement."""
+    """A data type and its attributes, whatever their order in the statement."""
 
     name: str
-    """Its words in lower case with single blanks, one of ``ddl.types.types.NAMES``: ``int``, ``int4``,
-    ``double precision``, ``national char varying``, ``long varchar``; synonyms are kept."""
+    """Its words in lower case with single blanks, one of ``ddl.types.resolution.NAMES``.
+
+    For example ``int``, ``int4``, ``double precision``, ``national char varying``, ``long varchar``; synonyms
+    are kept."""
     arguments: tuple[int, ...] = ()
     """Length, precision and scale, fractional digits, dimensions."""
     labels: tuple[Label, ...] = ()
@@ -26,12 +28,13 @@ class TypeSpec:
     unsigned: bool = False
     zerofill: bool = False
     charset: str | None = None
-    """After CHARACTER SET, CHAR SET or CHARSET; for the attribute ASCII it is ``latin1``, and
-    for UNICODE and BYTE ``unicode`` and ``byte``."""
+    """The name after CHARACTER SET, CHAR SET or CHARSET.
+
+    For the attributes ASCII, UNICODE and BYTE it is ``latin1``, ``unicode`` and ``byte``."""
     by_word: bool = False
-    """Whether ASCII or UNICODE gives the character set."""
+    """Whether the attribute ASCII or UNICODE gives the character set."""
     collation: str | None = None
-    """After COLLATE; MariaDB's may be ``default``."""
+    """The name after COLLATE; in MariaDB it may be ``default``."""
     binary: bool = False
     """The attribute BINARY: the character set's collation that ends in ``_bin``."""
     srid: int | None = None
@@ -39,7 +42,7 @@ class TypeSpec:
     compressed: bool = False
     """MariaDB's attribute COMPRESSED, with or without a method."""
     qualifier: str | None = None
-    """MariaDB's ``mariadb_schema``, ``oracle_schema`` or ``maxdb_schema`` before the name and a dot."""
+    """MariaDB's ``mariadb_schema``, ``oracle_schema`` or ``maxdb_schema``, as in ``oracle_schema.date``."""
 
 
 class TypeRefused(ValueError):
@@ -53,9 +56,9 @@ class ResolvedType:
     type: str
     """``column_type`` of ``information_schema``."""
     exact: str = ""
-    """The same with exact labels, if a label of ``type`` has a question mark."""
+    """``type`` with the exact labels, if a label in ``type`` has a question mark; else empty."""
     charset: str | None = None
-    """For text only; bytes, whose charset is ``binary``, have None."""
+    """For text only; None for bytes, whose character set is ``binary``."""
     collation: str | None = None
     serial: bool = False
     """SERIAL: the column is NOT NULL, AUTO_INCREMENT and UNIQUE too."""

@@ -52,7 +52,7 @@ def _text(column: MappedColumn, _charsets: Charsets) -> str:
 
 
 def _layout(kind: Kind, mariadb: bool) -> Layout:
-    """MariaDB's is stored as VARBINARY."""
+    """MariaDB stores a vector as VARBINARY."""
     return (FieldType.VARCHAR, BYTES_OF_ELEMENT * kind.size) if mariadb else (FieldType.VECTOR, 4)
 
 
@@ -84,7 +84,7 @@ register(
         extent=by_metadata,
         metadata_size=1,
         is_possible=within(1, 4),
-        # The server counts it, a kind of BLOB, in the list of collations; JSON and GEOMETRY are not in it.
+        # As a kind of BLOB, a vector has an entry in the list of collations; JSON and GEOMETRY have none.
         listed=Listed.TEXTS,
         is_blob=True,
         text=_text,
@@ -99,7 +99,7 @@ register(
             avro=lambda _: {"type": "array", "items": "float"},
             avro_value=lambda _: _floats,
             connect=_connect,
-            # Canal cannot read the type; this is the list as JSON.
+            # Canal cannot read the type; the text is the list as JSON.
             canal_text=lambda _: written,
             canal_value=lambda _: orjson.loads,
         ),

@@ -18,7 +18,7 @@ from wire.text import utc_seconds
 
 _DROPPED: Final = "dropped at the source"
 _MOVED_ASIDE: Final = "when the source dropped it"
-"""How the note of a table begins, or ends, whose rows are left by a DROP."""
+"""The beginning, or the end, of the note of a table whose rows a DROP left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class DdlRules:
     on_drop: OnDrop
     on_rename: OnRename
     is_mapped: Callable[[Name], bool]
-    """Whether mapped tables fill it: the mapping then says what a DROP does."""
+    """Whether mapped tables fill a table: the mapping then determines what a DROP does."""
     floor: Callable[[str, Name], Place | None]
     """The last truncate of a destination's table."""
     is_noted: Callable[[Name], bool]
@@ -36,7 +36,7 @@ class DdlRules:
 
 
 def decided(statement: Statement, rules: DdlRules) -> Event | None:
-    """The event that a statement is; None if it concerns nothing that the sink follows."""
+    """Return the event of a statement; None if the statement concerns nothing that the sink follows."""
     at = utc_seconds(statement.ts_ms)
     moves: dict[Name, Name | None] = {}
     notes: dict[Name, str] = {}
@@ -97,7 +97,7 @@ def decided(statement: Statement, rules: DdlRules) -> Event | None:
 
 
 def is_left_by_drop(note: str) -> bool:
-    """Whether a table has only rows that a DROP left, by its last note: they are the operator's to remove."""
+    """Whether a table has, by its last note, only rows that a DROP left, which an operator may remove."""
     return note.startswith(_DROPPED) or note.endswith(_MOVED_ASIDE)
 
 
@@ -122,7 +122,7 @@ def _rename_dropped(
 
 
 def _snapshot(statement: Statement, name: Name) -> str:
-    """What publishes the rows of a table that are in no topic."""
+    """The command that publishes the rows of a table that are in no topic."""
     return f"Run: python -m app snapshot start {statement.destination} {argument(name)} --replace"
 
 
@@ -134,13 +134,13 @@ def _rename(
     *,
     at: str,
 ) -> None:
-    """Add the moves of renamed tables, or why they stay."""
+    """Add the moves of renamed tables, or notes on why their rows stay."""
     renamed = statement.renamed
     names = {*renamed, *renamed.values()}
     mapped = sorted(name for name in names if rules.is_mapped(name))
     if rules.on_rename == "move" and not mapped:
         moves |= renamed
-        # The source had nothing there: what the warehouse has is left of an earlier table.
+        # The source had no table of the new name: what the warehouse has there is of an earlier table.
         left = [new for new in renamed.values() if new not in moves]
         notes |= dict.fromkeys(names, "")
         for new in left:

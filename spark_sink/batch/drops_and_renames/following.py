@@ -1,8 +1,8 @@
-"""DDL beside the rows: what is new is read before a batch, decided on, stored and carried out.
+"""DDL beside the rows: new statements are read before a batch, decided on, stored and carried out.
 
-Invariant: a row is merged only once each statement before it is known, so it always reaches the table that its
-incarnation is called now; statements are stored before any table is changed. Without new DDL a batch
-costs two requests to Kafka, and without a row that may be from before a known one, nothing else.
+Invariant: a row is merged only once each statement before it is known, so it always reaches the table under the
+present name of its incarnation. Statements are stored before any table is changed. Without new DDL a batch
+costs two requests to Kafka; if no row from before a known statement can come any more, it costs nothing else.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 _MANY: Final = 200
 """Statements."""
 _BEGUN: Final = ("", 0)
-"""In place of a partition: that the topics are followed, before there is one."""
+"""Stored in place of a partition: the topics are followed, though none exists yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,28 +71,28 @@ class Ddl:
     sources: Callable[[Name], Collection[str]] = lambda _: ()
     """Returns the destinations that publish a table."""
     keep_seconds: float = 3600.0
-    """For how long cuts of the past may go back before a statement."""
+    """Seconds for which readers' cuts of the past may still go back to before a statement."""
     clock: Callable[[], float] = time.monotonic
     is_lost: bool = False
     """Whether the log is gone, though there are tables."""
     _passed: tuple[float, Mapping[str, Place]] | None = None
-    """When it was first known up to where all was settled, and that position of each destination."""
+    """The time at which settled positions were first known, and these positions by destination."""
     _fold_from: int = _MANY
-    """The number of statements from which on those that are superseded are removed."""
+    """The number of statements from which on superseded statements are removed."""
     _history: History | None = None
     _until: dict[tuple[str, int], int] = field(default_factory=dict)
     _open: dict[tuple[str, Place], Offsets] = field(default_factory=dict)
-    """Events of which rows from before may still come: up to these offsets."""
+    """Events before which rows may still come, with the offsets up to which these rows are."""
     _altered: dict[tuple[str, Place], Event] | None = None
-    """Statements that altered tables, which no batch has brought to these versions; None until it is known
-    which of them an earlier process has left."""
+    """Statements that altered tables, for which no batch has brought the tables to the new versions yet. None
+    until it is known which of them an earlier process has left."""
     _is_resumed: bool = False
     _is_reopened: bool = False
     _routes: dict[tuple[str, Name], list[Piece]] | None = None
 
     @property
     def history(self) -> History:
-        """All that is known."""
+        """All known events."""
         if self._history is None:
             self._history = self.warehouse.log.ddl()
             self._until = self.warehouse.log.ddl_read()
@@ -106,11 +106,12 @@ class Ddl:
         put_back: Callable[[Name], object] = lambda _: None,
         done: Mapping[str, Place] | None = None,
     ) -> frozenset[Name]:
-        """Read what is new and carry it out; return the tables that are no longer what they were.
+        """Read new statements and carry them out; return the tables that have changed or must wait.
 
-        `applied` are the offsets up to which the row topics are applied; `start` those at which the batch
-        begins, which may have been applied before. `put_back` is called for each table that may be moved, or
-        be moved to, before it is. `done` is up to where the ledger has each destination's DDL as carried out.
+        `applied` are the offsets up to which the row topics are applied; `start` are the offsets at which the
+        batch begins, which may have been applied before. `put_back` is called with each table that rows may
+        move from or to, before they move. `done` is the position up to which, by the ledger, each destination's
+        DDL is carried out.
         """
         changed = self.resume()
         if self._altered is None:
@@ -120,7 +121,7 @@ class Ddl:
         earliest, end = self.topics.settled()
         if not self._until and not self.history.done:
             self._begin(applied, end)
-        # An end before what was read is that of a topic that was made again.
+        # If a topic ends before what was read, it was recreated.
         since = {
             at: first if self._until.get(at, 0) > end[at] else max(first, self._until.get(at, 0))
             for at, first in earliest.items()
@@ -144,7 +145,7 @@ class Ddl:
         self._altered |= {(one.destination, one.place): one for one in events if one.altered}
 
     def altered(self) -> list[Event]:
-        """The statements that altered tables since the last call of `brought`, by position."""
+        """Return the statements that altered tables and were not passed to `brought`, by position."""
         return [event for _, event in sorted((self._altered or {}).items(), key=itemgetter(0))]
 
     def versions(
@@ -168,31 +169,31 @@ class Ddl:
                 yield name, key, event.place
 
     def brought(self, events: Iterable[Event]) -> None:
-        """Forget statements to whose versions the tables are brought, or wait to be, by the ledger too."""
+        """Forget statements once, by the ledger too, their tables are at the new versions or wait."""
         for event in events:
             (self._altered or {}).pop((event.destination, event.place), None)
 
     def begin_again(self, topics: Collection[str]) -> None:
-        """Read DDL topics that were made again from their beginning; what is known of it changes nothing."""
+        """Read recreated DDL topics from their beginning; statements that are known already change nothing."""
         _log.error("DDL topics were deleted and made again topics=%s", ", ".join(sorted(topics)))
         self.warehouse.log.void(topics)
         self._history = None
 
     def routed(self, batch: DataFrame, *, tables: Collection[Name] | None = None) -> DataFrame:
-        """The envelopes with the tables that their rows belong to; without those that are gone.
+        """Return the envelopes with the tables to which their rows belong, without rows that are gone.
 
-        With `tables`, those that belong to them; they may be older than what is applied.
+        `tables` are the only tables of interest; their rows may then be older than what is applied.
         """
         if tables is None:
             return routed(batch, self._pieces())
         return routed(batch, pieces_of(pieces(list(self.history.events.values())), tables))
 
     def floors(self, floors: Iterable[Floor]) -> list[Floor]:
-        """The truncates that concern the tables as they are named now."""
+        """Return the truncates that concern tables under their present names."""
         return self.history.floors(floors)
 
     def carried(self, floor: Floor) -> bool:
-        """Store a truncate from before its table got its present name; return whether it is one."""
+        """Store a truncate if it is from before its table got its present name; return whether it is."""
         if floor.is_mapped:
             return False
         name = floor.database, floor.table
@@ -205,10 +206,11 @@ class Ddl:
         return True
 
     def is_unsettled(self, destination: str, name: Name, place: Place) -> bool:
-        """Whether rows may still come that a change at a position follows, from before its table was renamed.
+        """Whether rows from before a table's rename may still come that precede a change at a position.
 
-        `name` is the table's then. Not rows of another table that had this name before, and was dropped or
-        renamed again; nor those from before a later rename, as the topic of `name` has them in order.
+        `name` is the table's name at that position. Rows of another table that had this name earlier, and was
+        dropped or renamed again, do not count. Nor do rows from before a later rename: the topic of `name` has
+        them in order.
         """
         if not self._open:
             return False
@@ -221,17 +223,17 @@ class Ddl:
         )
 
     def is_emptied(self, name: Name) -> bool:
-        """Whether the table of that name was dropped, so that another may have another key."""
+        """Whether a table of that name was dropped or renamed, so that a new table may have another key."""
         return self.history.is_moved(name)
 
     def concerns(self, name: Name) -> bool:
-        """Whether a table of that name was dropped or renamed, or is the new name of one that was."""
+        """Whether a table of that name was dropped or renamed, or another table was renamed to it."""
         return any(name in event.names for event in self.history.events.values())
 
     def absent(self) -> set[Name]:
-        """The tables that may be gone: all that they had are rows that a DROP left.
+        """Return the tables that may be gone at the source: they have only rows that a DROP left.
 
-        Not one that a source has dropped and made again. One that was renamed is not looked for.
+        A table that a source has dropped and created again is not among them, nor is a renamed table.
         """
         left: dict[Name, bool] = {}
         for (_, name), note in self.history.last_notes().items():
@@ -239,7 +241,7 @@ class Ddl:
         return {name for name, is_left in left.items() if is_left}
 
     def advised(self, name: Name, fault: TableError) -> TableError:
-        """The error of a table with what ends its wait, where no source has the table any more."""
+        """Return a table's error, with advice that ends its wait if no source has the table any more."""
         if OR_DISCARD in fault.advice or name not in self.absent():
             return fault
         own, advice = argument(name), fault.advice or action(name)
@@ -253,9 +255,9 @@ class Ddl:
         return type(fault)(fault.where, advice=advice)
 
     def give_up(self, name: Name) -> None:
-        """Remove the rows that a DROP has left under a name, and those that come later; safe to repeat.
+        """Remove the rows that a DROP has left under a name, and rows that come later; safe to repeat.
 
-        Raise ReloadRefused unless it is such a name.
+        Raise ReloadRefused unless a DROP has moved rows to this name.
         """
         events = [one for one in self.history.events.values() if name in one.moves.values()]
         if not any(name in one.given_up for one in self.history.events.values()):
@@ -266,7 +268,7 @@ class Ddl:
                     advice="Reload it without --discard",
                 )
             self.warehouse.tables.drop(*name)
-        # The table first: once this is stored, the name is no longer known as one with rows.
+        # The table is dropped first: once this is stored, the name no longer counts as having rows.
         given_up = [replace(one, given_up=(name,)) for one in events]
         self.warehouse.log.add_ddl(given_up, {})
         self.history.add(given_up)
@@ -278,7 +280,7 @@ class Ddl:
         return is_moved and name in self.absent()
 
     def resume(self) -> frozenset[Name]:
-        """Finish what an earlier run was interrupted in, once; return the tables that changed."""
+        """Finish, once, what an earlier run was interrupted in; return the tables that changed or must wait."""
         if self._is_resumed:
             return frozenset()
         outcome = self._moving(History()).finish()
@@ -286,9 +288,9 @@ class Ddl:
         return outcome.changed | outcome.faults
 
     def _reopen(self, applied: Offsets, start: Offsets) -> None:
-        """Expect rows from before the events that an earlier process has not seen the last of; once.
+        """Expect, once, rows from before events that an earlier process had not settled.
 
-        Until a batch begins, from before all of them.
+        Until a batch begins, rows from before all events are expected.
         """
         events = [one for one in self.history.events.values() if one.moves]
         if self._is_reopened or not events or (self._open and not start):
@@ -307,20 +309,20 @@ class Ddl:
 
     @property
     def _note(self) -> str:
-        """Of the sink alone: what is settled depends on the topics that it reads."""
+        """The name of this sink's own note: what is settled depends on the topics that the sink reads."""
         return of_sink(SETTLED, self.waits.sink or "")
 
     def _stored(self, start: Offsets) -> Mapping[str, Place]:
-        """The last event of each destination that is settled with all before it, as an earlier process has it.
+        """Each destination's last event that is settled with all before it, as stored by an earlier process.
 
-        Not if it had read further than `start`: Kafka or the ledger is as it was before, or another.
+        Empty if that process had read further than `start`: Kafka or the ledger was restored or replaced.
         """
         try:
             body = json.loads(self.warehouse.notes.read(self._note) or "{}")
             is_older = sum(start.values()) < body.get("offsets", 0)
             return {} if is_older else {one: (at[0], at[1]) for one, *at in body.get("settled", ())}
         except (ValueError, TypeError, IndexError):
-            # A process that was killed has left it cut.
+            # A process that was killed has left the note incomplete.
             return {}
 
     def _gaps(self) -> set[Name]:
@@ -330,14 +332,14 @@ class Ddl:
     def _begin(self, applied: Offsets, end: Offsets) -> None:
         """Record that DDL is followed from now on, also if there is no topic of it yet."""
         if applied and end:
-            # A warehouse from before the sink followed DDL: its tables are as they are.
+            # The warehouse is from before the sink followed DDL: its tables stay as they are.
             _log.info("DDL is followed from now on; what came before is not carried out")
         self._record([], {_BEGUN: 0, **(end if applied else {})})
 
     def _hold_moved(self) -> None:
-        """Make the tables wait that a statement has moved, as the log is gone that says which are carried out.
+        """Make the tables that statements moved wait: the log that records which are carried out is gone.
 
-        Carried out a second time, one could move the rows of another table.
+        A statement that is carried out a second time could move the rows of another table.
         """
         moves = [event for event in self.history.ordered() if event.names]
         moved = pieces(moves)
@@ -386,7 +388,7 @@ class Ddl:
         self._record(events, end)
 
     def _is_apart(self, name: Name) -> bool:
-        """Whether several source tables fill a table; not if it cannot be read, since it waits then."""
+        """Whether several source tables fill a table; false if it cannot be read, since it waits then."""
         try:
             shape = twice(partial(self.warehouse.tables.shape, *name), name, self.warehouse)
         except TableError:
@@ -443,7 +445,7 @@ class Ddl:
         self._routes = None
 
     def _settle(self, start: Offsets) -> None:
-        """Forget events of which no row from before can come any more, in batches from `start` on."""
+        """Forget events if no row from before them can come any more, in batches from `start` on."""
         over = [
             at
             for at, ends in self._open.items()
@@ -461,7 +463,7 @@ class Ddl:
         self.warehouse.notes.write(self._note, json.dumps(body))
 
     def _settled(self) -> dict[str, Place]:
-        """The last event of each destination that is settled and carried out, with all before it."""
+        """Each destination's last event that is settled and carried out, with all events before it."""
         first: dict[str, Place] = {}
         for destination, opened in self._open:
             first[destination] = min(opened, first.get(destination, opened))
@@ -472,7 +474,7 @@ class Ddl:
         }
 
     def _fold(self) -> None:
-        """Remove events that later ones supersede, once no batch and no cut goes back before them."""
+        """Remove events that later events supersede, once no batch and no cut goes back to before them."""
         events = self.history.events.values()
         number = len(events) + len(self.history.alters)
         if number < self._fold_from:
@@ -493,12 +495,12 @@ class Ddl:
                 self.history.alters.pop((one.destination, one.place), None)
             self._routes = None
             _log.info("DDL that later statements supersede is removed statements=%d", len(over))
-        # So that this is done seldom, however many are left.
+        # The limit grows, so that this is done seldom, however many statements remain.
         self._fold_from = max(_MANY, 2 * (len(events) + len(self.history.alters)))
 
     def _pieces(self) -> Mapping[tuple[str, Name], list[Piece]]:
         if self._routes is None:
-            # A row from before one event moves on by all later ones.
+            # A row from before an event is moved by all later events too.
             found = pieces(self.history.events.values() if self._open else ())
             self._routes = of_open(found, lambda *at: at in self._open)
         return self._routes
@@ -517,7 +519,7 @@ class Ddl:
         for name in outcome.changed:
             held = self.waits.waiting(name)
             if held is not None and held.kind == RELOADING:
-                # What is being rebuilt began with the rows from before.
+                # The rebuild began with the rows from before the move.
                 self.waits.interrupt(held)
         for event in pending:
             at = event.destination
@@ -541,7 +543,7 @@ class Ddl:
 
 
 def routed(batch: DataFrame, found: Mapping[tuple[str, Name], list[Piece]]) -> DataFrame:
-    """Envelopes with the tables that their rows belong to; without those that are gone."""
+    """Return envelopes with the tables to which their rows belong, without rows that are gone."""
     if not found:
         return batch
     to, gone = routed_sql(found)

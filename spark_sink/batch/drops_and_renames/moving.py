@@ -1,16 +1,16 @@
-"""Carries events out: the tables that were renamed or dropped get the rows that belong to them now.
+"""The execution of events: tables that were renamed or dropped get the rows that belong to them now.
 
-All tables of the events are built beside the present ones first. Once all are, a note names them, and each is
-put in place; an interrupted run is finished from the note, one without a note begins again. Tables that rows
-move between are one group: if one of them cannot be built, none of the group is changed, and all of it waits.
-One that cannot be put in place waits, and what was built for it is kept for its reload.
+First, all tables of the events are built beside the present tables. Then a note names them, and each is put in
+place. An interrupted run is finished from the note; without a note it begins again. Tables that rows move
+between are one group: if one of them cannot be built, no table of the group is changed, and the whole group
+waits. A table that cannot be put in place waits, and what was built for it is kept for its reload.
 
-A wait is of rows, not of a name: where the rows of a table that waits get another name, that one waits, and the
-name that they leave does not.
+A wait belongs to rows, not to a name: if the rows of a waiting table get another name, the new name waits, and
+the old name does not.
 
-Invariant: until the note is written no table is changed, and from then on nothing is computed: to put the same
-tables in place again changes nothing. Each table that is put in place says so itself, before any is removed: so
-rows are not moved a second time if the note, or the log, is gone meanwhile.
+Invariant: until the note is written no table is changed, and from then on nothing is computed, so to put the
+same tables in place again changes nothing. Each table put in place has a mark of it, which is written before
+any table is removed; so rows are not moved a second time if the note or the log is lost meanwhile.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _RELOAD: Final = "python -m spark_sink reload"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was done: the tables that changed, and those that cannot follow and wait."""
+    """The tables that changed, and the tables that could not and wait."""
 
     changed: frozenset[Name]
     faults: frozenset[Name]
@@ -77,25 +77,25 @@ class Moving:
     waiting: Callable[[Name], WaitState | None]
     """The state of a table that waits."""
     end_wait: Callable[[Name], object] = lambda _: None
-    """Ends the wait of a name that other rows have now, or none."""
+    """Ends the wait of a name that now has other rows or none."""
     sources: Callable[[Name], Collection[str]] = lambda _: ()
     """The destinations that publish a table."""
     history: History = field(default_factory=History)
-    """All events, and up to where they were carried out before."""
+    """All events, and the positions up to which they were carried out before."""
 
     def finish(self) -> Outcome:
         """Finish what a run was interrupted in; tables that cannot be put in place wait."""
         try:
             note: dict[str, Any] = json.loads(self.warehouse.notes.read(MOVED) or "{}")
         except ValueError:
-            # A process was killed in writing it: before it changed a table, or after the last one.
+            # A process was killed while writing the note: before it changed any table, or after all of them.
             note = {}
         if not note.get("tables"):
             return Outcome(changed=frozenset(), faults=frozenset())
         tables = [((database, table), is_kept) for database, table, is_kept in note["tables"]]
         done = {destination: (epoch, seq) for destination, epoch, seq in note["done"]}
         faults: set[Name] = set()
-        # A table that is gone has no mark, so those that have its rows now get theirs first.
+        # A removed table has no mark, so the tables that have its rows now get their marks first.
         for name, is_kept in sorted(tables, key=lambda one: not one[1]):
             if is_unplaced(self.waiting(name)) and self._built(name):
                 # An interrupted run has found that it cannot be put in place.
@@ -124,7 +124,7 @@ class Moving:
             self.warehouse.tables.replace(shape, rows, cut=_mark(done))
 
     def _built(self, name: Name) -> bool:
-        """Whether what was built for a table is there, and can be read."""
+        """Whether what was built for a table exists, and can be read."""
         try:
             return self.warehouse.moving.shape(*name) is not None
         except (TableError, *FAILURES):
@@ -136,10 +136,11 @@ class Moving:
         *,
         broken: Mapping[Name, TableError] = MappingProxyType({}),
     ) -> Outcome:
-        """Move and remove rows as the events say.
+        """Move and remove rows as the events require.
 
-        Those of a group of which one cannot be moved, as the `broken` ones, stay. All that stay, and those that
-        get rows of a table that waits, wait before any other is changed.
+        If one table of a group cannot be moved, for example a `broken` table, the whole group stays as it is.
+        Before any table is changed, the tables that stay begin to wait, and so do the tables that get rows of a
+        waiting table.
         """
         done: dict[str, Place] = {}
         for event in pending:
@@ -203,7 +204,7 @@ class Moving:
     ) -> tuple[dict[Name, bool], tuple[Name, TableError] | None]:
         """Build the tables of a group.
 
-        Return of each whether anything will be there, or else which one cannot be built, and why.
+        Return for each table whether it will exist; if a table cannot be built, return its name and the error.
         """
         kept: dict[Name, bool] = {}
         name = min(name for _, name in found)
@@ -223,9 +224,9 @@ class Moving:
     def _unmoved(
         self, group: Collection[Name], name: Name, fault: TableError
     ) -> dict[Name, TableError]:
-        """The errors of tables that rows move between, of which one cannot be moved.
+        """The errors of a group of tables, one of which cannot be moved.
 
-        What was built for them is removed, unless some are in place.
+        What was built for them is removed, unless some of them are in place already.
         """
         found: dict[Name, TableError] = {}
         for one in group:
@@ -243,17 +244,17 @@ class Moving:
 def _passed_on(
     held: Collection[Name], own: Mapping[tuple[str, Name], list[Piece]]
 ) -> dict[Name, Name]:
-    """The names that wait once tables that wait have moved, each with the one that its rows had."""
+    """The names that wait once waiting tables have moved, each with the former name of its rows."""
     found: dict[Name, Name] = {}
     for name in sorted(held):
-        # What waits is from before the first of the events.
+        # The rows of a waiting table are from before the first of the events.
         targets = {rows[0][1] for (_, one), rows in own.items() if one == name} or {name}
         found |= {target: name for target in targets if target is not None}
     return found
 
 
 def groups(found: Mapping[tuple[str, Name], Iterable[Piece]]) -> list[set[Name]]:
-    """The names that rows move between, together: a swap is one group."""
+    """Return the groups of names that rows move between: a swap is one group."""
     result: list[set[Name]] = []
     for (_, name), own in found.items():
         group = {name, *(target for _, target in own if target is not None)}
@@ -309,7 +310,7 @@ class _Tables:
         )
 
     def built(self, name: Name, *, is_removed: bool) -> bool:
-        """Build a table as it will be; return False if nothing will be there."""
+        """Build a table as it will be; return False if it will not exist."""
         stage = self._warehouse.moving
         stage.drop(*name)
         sources = [
@@ -334,7 +335,7 @@ class _Tables:
         return True
 
     def _named(self, shape: Shape, name: Name) -> Shape:
-        """The shape under a name, with the versions that the rows are of which come to it."""
+        """The shape under a name, with the versions of the rows that it will have."""
         destinations = {one[0] for one in shape.followed}
         for own in self._pieces.values():
             destinations |= own.keys()
@@ -356,7 +357,7 @@ class _Tables:
         return own.selectExpr("max(__schema) AS v").collect()[0].v or 0
 
     def _rows(self, source: Name, target: Name) -> DataFrame | None:
-        """The rows of a table that belong to another, or stay in it; None if none can."""
+        """The rows of `source` that belong to `target`, which may be the same; None if there can be none."""
         own = self._pieces.get(source, {})
         if source != target and not any(to == target for one in own.values() for _, to in one):
             return None
@@ -367,7 +368,7 @@ class _Tables:
             for destination, one in sorted(own.items())
         ]
         if source != target and not self._shapes[source].apart:
-            # Versions are counted for each name of a source table.
+            # Versions are numbered separately for each name of a source table.
             rows = rows.withColumn("__schema", f.lit(0))
         if source == target:
             others = (
@@ -378,7 +379,7 @@ class _Tables:
 
 
 def united(held: Shape, other: Shape) -> Shape:
-    """The shape that holds the rows of two tables; raise KeyChanged and TypeConflict."""
+    """Return the shape that holds the rows of two tables; raise KeyChanged or TypeConflict."""
     name = f"{held.database}.{held.table}"
     if sorted(held.key) != sorted(other.key):
         raise KeyChanged(
@@ -402,7 +403,7 @@ def united(held: Shape, other: Shape) -> Shape:
 
 
 def _in(shape: Shape, held: Shape) -> list[str]:
-    """The columns of one shape from rows of another."""
+    """The columns of `shape`, as expressions over rows of `held`'s columns."""
     own = {name.lower(): name for name, _ in held.all_columns}
     return [
         f"CAST({quoted(own[name.lower()]) if name.lower() in own else 'NULL'} AS {kind}) AS {quoted(name)}"
@@ -411,7 +412,7 @@ def _in(shape: Shape, held: Shape) -> list[str]:
 
 
 def _removed(pending: Iterable[Event]) -> set[Name]:
-    """Names under which nothing is left if no rows are: removed, or moved to another name."""
+    """Names whose tables do not remain without rows: they were removed, or moved to another name."""
     found: set[Name] = set()
     for event in pending:
         found -= {new for new in event.moves.values() if new is not None}
@@ -420,7 +421,7 @@ def _removed(pending: Iterable[Event]) -> set[Name]:
 
 
 def _held_up(name: Name, held: Name) -> TableError:
-    """The error of a name, by the one that waited."""
+    """The error of a name that gets rows of a waiting table."""
     return RenamedWhileWaiting(
         f"{'.'.join(name)} has rows of {'.'.join(held)}, which waited when it was renamed",
         advice=_again(name),
@@ -440,12 +441,12 @@ def _failed(name: Name, fault: TableError, *, is_built: bool) -> RenameFailed:
 
 
 def _mark(done: Mapping[str, Place]) -> tuple[int, Offsets]:
-    """What a table that is put in place has as its `cut`: no wait begins at 0."""
+    """The `cut` of a table that is put in place; it has 0 where other cuts have the time of a wait."""
     return 0, {(destination, epoch): seq for destination, (epoch, seq) in done.items()}
 
 
 def is_unplaced(held: WaitState | None) -> bool:
-    """Whether a table waits since its rows could not be moved; what was built for it may be there."""
+    """Whether a table waits because its rows could not be moved; what was built for it may exist."""
     return held is not None and table_error(held.waits_for).own_rows is OwnRows.UNPLACED
 
 

@@ -1,7 +1,7 @@
-"""A record of the DDL topic, as far as it concerns which tables exist and what they are called.
+"""A record of the DDL topic, as far as it concerns the existence and the names of tables.
 
-Invariant: only what the worker resolved is followed. A table that a schema change tool moves aside keeps its
-rows: the tool puts its copy in the same place.
+Invariant: only what the worker resolved is followed. A table that a schema change tool moves out of the way
+keeps its rows: the tool gives its copy the table's name.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Statement:
     come_in: tuple[Name, ...] = ()
     """Names of tables that were not captured under their earlier names."""
     emptied: tuple[tuple[Name, str], ...] = ()
-    """Tables of which rows are gone that nothing names, and by what."""
+    """Tables that lost rows which no record names, each with the cause."""
     omitted: tuple[Name, ...] = ()
     """Tables whose TRUNCATE is in no row topic, as the worker's settings omit it."""
     altered: tuple[tuple[Name, int], ...] = ()
-    """Tables that it altered or renamed, by their names after it, each with its version from then on."""
+    """Tables that the statement altered or renamed, by their names after it, each with its new version."""
     is_unknown: bool = False
     """Whether tables were dropped or renamed that the record does not name."""
 
@@ -112,10 +112,10 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
 
 
 def _names_after(tables: Iterable[dict[str, Any]], aside: set[Name]) -> dict[Name, Name | None]:
-    """The names after a statement of the tables that were there before it; None if dropped.
+    """The names, after a statement, of the tables that existed before it; None if dropped.
 
-    The record lists the statement's steps in order: a swap goes through a third name. The step that leaves that
-    name is missing in it, as no table keeps the name; the one that arrives states it.
+    The record lists the statement's steps in order: a swap goes through a third name. The step that leaves the
+    third name is missing, as no table keeps that name; the step that arrives states the third name.
     """
     now: dict[Name, Name | None] = {}
     for one in tables:
@@ -136,7 +136,7 @@ def _named(one: dict[str, Any]) -> Name:
 
 
 def _changed_rows(effects: Iterable[dict[str, Any]]) -> list[tuple[Name, str]]:
-    """The tables of which rows changed that no record names, as the worker knows them, and by what."""
+    """The tables with changed rows that no record names, as the worker reports them, each with the cause."""
     found = []
     for one in effects:
         if one["kind"] == ROWS_CHANGED:

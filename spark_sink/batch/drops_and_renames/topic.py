@@ -1,8 +1,8 @@
 """The DDL topics as the sink reads them: by the driver, and only if there is something new.
 
-Invariant: what is read includes each statement before any row that was visible when reading began. A Kafka
-transaction becomes visible partition by partition, but all its records are written by then: so those that
-are written and undecided are waited for.
+Invariant: what is read includes each statement that precedes a row visible when reading began. A Kafka
+transaction becomes visible partition by partition, but by then all its records are written; so the sink waits
+until all written records are committed or aborted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wire.topics import ddl_pattern
 _log = logging.getLogger(__name__)
 _PAUSE: Final = 0.1
 _SECONDS: Final = 20.0
-"""After which a transaction that is still open is logged: its worker was killed, perhaps."""
+"""Seconds after which a transaction that is still open is logged: its worker may have been killed."""
 
 Record = tuple[str, int, int, str]
 """Topic, partition, offset and value."""
@@ -33,13 +33,13 @@ class DdlTopics(Protocol):
     """The topics of DDL."""
 
     def settled(self) -> tuple[Offsets, Offsets]:
-        """(earliest, end) offsets; the ends once all that was written when asked is decided."""
+        """Return the (earliest, end) offsets once all records written before the call are decided."""
 
     def read(self, start: Offsets, end: Offsets) -> list[Record]:
-        """The records between these offsets, in their order within each partition."""
+        """Return the records between these offsets, in their order within each partition."""
 
     def written(self) -> dict[tuple[str, int], int]:
-        """The ends of the row topics, with what is not committed yet."""
+        """Return the ends of the row topics, uncommitted records included."""
 
 
 class KafkaDdl:

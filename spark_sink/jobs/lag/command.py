@@ -1,4 +1,4 @@
-"""The command `lag`: what Kafka has and the warehouse has not, asked of both."""
+"""The command `lag`: what Kafka has and the warehouse lacks, as both report it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_sink.warehouse.waiting_tables import Waits
 
 
 def lag(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> Iterator[str]:
-    """The lines of the command. Raise KafkaUnreachable."""
+    """Yield the lines of the command. Raise KafkaUnreachable."""
     topics = KafkaTopics(spark, settings)
     earliest, ends = topics.ranges(())
     noted = TopicIds(
@@ -49,14 +49,14 @@ def lag_lines(
     again: Collection[str] = (),
     now: float | None = None,
 ) -> Iterator[str]:
-    """The lines: one for each partition, then the sums.
+    """Yield one line for each partition, then the sums.
 
-    `earliest` and `ends` are Kafka's first offsets and its ends that readers of committed records see. A
-    partition of which Kafka has deleted records that were never merged is marked: the sink would stop there.
-    Topics that are not of the installation are listed by name only. Offsets in topics that were made `again`
-    are void.
+    `earliest` and `ends` are Kafka's first offsets, and its ends that readers of committed records see. If
+    Kafka has deleted records that were never merged, their partition is marked: the sink would stop there.
+    Topics that are not of the installation are listed by name only. Offsets are void in the topics `again`,
+    which were recreated.
 
-    Invariant: read-only. It needs Kafka and the warehouse, and no running sink.
+    Invariant: nothing is written. Kafka and the warehouse are needed, but no running sink.
     """
     strange: set[str] = set()
     if installation is not None:

@@ -1,4 +1,4 @@
-"""Looks at Kafka's ends beside the stream, so that a stall is seen though no batch ends."""
+"""The watch on Kafka's ends beside the stream, so that a stall is seen although no batch ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS: Final = 5.0
 
 
 class Watch:
-    """Keeps the metrics of lag and of Kafka's presence true."""
+    """Keeps the metrics of lag and of Kafka's availability up to date."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class Watch:
         self._ended = threading.Event()
 
     def begin(self, newest: float) -> None:
-        """Start from when the last batch was applied; without one, from now."""
+        """Start from `newest`, the time at which the last batch was applied; without a batch, from now."""
         now = self._clock()
         self._freshness.complete_until = min(newest, now) if newest else now
         self._metrics.complete(until=self._freshness.complete_until, unapplied=0)
 
     def complete_until(self) -> float:
-        """The time of which all that Kafka held is applied."""
+        """Return the time up to which all that Kafka held is applied."""
         return self._freshness.complete_until
 
     def run(self, stop: threading.Event) -> None:
@@ -59,11 +59,11 @@ class Watch:
             self._ended.wait(SECONDS)
 
     def end(self) -> None:
-        """Look no more."""
+        """End the watch."""
         self._ended.set()
 
     def look(self) -> None:
-        """Ask once."""
+        """Ask Kafka for its ends once, and set the metrics."""
         at = self._clock()
         try:
             ends = self._ends()
@@ -91,9 +91,9 @@ _MOST: int = 720
 class Freshness:
     """Samples of Kafka's ends that are not yet applied, oldest first.
 
-    Invariant: the time only moves forward where all that Kafka held then is applied; where Kafka is not
-    seen, or nothing is applied, it stays, so that its age grows. It is never after now: if the clock is set
-    back, so is it.
+    Invariant: `complete_until` moves forward only to a time at which all that Kafka then held is applied. If
+    Kafka does not answer, or nothing is applied, it stays, so that its age grows. It is never after now: if the
+    clock is set back, so is `complete_until`.
     """
 
     complete_until: float = 0.0
@@ -102,18 +102,18 @@ class Freshness:
     _samples: deque[tuple[float, Offsets]] = field(default_factory=deque)
 
     def seen(self, at: float, ends: Offsets) -> None:
-        """Note what Kafka held at a time."""
+        """Record what Kafka held at a time."""
         if self._samples and at < self._samples[-1][0]:
             self._samples = deque((min(one, at), held) for one, held in self._samples)
         self.complete_until = min(self.complete_until, at)
         if len(self._samples) >= _MOST:
-            # Each other one is enough where the sink is that late; the newest is always kept.
+            # Every other sample is enough if the sink is that late; the newest one follows below.
             self._samples = deque(list(self._samples)[::2])
         self._samples.append((at, ends))
         self._last = ends
 
     def reached(self, applied: Offsets) -> float:
-        """The newest time of which all that Kafka held is applied."""
+        """Return the newest time at which Kafka held nothing that is not applied now."""
         while self._samples:
             at, ends = self._samples[0]
             if any(end > applied.get(place, 0) for place, end in ends.items()):
@@ -123,14 +123,14 @@ class Freshness:
         return self.complete_until
 
     def unapplied(self, applied: Offsets) -> int:
-        """How many offsets are not applied of what Kafka held when it was last seen."""
+        """Return the number of offsets that Kafka held when last seen, and that are not applied."""
         if not self._samples:
             return 0
         _, ends = self._samples[-1]
         return sum(max(0, end - applied.get(place, 0)) for place, end in ends.items())
 
     def unapplied_topics(self, applied: Offsets) -> dict[str, int]:
-        """The same for each topic, also those of which nothing is left."""
+        """Return the same number for each topic, also for topics of which all offsets are applied."""
         found = dict.fromkeys((topic for topic, _ in self._last), 0)
         for place, end in self._last.items():
             found[place[0]] += max(0, end - applied.get(place, 0))

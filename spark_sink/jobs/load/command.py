@@ -35,7 +35,7 @@ from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _LOCK_SECONDS: Final = 60
-"""How long a comparison waits for a table that another session has locked, as `python -m app validate` does."""
+"""Seconds that a comparison waits for a table locked by another session, as `python -m app validate` does."""
 
 
 def load(
@@ -50,9 +50,9 @@ def load(
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
-    """Load tables of plans, all of them without a name; return what to print.
+    """Load tables of plans, all of them if none is named; yield what to print.
 
-    Those that have a history are refused, unless it is to be `without_history`.
+    Tables that have a history are refused, unless `without_history`.
     Raise BadSettings, LoadRefused, LoadStale, TableUnreadable, SourceUnreachable, ReloadRefused.
     """
     found = read_plans(plans, settings.prefix)
@@ -80,10 +80,10 @@ def validate(
     timeout: float,
     stop: threading.Event,
 ) -> Iterator[str]:
-    """Compare tables of plans with their source, all of them without a name; return what to print.
+    """Compare tables of plans with their source, all of them if none is named; yield what to print.
 
-    A table that cannot be compared is a line of it; what prevents the comparison of any table is raised. Raise
-    TablesDiffer and ComparisonIncomplete after the last line.
+    A table that cannot be compared has a line that states why; an error that would prevent the comparison of
+    any table is raised. Raise TablesDiffer or ComparisonIncomplete after the last line.
     """
     wanted = read_plans(plans, settings.prefix).only(names)
     results = []
@@ -105,7 +105,7 @@ def validate(
 
 
 def check_equal(found: Validation) -> None:
-    """Raise TablesDiffer if rows differ, and ComparisonIncomplete if none does, but not all was judged."""
+    """Raise TablesDiffer if rows differ; else raise ComparisonIncomplete if not all rows were judged."""
     if found.differences:
         raise TablesDiffer(
             f"{found.differences} rows",
@@ -147,7 +147,7 @@ def loader(
     stop: threading.Event,
     lock_seconds: int | None = None,
 ) -> Iterator[Loader]:
-    """What loads the tables of a plan. `lock_seconds`: see SourceServer. Raise BadSettings, JarMissing."""
+    """Yield the loader of a plan's tables. `lock_seconds`: see SourceServer. Raise BadSettings, JarMissing."""
     read = sorted({one.destination for own in plan.tables.values() for one in own})
     servers = {one: settings.load.of(one) for one in read}
     if lacking := [one for one, own in servers.items() if not own.server]:
@@ -191,7 +191,7 @@ def put_in_place(
     timeout: float,
     stop: threading.Event,
 ) -> bool:
-    """Have the sink put a table in place; return whether it has. Raise ReloadRefused."""
+    """Make the sink put a table in place; return whether it has. Raise ReloadRefused."""
     request = Request(
         number=uuid.uuid4().hex,
         database=state.name[0],

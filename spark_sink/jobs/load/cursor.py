@@ -1,6 +1,7 @@
-"""A destination's cursor, from the worker's journal: up to where its source is published, and as what number.
+"""A destination's cursor in the worker's journal: the published position, as GTIDs and as (epoch, seq).
 
-Invariant: a cursor is in the Kafka transaction of the records before it, so they can be read once it can.
+Invariant: a cursor is in the Kafka transaction of the records before it, so the records can be read once the
+cursor can.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ADVICE: Final = "A load needs a running worker: see `python -m app destination 
 class SourceCursor:
     """The published position: all records up to (epoch, seq) are those of the transactions in `gtids`.
 
-    Unless it `is_whole`, some of them are of a transaction that is published in parts, and not in `gtids`.
+    Unless it `is_whole`, some records are of a transaction that is published in parts and is not in `gtids`.
     """
 
     epoch: int
@@ -37,7 +38,7 @@ class SourceCursor:
     written_ms: int
     is_whole: bool
     by: str | None
-    """The intervention that set the cursor there; None if the worker came to it."""
+    """The intervention that set the cursor there; None if the worker reached the position by itself."""
     installation: str
 
 
@@ -50,7 +51,7 @@ class Cursors:
     destination: str
 
     def now(self) -> SourceCursor:
-        """The newest one. Raise LoadRefused if there is none that has GTIDs, KafkaUnreachable."""
+        """Return the newest cursor. Raise LoadRefused if none exists or it has no GTIDs; KafkaUnreachable."""
         topic, key = journal_topic(self.prefix), f"cursor/{quote(self.destination, safe='')}"
         earliest, ends = self.topics.own_ranges(topic)
         window, found = _WINDOW, None
@@ -83,7 +84,7 @@ class Cursors:
         )
 
     def between(self, *, seconds: float, stopped: Callable[[float], bool]) -> SourceCursor:
-        """The newest one between two transactions, waited for while one is published in parts.
+        """Return the newest cursor between two transactions; wait while a transaction is published in parts.
 
         Raise LoadRefused, KafkaUnreachable.
         """
@@ -96,7 +97,7 @@ class Cursors:
         seconds: float,
         stopped: Callable[[float], bool],
     ) -> SourceCursor:
-        """Wait for a cursor. Raise LoadRefused if none comes in time, or the wait is stopped."""
+        """Wait for a cursor that `is_past`. Raise LoadRefused if none comes in time, or the wait is stopped."""
         deadline = time.monotonic() + seconds
         while not is_past(found := self.now()):
             if time.monotonic() >= deadline:

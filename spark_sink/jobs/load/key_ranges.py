@@ -1,7 +1,7 @@
 """The ranges of a table's primary key that are read at a time.
 
-Invariant: each row is in exactly one range: a range ends where the next one begins, in the server's own order
-of the key, and the first and the last are open. Where the limits are decides only how even the ranges are.
+Invariant: each row is in exactly one range. A range ends where the next one begins, in the server's own order
+of the key; the first and the last range are open. The limits affect only how even the ranges are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBERS: Final = _INTEGERS | {"decimal", "year"}
 _TIMES: Final = frozenset({"date", "time", "datetime", "timestamp"})
 _TEXT: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _MOST: Final = 20_000
-"""Ranges of a table."""
+"""The most ranges of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class KeyColumn:
 
     @property
     def sql(self) -> str:
-        """What returns a value of it in a form that `literal` takes."""
+        """The expression that returns a value of the column in a form that `literal` takes."""
         column = identifier(self.name)
         if self.kind in _TEXT:
             return f"HEX(CONVERT({column} USING utf8mb4))"
@@ -46,7 +46,7 @@ class KeyColumn:
         return f"HEX({column})"
 
     def literal(self, value: str) -> str:
-        """An expression for a value. It may differ from it: it is only a limit between two ranges."""
+        """Return an expression for a value; its result may differ, as it is only a limit between two ranges."""
         if self.kind in _TEXT:
             return f"_utf8mb4 X'{_hex(value)}'"
         if self.kind in _TIMES:
@@ -61,7 +61,7 @@ class KeyColumn:
 def key_ranges(
     server: SourceServer, table: Table, key: Sequence[KeyColumn], *, rows: int
 ) -> list[str]:
-    """The conditions of ranges of about so many rows each; one, that is true, for a small table.
+    """Return the conditions of ranges of about `rows` rows each; one that is always true for a small table.
 
     Raise RowsRefused, TableUnreadable.
     """
@@ -73,7 +73,7 @@ def key_ranges(
 
 
 def conditions(key: Sequence[KeyColumn], limits: Sequence[tuple[str, ...]]) -> list[str]:
-    """The conditions of the ranges between limits, which are values of the key in its order."""
+    """Return the conditions of the ranges between limits, which are values of the key in its order."""
     if not limits:
         return ["TRUE"]
     columns = [identifier(column.name) for column in key]
@@ -90,7 +90,7 @@ def conditions(key: Sequence[KeyColumn], limits: Sequence[tuple[str, ...]]) -> l
 def _even_limits(
     server: SourceServer, table: Table, key: KeyColumn, *, rows: int
 ) -> Iterator[tuple[str, ...]]:
-    """Limits between ranges that the server's estimate says are small enough, of an integer key."""
+    """Limits of an integer key between ranges that are small enough by the server's estimate."""
     column = identifier(key.name)
     ends = f"SELECT MIN({column}), MAX({column}) FROM {whole_name(table)}"  # noqa: S608
     low, high = server.ask(ends, table=table)[0]
@@ -110,7 +110,7 @@ def _even_limits(
 
 
 def _estimate(server: SourceServer, table: Table, column: str, first: int, end: int) -> int:
-    """The rows in a range, by the index."""
+    """The number of rows in a range, as the server estimates it from the index."""
     within = f"{column} >= {first} AND {column} < {end}"
     select = f"SELECT 1 FROM {whole_name(table)} WHERE {within}"  # noqa: S608
     explained = server.ask(f"EXPLAIN FORMAT=TRADITIONAL {select}", table=table)
@@ -122,7 +122,7 @@ def _estimate(server: SourceServer, table: Table, column: str, first: int, end: 
 def _found_limits(
     server: SourceServer, table: Table, key: Sequence[KeyColumn], *, rows: int
 ) -> Iterator[tuple[str, ...]]:
-    """Every so many rows a key, by walking along the index."""
+    """The keys after every `rows` rows, found by walking along the index."""
     columns = [identifier(column.name) for column in key]
     select = ", ".join(column.sql for column in key)
     order, last = ", ".join(columns), None
@@ -137,17 +137,17 @@ def _found_limits(
         limit = tuple(value or "" for value in found[0])
         following = _from(columns, [c.literal(v) for c, v in zip(key, limit, strict=True)])
         if following == last:
-            # A limit that is not the key itself, such as text in a character set that Unicode lacks.
+            # The limit is not the key itself, for example a text in a character set that Unicode lacks.
             return
         last = following
         yield limit
 
 
 def _from(columns: Sequence[str], values: Sequence[str]) -> str:
-    """The condition on keys from one on.
+    """The condition on keys from `values` on.
 
-    MySQL finds no range of an index in a comparison of rows, so it is written out, with the first column's
-    range as a condition of its own.
+    MySQL derives no index range from a comparison of rows, so the comparison is written out, with the first
+    column's range as a condition of its own.
     """
     first, value = columns[0], values[0]
     if len(columns) == 1:
@@ -157,7 +157,7 @@ def _from(columns: Sequence[str], values: Sequence[str]) -> str:
 
 
 def _before(columns: Sequence[str], values: Sequence[str]) -> str:
-    """The condition on keys before one."""
+    """The condition on keys before `values`."""
     first, value = columns[0], values[0]
     if len(columns) == 1:
         return f"{first} < {value}"

@@ -1,9 +1,9 @@
 """A load: the rows of a table's sources are read range by range, until the stream can continue them.
 
-The rule is that of the worker's snapshots (docs/decisions/0015). A SELECT begins once the server shows all that
-the stream has published, so it sees no less than that; its rows get that number, and the stream repeats any
-later change over them. The table is put in place once the stream has published all that was visible after the
-last SELECT, so no reader sees a row that is newer than the stream.
+The rule is the same as for the worker's snapshots (docs/decisions/0015). A SELECT begins once the server shows
+all that the stream has published, so it sees no less than that. Its rows get the number up to which the stream
+had published, and the stream repeats any later change over them. The table is put in place once the stream has
+published all that was visible after the last SELECT, so no reader sees a row that is newer than the stream.
 
 Invariant: nothing that readers see is changed here; a running sink puts the table in place, with the changes
 since, in one commit.
@@ -43,7 +43,7 @@ from spark_sink.warehouse.protocol import Name, Warehouse
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS: Final = 1.0
 _TOGETHER: Final = 200
-"""Conditions on single rows in one SELECT."""
+"""The most conditions on single rows in one SELECT."""
 
 Range = tuple[int, str]
 """The index of a source table, and a condition on its key."""
@@ -92,13 +92,13 @@ class Loader:
     def begun(
         self, name: Name, sources: tuple[SourceTable, ...], *, only: Iterable[Range] = ()
     ) -> LoadState:
-        """What is to be read from now on: all rows, or those by any of the conditions."""
+        """Return the state of a new read: of all rows, or of the rows that meet any condition of `only`."""
         origins = self._of(sources)
         for origin in origins.values():
             origin.server.check()
         for source in sources:
             origins[source.destination].check_columns(source)
-        # Before the cursors, so that all changes after them are at these offsets or later.
+        # Fetched before the cursors, so that all changes after the cursors are at these offsets or later.
         offsets = self._offsets(sources)
         lows = {destination: origin.low() for destination, origin in origins.items()}
         traced = self.traced(name, sources)
@@ -132,7 +132,7 @@ class Loader:
         to: Callable[[DataFrame], DataFrame] | None = None,
         keep: Callable[[LoadState], LoadState] | None = None,
     ) -> LoadState:
-        """Read the ranges that are left. `to` makes what is stored of rows; `keep` stores each state."""
+        """Read the remaining ranges. `to` converts rows to what is stored; `keep` stores each state."""
         origins = self._of(state.sources)
         servers = {destination: origin.server.check() for destination, origin in origins.items()}
         for destination, origin in origins.items():
@@ -164,7 +164,7 @@ class Loader:
             self.origins[destination].await_published(low, highs)
 
     def traced(self, name: Name, sources: Sequence[SourceTable]) -> Traced:
-        """How the sources' rows fit into a table of their own. Raise UnknownSchema, TypeConflict."""
+        """Return how the sources' rows fit into a table of their own. Raise UnknownSchema, TypeConflict."""
         keys = [source.version_key for source in sources]
         found = self.book.versions(keys)
         return traced_to(
@@ -208,7 +208,7 @@ class Loader:
         return dict(self.topics.ranges({source.topic for source in sources})[1])
 
     def _check_apart(self, state: LoadState) -> None:
-        """Raise LoadRefused if rows of several destinations are not apart."""
+        """Raise LoadRefused if rows of several destinations are not kept apart."""
         if len(state.lows) > 1 and not state.apart:
             raise LoadRefused(
                 f"{'.'.join(state.name)} is of {', '.join(sorted(state.lows))} without a mapping, so the time "
@@ -227,7 +227,7 @@ class Loader:
         servers: Mapping[str, str],
         to: Callable[[DataFrame], DataFrame] | None,
     ) -> LoadState:
-        """Read the next ranges, as many as there may be connections."""
+        """Read the next ranges, as many as connections are allowed."""
         first, last = state.read, state.read + self.settings.connections
         group = state.ranges[first:last]
         place = f"{first:06}"
@@ -244,7 +244,7 @@ class Loader:
         return replace(state, read=first + len(group), folders=(*state.folders, place), highs=highs)
 
     def _selected(self, state: LoadState, traced: Traced, group: Sequence[Range]) -> DataFrame:
-        """The rows of ranges; nothing but their columns is asked for yet."""
+        """The rows of ranges; as yet, the server is asked only for their columns."""
         rows: DataFrame | None = None
         for number, (source, version) in enumerate(
             zip(state.sources, traced.versions, strict=True)
@@ -277,7 +277,7 @@ class Loader:
                 raise
             if len(sources) > 1:
                 for server, source in zip(servers, sources, strict=True):
-                    # Finds the one that cannot be read at all.
+                    # Finds the table that cannot be read at all.
                     server.check_readable(source.real)
             raise error from fault
 
@@ -320,7 +320,7 @@ def _in_turn(own: Iterable[list[Range]]) -> list[Range]:
 
 
 def _grouped(conditions: Iterable[Range]) -> list[Range]:
-    """Conditions on single rows, many of a source table in one."""
+    """Conditions on single rows of a source table, many of them joined into one condition."""
     of_source: dict[int, list[str]] = {}
     for number, condition in conditions:
         of_source.setdefault(number, []).append(condition)

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 
 def identifier(name: str) -> str:
-    """A name."""
+    """Return a name in quotes."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def whole_name(table: tuple[str, str]) -> str:
-    """A table's name, with its database."""
+    """Return a table's name with its database, in quotes."""
     return ".".join(map(identifier, table))
 
 
 def literals(values: Sequence[str]) -> str:
-    """Text values as a list for IN."""
+    """Return text values as a list for IN."""
     return ", ".join("'" + one.replace("\\", "\\\\").replace("'", "''") + "'" for one in values)

@@ -1,7 +1,7 @@
 """A destination's source as a load uses it: the server that is read, and the cursor of what is published of it.
 
-Invariant: a SELECT begins once the server shows all that the low cursor has, and what it saw is published once
-the cursor has all that the server showed after it.
+Invariant: a SELECT begins once the server shows all transactions of the low cursor. What the SELECT saw is
+published once the cursor has all transactions that the server showed after the SELECT.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Origin:
     timeout: float
 
     def low(self) -> SourceCursor:
-        """Where the stream is now. Raise LoadRefused, KafkaUnreachable."""
+        """Return the present cursor of the stream. Raise LoadRefused, KafkaUnreachable."""
         return self.cursors.between(seconds=self.timeout, stopped=self.stopped)
 
     def wait_for(self, low: SourceCursor) -> None:
@@ -41,7 +41,7 @@ class Origin:
         wait_for(self.server, low.gtids, seconds=self.timeout, stopped=self.stopped)
 
     def await_published(self, low: SourceCursor, highs: Collection[str]) -> None:
-        """Wait until the stream has all transactions of sets. Raise LoadRefused, LoadStale."""
+        """Wait until the stream has all transactions of the sets `highs`. Raise LoadRefused, LoadStale."""
 
         def is_past(now: SourceCursor) -> bool:
             self.check_unmoved(low, now)
@@ -50,7 +50,7 @@ class Origin:
         self.cursors.wait_past(is_past, seconds=self.timeout, stopped=self.stopped)
 
     def check_unmoved(self, low: SourceCursor, now: SourceCursor) -> None:
-        """Raise LoadStale if the cursor came from one to the other by another way than the stream's."""
+        """Raise LoadStale if the cursor was set by anything but the stream between `low` and `now`."""
         if (now.installation, now.by) != (low.installation, low.by):
             raise LoadStale(
                 f"the cursor of {self.cursors.destination} was set to another position since the load began",
@@ -58,10 +58,10 @@ class Origin:
             )
 
     def check_columns(self, source: SourceTable) -> None:
-        """Raise LoadStale if a column is not what the plan says, TableUnreadable if none can be read."""
+        """Raise LoadStale if a column differs from the plan, TableUnreadable if it may not be read."""
         there = {column: kind for column, kind, _ in self._columns(source)}
         if lacking := [column for _, column, _ in source.columns if column not in there]:
-            # The account sees none on which it has no privilege.
+            # The account does not see columns on which it has no privilege.
             self.server.check_readable(source.real, lacking)
         for _, column, kind in source.columns:
             if column not in there or _plain(there[column]) != _plain(kind):
@@ -72,7 +72,7 @@ class Origin:
                 )
 
     def ranges(self, source: SourceTable, *, rows: int) -> list[str]:
-        """The conditions of ranges of about so many rows each."""
+        """Return the conditions of ranges of about `rows` rows each."""
         kinds = {name: base for name, _, base in self._columns(source)}
         key = [KeyColumn(name, kinds[name]) for name in source.key]
         return key_ranges(self.server, source.real, key, rows=rows)
@@ -86,5 +86,5 @@ class Origin:
 
 
 def _plain(column_type: str) -> str:
-    """A type without a display width, which servers print or not."""
+    """A type without a display width, which only some servers print."""
     return _WIDTH.sub(r"\1", column_type.lower())

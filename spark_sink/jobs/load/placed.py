@@ -2,7 +2,7 @@
 
 Such rows go with their table when it is renamed, and are gone once it was dropped or truncated since.
 
-Invariant: where that is not known, the table has them.
+Invariant: if it is not known whether a table has such rows, it counts as having them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def has_rows_of(
     pieces: Mapping[tuple[str, Name], Sequence[Piece]],
     floors: Floors,
 ) -> bool:
-    """Whether a table has rows of any load that was put in place, of whichever table.
+    """Whether a table has rows of any load that was put in place, whichever table was loaded.
 
-    `pieces` say where the rows of each table belong now (see `moves.pieces`), `floors` are the table's.
+    `pieces` state where the rows of each table belong now (see `moves.pieces`); `floors` are the table's.
     """
     replaced: set[Name] = set()
     for state in sorted(placed, key=_written, reverse=True):
@@ -38,7 +38,7 @@ def has_rows_of(
             is_here = now == state.name
             stays |= is_here
             if is_here and state.name in replaced:
-                # By those of a later load.
+                # The rows of a later load have replaced these.
                 continue
             if now == name and floors.get(source, (-1, -1)) <= at:
                 return True

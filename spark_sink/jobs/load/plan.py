@@ -1,6 +1,6 @@
 """The plan of a load, as `python -m app snapshot plan` prints it.
 
-Invariant: a plan is used whole or refused; the sink adds nothing to what it says of tables and columns.
+Invariant: a plan is used whole or refused; the sink adds nothing to what the plan states of tables and columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wire.table_version import VersionKey
 
 _WHAT: Final = "aqueduct load plan"
 _FORMS: Final = (1, 2)
-"""The second one has tables that are refused, which a version that does not know them would pass by."""
+"""The second form has refused tables, which a version that knows only the first form would ignore."""
 _MAKE: Final = "Make it with: python -m app snapshot plan DEST TABLE > FILE"
 
 
@@ -35,7 +35,7 @@ class SourceTable:
     version: int
     topic: str
     is_mapped: bool
-    """Whether a mapping applies to it, so that its rows are apart from those of other source tables."""
+    """Whether a mapping applies to it, so that its rows are kept apart from rows of other source tables."""
     key: tuple[str, ...]
     """The real names of the primary key's columns."""
     columns: tuple[tuple[str, str, str], ...]
@@ -51,7 +51,7 @@ class SourceTable:
         return VersionKey(self.destination, self.database, self.table, self.version)
 
     def source(self, name: Name) -> Source:
-        """The source of its rows in the warehouse's table `name`."""
+        """Return the source of its rows in the warehouse's table `name`."""
         if self.is_mapped:
             return Source(self.destination, self.database, self.table)
         return Source(self.destination, *name)
@@ -64,12 +64,12 @@ class LoadPlan:
     prefix: str
     tables: dict[Name, tuple[SourceTable, ...]]
     refused: dict[Name, str] = field(default_factory=dict)
-    """Other tables, of which a SELECT does not return what the topics have: why, and what to do."""
+    """Tables of which a SELECT does not return what the topics have, each with the reason and what to do."""
     destinations: tuple[str, ...] = ()
-    """Those whose plans it is of."""
+    """The destinations whose plans it includes."""
 
     def only(self, names: Collection[Name]) -> LoadPlan:
-        """The plan of the tables that are named, all without a name. Raise BadSettings for others."""
+        """Return the plan of the named tables, of all if none is named. Raise BadSettings for unknown names."""
         for name in names:
             if name not in self.tables and name not in self.refused:
                 there = ", ".join(".".join(one) for one in (*self.tables, *self.refused))
@@ -83,13 +83,13 @@ class LoadPlan:
         )
 
     def check_none_refused(self) -> None:
-        """Raise LoadRefused if there is a table that a SELECT does not return."""
+        """Raise LoadRefused if the plan has a refused table."""
         for name, why in self.refused.items():
             raise LoadRefused(f"{'.'.join(name)}: {why}")
 
 
 def read_plans(files: Sequence[Path], prefix: str) -> LoadPlan:
-    """The plans in several files, as one. Raise BadSettings."""
+    """Return the plans in several files, as one plan. Raise BadSettings."""
     tables: dict[Name, tuple[SourceTable, ...]] = {}
     refused: dict[Name, str] = {}
     plans = [(file, read_plan(file, prefix)) for file in files]
@@ -110,7 +110,7 @@ def read_plans(files: Sequence[Path], prefix: str) -> LoadPlan:
 
 
 def read_plan(file: Path, prefix: str) -> LoadPlan:
-    """The plan in a file, which must be one for topics with this prefix. Raise BadSettings."""
+    """Return the plan in a file, which must be for topics with this prefix. Raise BadSettings."""
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
         if body["what"] != _WHAT:

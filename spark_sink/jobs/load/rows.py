@@ -1,6 +1,6 @@
-"""The rows of a source table in the columns of the warehouse's table, as an unread plan of Spark.
+"""The rows of a source table in the columns of the warehouse's table, as a Spark plan that reads nothing yet.
 
-Invariant: columns are parsed, checked and placed by the projections that records in a topic go through.
+Invariant: columns are parsed, checked and placed by the same projections as records in a topic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spark_sink.warehouse.shape import Shape
 
 _COLUMN: Final = "__aqueduct_"
 _PROJECTIONS_OF_RECORDS: Final = 3
-"""The first projections of `compact.steps` take an image apart; here there is none."""
+"""The first projections of `compact.steps` take an image apart; selected rows have no image."""
 
 
 def selected_rows(
@@ -35,7 +35,7 @@ def selected_rows(
     conditions: Sequence[str],
     options: dict[str, str],
 ) -> DataFrame:
-    """The rows by each condition, which is read by a task and a connection of its own.
+    """Return the rows that meet the conditions; each condition has a task and a connection of its own.
 
     `version` has the source's published columns as `shape` names them. Raise UnsupportedType.
     """
@@ -71,7 +71,7 @@ def selected_rows(
 
 
 def derived_table(source: SourceTable, names: Sequence[str], columns: Sequence[Selected]) -> str:
-    """The derived table, which the server merges into the SELECT around it, so that ranges are of the index."""
+    """Return the derived table; the server merges it into the outer SELECT, so that ranges use the index."""
     listed = [*(identifier(name) for name in source.key)]
     listed += [
         f"{column.sql.format(column=identifier(name))} AS {_COLUMN}{number}"
@@ -82,7 +82,7 @@ def derived_table(source: SourceTable, names: Sequence[str], columns: Sequence[S
 
 
 def _kept(source: SourceTable, version: TableVersion, shape: Shape, low: SourceCursor) -> list[str]:
-    """What a row keeps of its record, were it one: see `compact.steps`."""
+    """What a row would keep of its record, if it had one: see `compact.steps`."""
     values: dict[str, Any] = {
         "topic": literal(f"{source.database}.{source.table} at the source"),
         "partition": "0",
@@ -113,7 +113,7 @@ _BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblo
 
 
 def _number(place: str) -> str:
-    """The four bytes from a place on as a number; the first is the least significant."""
+    """The four bytes from a position on, as a number; the first byte is the least significant."""
     digits = ", ".join(f"hex(substring({{text}}, {place} + {byte}, 1))" for byte in (3, 2, 1, 0))
     return f"CAST(conv(concat({digits}), 16, 10) AS BIGINT)"
 
@@ -130,7 +130,8 @@ _FLOAT: Final = (
     f"WHEN {_EXPONENT} < 255 THEN ({_MANTISSA} + 8388608) * power(2D, {_EXPONENT} - 150) "
     f"WHEN {_MANTISSA} = 0 THEN CAST('Infinity' AS DOUBLE) ELSE CAST('NaN' AS DOUBLE) END"
 )
-"""The number of a float's bits `b` without their sign. A DOUBLE has it exactly, and so has each step."""
+"""The number of a float's bits `b` without their sign. DOUBLE holds this number and each intermediate result
+exactly."""
 _VECTOR: Final = (
     "if(length({text}) = 0, array(), transform(transform(sequence(1, length({text}) - 3, 4), "
     f"at -> {_number('at')}), b -> CAST(if(b > 2147483647, -1D, 1D) * {_FLOAT} AS FLOAT)))"
@@ -145,8 +146,8 @@ class Selected:
     `spark_type` is the type of the result; `raw` is what the row's image has of it, over `{value}`, and `typed`
     the value of the warehouse's type, over `{text}`: both are formats.
 
-    Invariant: a row that is selected becomes the very row that its record in the topic would. Numbers, text
-    and times come as text and are read as the wire's are; bytes come as they are. Nothing depends on the
+    Invariant: a selected row becomes exactly the row that its record in the topic would become. Numbers, text
+    and times come as text and are read like the wire's texts; bytes come as they are. Nothing depends on the
     driver's own conversions, nor on the server's time zone.
     """
 
@@ -157,7 +158,7 @@ class Selected:
 
 
 def selected(mysql_type: str) -> Selected:
-    """The column of a type, as the schemas topic states it. Raise UnsupportedType."""
+    """Return the column of a type, as the schemas topic states it. Raise UnsupportedType."""
     base = re.match(r"[a-z]*", mysql_type.strip().lower())
     name = base[0] if base else ""
     read = reading(mysql_type)
@@ -175,11 +176,11 @@ def selected(mysql_type: str) -> Selected:
     if name in _TEXT:
         return _text("CONVERT({column} USING utf8mb4)", read)
     if name in _APPROXIMATE:
-        # As text, MySQL rounds a FLOAT to six digits, and a DOUBLE to what distinguishes it. A sum would lose
-        # the sign of -0.
+        # As text, MySQL rounds a FLOAT to six digits, and a DOUBLE to the digits that distinguish it. A sum
+        # instead of a product would lose the sign of -0.
         return _text("{column} * 1e0", read)
     if name in ("decimal", "numeric"):
-        # Else ZEROFILL would be in the text.
+        # Without the sum, the text would have the zeros of ZEROFILL.
         return _text("CAST({column} + 0 AS CHAR)", read)
     if name == "timestamp":
         # The session's time zone is UTC. The zero timestamp is no time of any zone.

@@ -1,12 +1,11 @@
-"""The MySQL server that rows are loaded from, over JDBC: questions by the driver, rows by the executors.
+"""The MySQL server from which rows are loaded, over JDBC: the driver asks, the executors read rows.
 
-Invariant: nothing is written and nothing is locked. A session's own settings decide nothing: those that a value
-or a comparison depends on are set first.
+Invariant: nothing is written and nothing is locked. A session's defaults do not matter: the variables on which
+a value or a comparison depends are set first.
 
-MySQL's errors in a read of a table over JDBC: those of the table alone, and those of server or
-connection. Invariant: an error is one of a table exactly if it is one for `python -m app validate`
-(`connectors/mysql/select/table_errors.py`, which this package does not import; a test compares all
-numbers).
+MySQL's errors in a read of a table concern either this table alone, or the server or connection. Invariant: an
+error concerns a table exactly if it does for `python -m app validate`
+(`connectors/mysql/select/table_errors.py`, which this package does not import; a test compares all numbers).
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ _VARIABLES: Final[Mapping[str, int | str]] = {
     "character_set_client": "utf8mb4",
     "character_set_connection": "utf8mb4",
     "character_set_results": "utf8mb4",
-    # Else a result ends early, or a SELECT is refused for its size, or for how long it takes.
+    # Without these, a result may end early, or a SELECT may be refused for its size or its duration.
     "sql_select_limit": 2**64 - 1,
     "max_join_size": 2**64 - 1,
     "sql_big_selects": 1,
     "group_concat_max_len": 1 << 20,
-    # Else long keys that begin alike are in no order.
+    # Without this, long keys with the same beginning would be in no order.
     "max_sort_length": 1 << 15,
     "sort_buffer_size": 1 << 21,
     "sql_auto_is_null": 0,
@@ -60,13 +59,13 @@ _VARIABLES: Final[Mapping[str, int | str]] = {
     "net_write_timeout": 3600,
     "net_read_timeout": 3600,
 }
-"""What an answer depends on, whatever the server's defaults and its init_connect are."""
+"""The variables on which an answer depends, set whatever the server's defaults and its init_connect are."""
 _SINCE: Final = (((5, 7, 8), "max_execution_time"), ((8, 0, 3), "information_schema_stats_expiry"))
-"""Variables that are 0, since a version of MySQL."""
+"""Variables that are set to 0, each with the version of MySQL that has it first."""
 _NEW_NAME: Final = (5, 7, 20)
-"""The first MySQL whose isolation has its new name; MariaDB knows the old one too."""
+"""The first MySQL that has the isolation variable under its new name; MariaDB knows the old name too."""
 _NO_VIEW: Final = "ROLLBACK"
-"""Ends a transaction that an init_connect began, whose view of the data every SELECT would have."""
+"""Ends a transaction that an init_connect began; else every SELECT would have that transaction's view."""
 _FETCH_ROWS: Final = 5_000
 """With a fetch size the driver streams the rows; without one it holds all of them."""
 _ADVICE: Final = {
@@ -75,13 +74,13 @@ _ADVICE: Final = {
     1226: "Raise the account's MAX_USER_CONNECTIONS, or lower load.connections",
     3159: "The server demands TLS (require_secure_transport): set load.options.sslMode, as to verify-full",
 }
-"""After single errors, of the connection."""
+"""The advice after single errors of the connection, by their numbers."""
 _CONNECT_MS: Final = 10_000
 _SECONDS: Final = 1.0
 _OWNED: Final = "SELECT @@GLOBAL.gtid_owned"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OWNED_SECONDS: Final = 10.0
-"""How long the end of a transaction is waited for whose GTID is owned; then it counts as seen."""
+"""Seconds to wait for the end of a transaction whose GTID is owned; after that it counts as seen."""
 _GLANCE_SECONDS: Final = 0.05
 
 Row = tuple[str | None, ...]
@@ -89,7 +88,7 @@ Table = tuple[str, str]
 
 
 class SourceServer:
-    """One connection of the driver, and what executors need for theirs."""
+    """One connection of the driver, and what the executors need for their connections."""
 
     def __init__(
         self, spark: SparkSession, settings: LoadServer, *, lock_seconds: int | None = None
@@ -118,20 +117,20 @@ class SourceServer:
         return self._settings.server
 
     def reader_options(self) -> dict[str, str]:
-        """The options of Spark's JDBC source."""
+        """Return the options of Spark's JDBC source."""
         return {
             "url": self._url(),
             "driver": DRIVER,
             "user": self._settings.user,
             "password": self._settings.secret,
             "fetchsize": str(_FETCH_ROWS),
-            # It would put the rows of one SELECT into a transaction that holds its snapshot for hours.
+            # Without this, the rows of one SELECT would be in a transaction that holds its snapshot for hours.
             "isolationLevel": "READ_COMMITTED",
             "sessionInitStatement": _NO_VIEW,
         }
 
     def ask(self, sql: str, *, table: Table | None = None) -> list[Row]:
-        """The rows of a statement, as text. `table` is one that it reads.
+        """Return the rows of a statement, as text. `table` is a table that it reads.
 
         Raise SourceUnreachable, and TableUnreadable for an error of that table alone.
         """
@@ -151,17 +150,17 @@ class SourceServer:
                     raise
 
     def error_of_read(self, fault: Exception, table: Table) -> SinkError | None:
-        """The error for a failure of executors that read a table; None if MySQL did not cause it."""
+        """Return the error for a failure of executors that read a table; None if MySQL did not cause it."""
         found = sql_error(self._spark, fault)
         return self._of_sql(*found, table) if found is not None else None
 
     def one(self, sql: str) -> str | None:
-        """The first value of a statement's first row; None without a row."""
+        """Return the first value of a statement's first row; None without a row."""
         rows = self.ask(sql)
         return rows[0][0] if rows else None
 
     def check(self) -> str:
-        """The server's UUID, if rows of it can be loaded exactly. Raise LoadRefused, SourceUnreachable."""
+        """Return the server's UUID. Raise SourceUnreachable; LoadRefused if rows cannot be loaded exactly."""
         if "mariadb" in (self.one("SELECT VERSION()") or "").lower():
             raise LoadRefused(
                 f"{self.where} is MariaDB, which has other GTIDs",
@@ -182,14 +181,15 @@ class SourceServer:
         return server
 
     def executed(self) -> str:
-        """GTIDs of transactions that are visible now: of all but those that became so just before."""
+        """Return the GTIDs of transactions that are visible now, except those that have just become visible."""
         return (self.one("SELECT @@GLOBAL.gtid_executed") or "").replace("\n", "")
 
     def seen(self, *, stopped: Callable[[float], bool]) -> str:
-        """The GTIDs of all transactions that a SELECT before can have seen, and perhaps of some more.
+        """Return the GTIDs of all transactions that an earlier SELECT can have seen, and perhaps of some more.
 
         A group of transactions is visible before gtid_executed has the first of them; until it has, their
-        sessions own the GTIDs. One that is rolled back is owned no more, and never executed.
+        sessions own the GTIDs. The GTID of a transaction that is rolled back is no longer owned, and never
+        executed.
         """
         deadline = time.monotonic() + _OWNED_SECONDS
         owned = left = owned_gtids(self.one(_OWNED))
@@ -198,11 +198,11 @@ class SourceServer:
         return ",".join(filter(None, (self.executed(), *sorted(left))))
 
     def contains(self, larger: str, smaller: str) -> bool:
-        """Whether a set of GTIDs has all of another."""
+        """Whether one set of GTIDs has all GTIDs of another."""
         return self.one(f"SELECT GTID_SUBSET('{smaller}', '{larger}')") == "1"
 
     def threads_running(self) -> int:
-        """The sessions that execute statements now, this one included."""
+        """Return the number of sessions that execute statements now, this session included."""
         rows = self.ask("SHOW GLOBAL STATUS LIKE 'Threads_running'")
         return int(rows[0][1] or 0)
 
@@ -221,7 +221,7 @@ class SourceServer:
         return self._rows(sql)
 
     def _connect(self) -> None:
-        """Open the connection, and compare its session's variables with what they are set to."""
+        """Open the connection, and check that its session's variables are as they were set."""
         properties = java_class(self._jvm, "java.util.Properties")()
         properties.setProperty("user", self._settings.user)
         properties.setProperty("password", self._settings.secret)
@@ -262,7 +262,7 @@ class SourceServer:
     def _url(self) -> str:
         options: Mapping[str, str] = {
             "connectTimeout": str(_CONNECT_MS),
-            # As the worker's client does. With sslMode nothing is retrieved.
+            # As the worker's client does. With sslMode no key is retrieved.
             "allowPublicKeyRetrieval": "true",
             **self._settings.options,
             # Spark has a dialect for the scheme of MySQL only.
@@ -288,7 +288,7 @@ class SourceServer:
 
 
 def _later(text: str) -> dict[str, int | str]:
-    """Variables that a server has by its version only; a MariaDB is refused anyway."""
+    """Variables that only some versions of the server have; a MariaDB is refused anyway."""
     version = () if "mariadb" in text.lower() else tuple(map(int, re.findall(r"\d+", text)[:3]))
     isolation = "transaction_isolation" if version >= _NEW_NAME else "tx_isolation"
     return {isolation: "READ-COMMITTED", **{name: 0 for since, name in _SINCE if version >= since}}
@@ -302,9 +302,9 @@ def _assignments(variables: Mapping[str, int | str]) -> str:
 
 
 def owned_gtids(text: str | None) -> set[str]:
-    """The GTIDs in gtid_owned: of each UUID the numbers, each after its tag, with the sessions that own them.
+    """Return the GTIDs in gtid_owned: for each UUID tags and numbers, each number with its owning session.
 
-    Nothing divides a session's number from the next UUID.
+    No separator divides a session's number from the next UUID.
     """
     found, marks = set(), list(_UUID.finditer(text or ""))
     ends = [*(mark.start() for mark in marks[1:]), None]
@@ -342,9 +342,9 @@ _OF_SERVER: Final = {
     1064, 1193, 1231, 1290,
     # Of Galera: the node is not ready.
     1047,
-    # Its end, and that of the connection.
+    # The end of the server, or of the connection.
     1053, 1077, 1079, 1152, *range(1154, 1162), 1184, 1927, 3169, 4031,
-    # It is offline, or unavailable.
+    # The server is offline, or unavailable.
     3032, 3168,
 }  # fmt: skip
 _LOCKED: Final = {1205, 3572}
@@ -372,12 +372,12 @@ _CONNECTION: Final = re.compile(r"^\(conn=\d+\) ")
 
 
 def concerns_table(code: int) -> bool:
-    """Whether an error of a statement that reads a table is one of the table alone."""
+    """Whether an error of a statement that reads a table concerns the table alone."""
     return code > 0 and code not in _CLIENT and code not in _OF_SERVER
 
 
 def sql_error(spark: SparkSession, fault: Exception) -> tuple[int, str] | None:
-    """MySQL's number and text in a failure of the driver or of a task; None if no error of JDBC caused it.
+    """Return MySQL's number and text in a failure of the driver or of a task; None if JDBC did not cause it.
 
     The number of an error of the connection is 0.
     """
@@ -390,7 +390,7 @@ def sql_error(spark: SparkSession, fault: Exception) -> tuple[int, str] | None:
 
 
 def unreadable(code: int, text: str, name: tuple[str, str]) -> TableUnreadable:
-    """The error for one of MySQL's that concerns a table at the source."""
+    """Return the error for an error of MySQL that concerns a table at the source."""
     found = TableUnreadable(
         f"{'.'.join(name)}: {text} (error {code})", advice=_remedy(code, whole_name(name))
     )

@@ -23,7 +23,7 @@ _OF_RECORD: Final = ("destination", "source_database", "source_table")
 
 
 def before_sql(state: LoadState) -> str:
-    """The condition that a record is of a change that the load has read."""
+    """Return the condition that a record is of a change that the load has read."""
     parts = []
     for destination, low in state.lows.items():
         own = [one for one in state.sources if one.destination == destination]
@@ -46,7 +46,10 @@ def check_rows(state: LoadState, tables: Tables[DataFrame]) -> None:
 
 
 def check_records(state: LoadState, envelopes: DataFrame) -> None:
-    """The same of records that come before the load's offsets, and that the table does not have yet."""
+    """Raise LoadRefused if records before the load's offsets are of a source that is not in the load.
+
+    `envelopes` are the records before these offsets that the table does not have yet.
+    """
     planned = f"destination IN ({', '.join(map(literal, sorted(state.lows)))})"
     if state.apart:
         planned = _of_any(state.sources)

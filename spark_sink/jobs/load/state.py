@@ -1,7 +1,7 @@
 """What a load has done so far, beside the warehouse's tables: its start, its ranges, and the rows it has read.
 
-Invariant: a range counts as read only once the files with its rows are complete, so it is never read twice into
-them. Readers do not see the rows: they are in no table yet.
+Invariant: a range counts as read only once the files with its rows are complete, so no row is in the files
+twice. Readers do not see the rows: they are in no table yet.
 """
 
 from __future__ import annotations
@@ -37,24 +37,25 @@ class LoadState:
     name: Name
     sources: tuple[SourceTable, ...]
     lows: Mapping[str, SourceCursor]
-    """By destination: each SELECT sees all that was published up to here, and its rows have this number."""
+    """By destination, the cursor at the start: each SELECT sees all that was published up to it, and its rows
+    have its (epoch, seq)."""
     offsets: Offsets
-    """Of the tables' topics, before the lows: the stream continues from them."""
+    """The offsets of the tables' topics, fetched before the lows: the stream continues from them."""
     ranges: tuple[tuple[int, str], ...]
     """The index of a source table, and a condition on its key."""
     columns: tuple[tuple[str, str], ...]
-    """Those of the rows, with the sink's own."""
+    """The columns of the rows, with the sink's own."""
     apart: bool = False
-    """Whether the rows of each source table are apart, as those of mapped tables are."""
+    """Whether the rows of each source table are kept apart, like the rows of mapped tables."""
     state: str = READING
     read: int = 0
-    """Ranges that are read; they are read in their order."""
+    """The number of ranges that are read; ranges are read in their order."""
     folders: tuple[str, ...] = ()
     highs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By destination and server: the transactions that were visible after its last SELECT."""
 
     def text(self) -> str:
-        """The state as stored."""
+        """Return the state as stored."""
         body = asdict(self)
         body["offsets"] = [[*at, offset] for at, offset in sorted(self.offsets.items())]
         return json.dumps({"version": _VERSION, **body})
@@ -105,7 +106,7 @@ class Loads:
         self._files.make(f"{self.root}/{LOADS}")
 
     def of(self, name: Name) -> LoadState | None:
-        """The last load of a table; None without one that this version knows."""
+        """Return the last load of a table; None without a load, or if this version does not know its form."""
         text = self._notes.read(_note(name))
         return _parsed(text) if text is not None else None
 
@@ -115,14 +116,15 @@ class Loads:
         return state
 
     def keep_placed(self, state: LoadState) -> None:
-        """Record that a table is made of a load's rows; those of an earlier load may have moved."""
+        """Record that a table is made of a load's rows; rows of an earlier load may be in another table now."""
         text = replace(state, ranges=(), folders=()).text()
         self._notes.write(f"{LOADED_FROM}/{state.number}.json", text)
 
     def placed(self) -> list[LoadState]:
-        """All loads that a table was made of, of any name.
+        """Return all loads of which a table was made, under any name.
 
-        If the record of one is removed, a load that has ended shows it too, until another load of its table.
+        If the record of a load is removed, the state of the ended load shows it too, until another load of its
+        table.
         """
         ended = [
             f"{LOADS}/{database}/{table}/state.json"
@@ -139,8 +141,8 @@ class Loads:
         return list(found.values())
 
     def write(self, state: LoadState, rows: DataFrame, place: str) -> None:
-        """Write rows in the state's columns into a folder, in place of what an interrupted try has left."""
-        # Parquet takes no names with commas or spaces; a table in Delta may have them.
+        """Write rows in the state's columns into a folder; replace what an interrupted attempt has left."""
+        # Parquet takes no names with commas or spaces; a Delta table may have such names.
         plain = rows.toDF(*_plain(state.columns))
         before = self._spark.conf.get(_TIMESTAMPS)
         self._spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
@@ -150,7 +152,7 @@ class Loads:
             self._spark.conf.set(_TIMESTAMPS, before or "INT96")
 
     def rows(self, state: LoadState) -> DataFrame:
-        """All rows that were read."""
+        """Return all rows that were read."""
         types = [kind for _, kind in state.columns]
         plain = _plain(state.columns)
         schema = ", ".join(f"{name} {kind}" for name, kind in zip(plain, types, strict=True))

@@ -1,7 +1,7 @@
-"""The result of the validation of one table of the warehouse, and that of all, as the worker's command has it.
+"""The results of the validation of one table of the warehouse, and of all, in the form of the worker's command.
 
-Invariant: each difference is counted, the first ones of each kind are listed by their keys, and what was not
-judged is named: a table is equal only if nothing differs, and everything was judged.
+Invariant: each difference is counted, the first differences of each kind are listed by their keys, and what was
+not judged is named: a table is equal only if nothing differs, and everything was judged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TableResult:
 
     name: Name
     most_listed: int = 20
-    """Rows of each kind that are listed."""
+    """The most rows of each kind that are listed."""
     rows: int = 0
     """Rows of the source that were compared."""
     counts: Counter[Kind] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class TableResult:
         del held[self.most_listed :]
 
     def lines(self) -> list[str]:
-        """The result as text."""
+        """Return the result as text."""
         return table_lines(
             ".".join(self.name),
             self.rows,
@@ -68,7 +68,7 @@ class TableResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result for programs."""
         return {
             "table": ".".join(self.name),
             "rows": self.rows,
@@ -110,7 +110,7 @@ class Validation:
         return sum(one.in_flight for one in self.tables)
 
     def line(self) -> str:
-        """All in one line."""
+        """Return the results in one line."""
         rows = sum(one.rows for one in self.tables)
         return (
             f"validation of {', '.join(self.destinations)}: tables={len(self.tables)} "
@@ -118,7 +118,7 @@ class Validation:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the results for programs."""
         return {
             "destinations": list(self.destinations),
             "equal": not self.differences and self.is_complete,

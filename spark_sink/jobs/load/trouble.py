@@ -1,7 +1,7 @@
-"""What prevents the comparison of one table, and what prevents that of all.
+"""Errors that prevent the comparison of one table, and errors that prevent the comparison of all.
 
-Invariant: a failure is one of a table only if it is named as one, or if source, Kafka and warehouse answer
-after it: what would prevent the comparison of any table is never stated of one.
+Invariant: a failure counts as one table's only if its error is of one table, or if source, Kafka and warehouse
+answer after it. An error that would prevent the comparison of any table is never attributed to one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _ERRORS: Final = "docs/sink/errors.md has the errors"
 
 @contextmanager
 def table_trouble(result: TableResult, check: Callable[[], None]) -> Iterator[None]:
-    """State in the result what prevents the comparison of its table alone, and raise what prevents others.
+    """State in the result what prevents the comparison of its table alone; raise what also prevents others.
 
-    `check` raises the error of what prevents all.
+    `check` raises the error that prevents all comparisons, if there is one.
     """
     try:
         yield
@@ -58,7 +58,7 @@ def table_trouble(result: TableResult, check: Callable[[], None]) -> Iterator[No
 
 
 def failed(name: Name, fault: Exception) -> NotComparable:
-    """The error for a failure of Spark that is one of a table."""
+    """Return the error for a failure of Spark that concerns one table."""
     return NotComparable(
         f"{'.'.join(name)}: {cause(str(fault))}",
         advice=f"log.file in the settings gives the details. If a file of the table is damaged, run: "

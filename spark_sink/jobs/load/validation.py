@@ -1,11 +1,11 @@
 """The rows of a source compared with those of its table in the warehouse, while both change.
 
 The source is read as for a load: each SELECT sees at least what was published up to a low position, and the
-table is looked at once it holds all that any SELECT has seen. A row that the stream has not changed since that
-low position must be equal. Those that it has changed are read again, by their keys, until they are settled.
+table is read once it holds all that any SELECT has seen. A row that the stream has not changed since the low
+position must be equal. Rows that the stream has changed are read again, by their keys, until they are settled.
 
 Invariant: nothing is written but a copy of keys and checksums beside the tables, which is removed. A difference
-is reported only where no change on its way can explain it.
+is reported only if no change that is still on its way can explain it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from wire.validation import Finding, Kind
 _log = logging.getLogger(__name__)
 _ROUNDS: Final = 8
 _MOST_AGAIN: Final = 5_000
-"""Rows that are read again by their keys."""
+"""The most rows that are read again by their keys."""
 _SECONDS: Final = 1.0
 _SUMS: Final = "__sums"
 _SOURCE: Final = ("__destination", "__source_database", "__source_table")
@@ -53,13 +53,13 @@ class Validator:
     loader: Loader
     waits: Waits
     most_listed: int = 20
-    """Rows of each kind that are listed."""
+    """The most rows of each kind that are listed."""
 
     def compare(self, name: Name, sources: tuple[SourceTable, ...]) -> TableResult:
-        """The result of one table; what prevents its comparison is in it.
+        """Compare one table; return the result, which also states what prevented its comparison.
 
-        Raise what would prevent that of any table: SourceUnreachable, KafkaUnreachable, WarehouseUnusable, and
-        LoadRefused where worker or sink do not run or the server has no GTIDs.
+        Raise errors that would prevent the comparison of any table: SourceUnreachable, KafkaUnreachable,
+        WarehouseUnusable, and LoadRefused if worker or sink do not run or the server has no GTIDs.
         """
         result = TableResult(name=name, most_listed=self.most_listed)
         with table_trouble(result, partial(check_all, self.loader, sources)):
@@ -140,7 +140,7 @@ class Validator:
         again: Collection[str],
         result: TableResult,
     ) -> dict[str, list[Range]]:
-        """Add the rows that differ; return those in flight: their keys, and what to read of them."""
+        """Add the rows that differ; return the keys of rows in flight, each with the ranges to read again."""
         found = compared.unlike(self.loader.loads.rows(state), self._held(compared, state), state)
         if again:
             found = found.where(f"key IN ({', '.join(map(literal, again))})")
@@ -155,7 +155,7 @@ class Validator:
         return in_flight
 
     def _held(self, compared: Compared, state: LoadState) -> DataFrame:
-        """The table's rows of these sources as of now, with the markers of deleted ones."""
+        """The table's rows of these sources as of now, with the markers of deleted rows."""
         warehouse, shape = self.loader.warehouse, compared.shape
         own = " OR ".join(f"({source_sql(shape, one.source(state.name))})" for one in state.sources)
         rows = compared.of_table(warehouse.tables.rows(shape, fixed=True).where(own))
@@ -186,7 +186,7 @@ class Compared:
         return [*self.shape.key, *(name for name in _SOURCE if name in own), _ASIDE]
 
     def of_source(self, rows: DataFrame) -> DataFrame:
-        """The copy of rows as a load would have them."""
+        """Return the copy of rows that are as a load would have them."""
         names = {self.shape.spelling(name): name for name, _ in self.wanted.columns}
         types = dict(self.shape.columns)
         cast = [
@@ -198,12 +198,12 @@ class Compared:
         return typed.selectExpr(*map(quoted, self._identity), f"{self._sums()} AS {_SUMS}")
 
     def of_table(self, rows: DataFrame) -> DataFrame:
-        """The same of the table's rows; without checksums for a marker, and with the last change."""
+        """Return the copy of the table's rows, each with its last change; a marker has no checksums."""
         sums = f"if(__deleted, NULL, {self._sums()}) AS {_SUMS}"
         return rows.selectExpr(*map(quoted, self._identity), sums, "__epoch", "__seq")
 
     def of_markers(self, rows: DataFrame) -> DataFrame:
-        """The same of markers that are stored apart."""
+        """Return the copy of markers that are stored beside the table."""
         sums = f"CAST(NULL AS array<bigint>) AS {_SUMS}"
         return rows.selectExpr(*map(quoted, self._identity), sums, "__epoch", "__seq")
 
@@ -222,7 +222,10 @@ class Compared:
         return f"array({', '.join(parts)})"
 
     def unlike(self, source: DataFrame, table: DataFrame, state: LoadState) -> DataFrame:
-        """The rows that are not equal: `kind`, `key` as JSON, `columns` that differ, what is of the key."""
+        """Return the rows that are not equal: `kind`, `key` as JSON, and the `columns` that differ.
+
+        `literals` are the key's values in MySQL's SQL; `source` is the row's source, if rows are kept apart.
+        """
         shape = self.shape
         pairs = zip(key_parts(shape, "r."), key_parts(shape, "w."), strict=True)
         same = " AND ".join(f"{one} <=> {other}" for one, other in pairs)
@@ -267,7 +270,7 @@ class Compared:
         return f"coalesce(CAST({value} AS STRING), try_element_at({_ASIDE}, {literal(name)}))"
 
     def ranges_of(self, row: Row, state: LoadState) -> list[Range]:
-        """The conditions on the key of a row that was found: of its source, or of all that it may be in."""
+        """Return the conditions on a found row's key, for each source table that may have the row."""
         found = []
         for number, one in enumerate(state.sources):
             own = one.source(state.name)
@@ -284,7 +287,7 @@ class Compared:
         parts = []
         for name, value in zip(self.shape.key, literals, strict=True):
             column, kind = real[name]
-            # In a comparison with a number a hexadecimal literal is one.
+            # In a comparison with a number, a hexadecimal literal is a number.
             end = " + 0" if kind.lower().startswith("bit") else ""
             parts.append(f"{identifier(column)} = {value}{end}")
         return " AND ".join(parts)

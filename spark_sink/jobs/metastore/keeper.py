@@ -1,8 +1,6 @@
-"""The metastore kept up to date beside the batches, in a thread of its own.
+"""The updates of the metastore beside the batches, in a thread of its own; and their start from the settings.
 
 Invariant: no batch waits for the metastore, and no failure of it reaches the sink.
-
-What registers the tables of a warehouse, from the sink's settings.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ _log = logging.getLogger(__name__)
 _UNREACHABLE: Final = MetastoreUnreachable.__name__
 SECONDS_BETWEEN_LOOKS: Final = 1.0
 SECONDS_UNTIL_AGAIN: Final = 30.0
-"""After a failure."""
+"""Seconds until the next attempt after a failure."""
 SECONDS_UNTIL_ALL: Final = 600.0
-"""After which what others have changed in the metastore is repaired."""
+"""Seconds after which changes that others have made in the metastore are repaired."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +35,7 @@ class MetastoreKeeper:
     """Brings the metastore up to date after a change of the tables, and again after a failure."""
 
     registrar: Callable[[], Registrar]
-    """Makes what registers tables; it may fail as the metastore may."""
+    """Makes what registers tables; it may fail if the metastore does."""
     shapes: Callable[[], frozenset[Shape]]
     """Returns the shapes of the tables that this process has merged."""
     moved: Callable[[], int]
@@ -47,7 +45,7 @@ class MetastoreKeeper:
     _seen: tuple[frozenset[Shape], int] | None = None
     _registered: frozenset[Shape] = frozenset()
     _moved: int | None = None
-    """What was moved when all was last registered; None at first, when a move may have been missed."""
+    """The result of `moved` when all was last registered; None at first, when a move may have been missed."""
     _due: float = 0.0
     _error: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,20 +68,20 @@ class MetastoreKeeper:
             error = self._bring_up(changed)
             if not error:
                 self._registered, self._moved = state
-            # While it does not answer, the same has many texts.
+            # While the metastore does not answer, the same error has many texts.
             known = error.partition(":")[0] if error.startswith(_UNREACHABLE) else error
             if error and known != self._error:
                 _log.warning("metastore not up to date, trying again: %s", error)
             elif self._error and not error:
                 _log.info("metastore up to date again")
             self._error = known
-            # A change comes with its own look; while the metastore fails, none is worth one.
+            # A change leads to one look, without delay; the same state is looked at again only when due.
             self._seen = state
             wait = SECONDS_UNTIL_AGAIN if error else SECONDS_UNTIL_ALL
             self._due = self.clock() + wait
 
     def _bring_up(self, changed: Collection[Name] | None) -> str:
-        """Return why that failed, wholly or for a table; empty if it did not."""
+        """Register tables; return why that failed, wholly or for some tables; empty if it did not."""
         try:
             self._registrar = self._registrar or self.registrar()
             found = self._registrar.bring_up(changed)
@@ -102,14 +100,14 @@ def keeper(
     shapes: Callable[[], frozenset[Shape]],
     moved: Callable[[], int],
 ) -> MetastoreKeeper | None:
-    """What keeps the metastore up to date beside a sink; None without a metastore."""
+    """Return what keeps the metastore up to date beside a sink; None without a metastore."""
     if not settings.uri:
         return None
     return MetastoreKeeper(registrar=registrar, shapes=shapes, moved=moved, clock=time.monotonic)
 
 
 def registrar(spark: SparkSession, settings: Settings, warehouse: Warehouse[Any]) -> Registrar:
-    """Return it; the metastore is first asked when tables are registered."""
+    """Return what registers a warehouse's tables; the metastore is first asked when it registers tables."""
     return Registrar(
         metastore=open_metastore(spark, settings.metastore),
         tables=warehouse.tables,

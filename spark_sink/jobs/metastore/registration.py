@@ -1,10 +1,11 @@
-"""Registration: the metastore's tables and views brought up to the warehouse's tables.
+"""Registration: the metastore's tables and views are brought up to date with the warehouse's tables.
 
-What was registered is a text in the warehouse's folder: a table keeps its name for good, and what is gone is
-removed.
+A text in the warehouse's folder records what was registered: so a table keeps its name for good, and what is
+gone is removed.
 
 Invariant: only what this warehouse has registered is replaced or removed: a table at its location, or a view
-that names it. A failure concerns the metastore alone, is stored with its reason, and is tried again.
+that names it. A failure concerns the metastore alone; it is stored with its reason, and registration is tried
+again.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class Metastore(Protocol):
     """A metastore's tables and views. Each call raises MetastoreUnreachable if it does not answer."""
 
     def names(self, database: str) -> set[str]:
-        """The names of its tables and views; empty without the database."""
+        """Return the names of a database's tables and views; empty without the database."""
 
     def is_at(self, name: Name, location: str) -> bool | None:
-        """Whether the name is that of the table at a location, or of the view that was put for it.
+        """Whether a name belongs to the table at a location, or to the view that was put for this table.
 
-        None if there is nothing of that name.
+        None if neither a table nor a view has that name.
         """
 
     def register(self, name: Name, location: str) -> None:
@@ -53,7 +54,7 @@ class Metastore(Protocol):
         """Make or replace the view of the table at a location, and its database if there is none."""
 
     def remove(self, name: Name) -> None:
-        """Remove a table or view, if it is there; never its files."""
+        """Remove a table or view, if it exists; never its files."""
 
 
 class _Tables(Protocol):
@@ -75,7 +76,7 @@ class Registered:
     """Why it does not answer; empty if it does."""
 
     def text(self) -> str:
-        """As stored."""
+        """Return the text that is stored."""
         entries = [
             [*name, list(one.table), list(one.view) if one.view else None, one.view_sql]
             for name, one in sorted(self.entries.items())
@@ -86,7 +87,10 @@ class Registered:
 
     @classmethod
     def of(cls, text: str | None) -> Registered:
-        """What is stored; nothing without a text, or if a crash cut it: then all is registered again."""
+        """Parse the stored text; return an empty state without a text, or if a crash left it incomplete.
+
+        Then all tables are registered again.
+        """
         try:
             body: dict[str, Any] = json.loads(text or "null") or {}
         except ValueError:
@@ -114,16 +118,16 @@ class Registrar:
     databases: str
     """The pattern of the databases of tables."""
     views: str
-    """That of the databases of views; empty without any."""
+    """The pattern of the databases of views; empty without views."""
     clock: Callable[[], float]
     _held: dict[str, set[str]] = field(default_factory=dict)
-    """The names of the metastore's databases, as of this time."""
+    """The names of tables and views in each of the metastore's databases, as of the current call."""
 
     def bring_up(self, changed: Collection[Name] | None = None) -> Registered:
         """Register what is new, and remove what is gone; return what is then registered.
 
-        `changed` are the tables whose columns may have changed since, all if it is None: only their columns are
-        read. An unreachable metastore is stored as the error.
+        `changed` are the tables whose columns may have changed since, all with None: only their columns are
+        read. If the metastore is unreachable, that is stored as the error.
         """
         held = Registered.of(self.notes.read(METASTORE))
         entries, faults = dict(held.entries), dict[Name, str]()
@@ -155,7 +159,7 @@ class Registrar:
             _log.info("table removed from the metastore table=%s.%s", *name)
 
     def _keep(self, name: Name, entries: dict[Name, Entry], faults: dict[Name, str]) -> None:
-        """Register a table as it is now; a fault of its own does not end the others."""
+        """Register a table as it is now; a fault of the table does not stop the others."""
         try:
             shape = self.tables.shape(*name)
             if shape is None:
@@ -165,7 +169,7 @@ class Registrar:
             if before is None or not self._is_held(before.table):
                 self.metastore.register(entry.table, self._location(name))
                 _log.info("table registered table=%s.%s as=%s.%s", *name, *entry.table)
-            # Before the view: a killed run knows the name that it has taken.
+            # Before the view: if the view fails, the name that the table has taken is stored.
             entries[name] = Entry(table=entry.table)
             if entry.view is not None and not self._has_view(entry, before):
                 self.metastore.put_view(entry.view, entry.view_sql, self._location(name))
@@ -178,7 +182,7 @@ class Registrar:
             _log.debug("table not registered table=%s.%s: %s", *name, fault)
 
     def _is_up(self, entry: Entry | None) -> bool:
-        """Whether a table, whose columns are as they were, is registered as it should be."""
+        """Whether a table whose columns have not changed is registered as it should be."""
         if entry is None or (entry.view is None) != (not self.views):
             return False
         return self._is_held(entry.table) and (entry.view is None or self._is_held(entry.view))
@@ -194,7 +198,7 @@ class Registrar:
         return one[1] in self._held[one[0]]
 
     def _entry(self, name: Name, shape: Shape, entries: dict[Name, Entry]) -> Entry:
-        """The names of a table, those that it has already if it has any. Raise NameTaken."""
+        """The names of a table in the metastore; names that it has already are kept. Raise NameTaken."""
         before = entries.get(name)
         table = before.table if before else self._free(name, self.databases)
         if not self.views:
@@ -219,13 +223,13 @@ class Registrar:
 
 
 def metastore_status(notes: Notes) -> list[str]:
-    """The lines of what is stored of the metastore; none if no sink of the warehouse has one."""
+    """Return the lines of the metastore's stored state; empty if no sink of the warehouse has a metastore."""
     text = notes.read(METASTORE)
     return metastore_lines(Registered.of(text)) if text is not None else []
 
 
 def metastore_lines(found: Registered) -> list[str]:
-    """What `status` and the command print."""
+    """Return what `status` and the command print."""
     last = utc_seconds(found.at_ms) if found.at_ms else "never"
     lines = [f"metastore: {len(found.entries)} tables, brought up to date {last}"]
     if found.error:
@@ -249,31 +253,31 @@ class Entry:
     table: Name
     """Its name in the metastore."""
     view: Name | None = None
-    """That of the view of its rows; None without one."""
+    """The name of the view of its rows in the metastore; None without a view."""
     view_sql: str = ""
 
 
 def plain(name: str) -> str:
-    """A name as the metastore takes it; two names may have the same."""
+    """Return a name as the metastore accepts it; two names may have the same result."""
     return re.sub(r"[^a-z0-9_]", "_", name.lower())[:_LONGEST] or "_"
 
 
 def distinct(name: Name) -> str:
-    """A name of a table that no other table has: `plain` with a hash."""
+    """Return a name of a table that no other table has: `plain` with a hash."""
     return f"{plain(name[1])}_{hashlib.sha256('.'.join(name).encode()).hexdigest()[:8]}"
 
 
 def in_pattern(pattern: str, database: str) -> str:
-    """The database for a source's database; a setting's `{database}` stands for its plain name."""
+    """Return the database for a source's database; its plain name replaces `{database}` in a setting."""
     return pattern.replace("{database}", plain(database))
 
 
 def view_sql(shape: Shape, table: Name) -> str:
-    """The query of the rows that readers should see: none deleted, and no bookkeeping."""
+    """Return the query of the rows that readers should see, without deleted rows and bookkeeping columns."""
     columns = ", ".join(quoted(name) for name, _ in shape.columns)
     if shape.keyed:
         return f"SELECT {columns} FROM {full(table)} WHERE NOT __deleted"  # noqa: S608 - every name is quoted
-    # As `warehouse.images` has it. A removal by one source does not cancel an equal image of another.
+    # As in `warehouse.seen_rows`. A removal by one source does not cancel an equal image of another.
     groups = [
         *(quoted(name) for name, _ in shape.columns),
         "array_sort(map_entries(__unrepresentable))",

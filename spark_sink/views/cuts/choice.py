@@ -1,11 +1,11 @@
-"""Which position of each destination a cut has, and after which batch it reads the tables.
+"""The choice of a cut: its position in each destination, and the batch after which it reads the tables.
 
 A transaction of the source is in a cut wholly or not at all. The tables hold the changes of whole batches,
-which may divide transactions; so a cut reads them as of a batch (its base) that holds nothing after the cut's
-positions, and adds the recent changes from there to the positions.
+which may divide transactions. So a cut reads the tables as of a batch (its base) that holds nothing after the
+cut's positions, and adds the recent changes between that batch and the positions.
 
-Invariant: no position is inside a transaction, as far as recent changes and milestones prove, and what they do
-not prove is not chosen. This module does no I/O.
+Invariant: no position is inside a transaction. A position is chosen only if recent changes and milestones prove
+this. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Evidence:
     """Oldest first."""
     coverage: Cut
     runs: Sequence[Run]
-    """Of all recent changes, in order."""
+    """The runs of all recent changes, in order."""
     unfinished: frozenset[str] = frozenset()
-    """Transactions in parts of which the last is missing so far."""
+    """The ids of transactions in parts whose last part is missing so far."""
 
     def of(self, destination: str) -> list[Run]:
         """The runs of a destination, in order."""
@@ -45,7 +45,7 @@ IsAfter = Callable[[str, Position], bool]
 
 
 def newest(evidence: Evidence) -> dict[str, Position] | None:
-    """The newest position of each destination of which everything before is whole; None if not known."""
+    """The newest position of each destination before which everything is whole; None if that is not known."""
     whole = evidence.coverage.whole
     if whole is None or evidence.unfinished - {run.last.transaction for run in evidence.runs}:
         return None
@@ -66,10 +66,10 @@ def _newest(found: list[Run], settled: Position | None, names: Collection[str]) 
     following = next((run for run in found if settled is not None and run.last > settled), None)
     if following is not None and settled is not None and not settled.transaction:
         if not following.starts:
-            # It may be the rest of what is merged, or not.
+            # This run may or may not be the rest of a transaction that is merged in part.
             return None
         following = None
-    # Its changes up to `settled` are merged, and perhaps no longer among the recent ones.
+    # The run's changes up to `settled` are merged, and may no longer be among the recent changes.
     is_rest = (
         following is not None
         and settled is not None
@@ -78,7 +78,7 @@ def _newest(found: list[Run], settled: Position | None, names: Collection[str]) 
     seen = [run for run in found if run.is_seen or (is_rest and run is following)]
     unfinished = next((run for run in seen if run.last.transaction in names), None)
     if unfinished is not None:
-        # What precedes it is whole, as a destination publishes in order.
+        # Everything before the unfinished run is whole, as a destination publishes in order.
         return _before(found, unfinished)
     known = [*(run.last for run in seen), *([settled] if settled is not None else [])]
     return max(known, default=NOTHING)
@@ -98,7 +98,7 @@ def base(
     since: Offsets,
     is_after: IsAfter = lambda *_: False,
 ) -> Batch | None:
-    """The last batch that holds nothing after the positions, if recent changes since continue it."""
+    """The last batch that holds nothing after the positions, and that recent changes from `since` continue."""
     fitting = None
     for batch in batches:
         reached = batch.milestone.reached if batch.milestone is not None else None
@@ -111,10 +111,10 @@ def base(
 
 
 def bounded(evidence: Evidence, tops: Positions, is_after: IsAfter) -> dict[str, Position] | None:
-    """The last transaction of each destination before the first one after a moment.
+    """For each destination, the position of its last transaction before the first one after a moment.
 
-    None if the recent changes begin too late. It holds for a base that is not after the moment either: what
-    recent changes no longer have is merged.
+    None if the recent changes begin too late. The positions are right for a base that is itself not after the
+    moment: changes that are no longer recent are merged.
     """
     positions: dict[str, Position] = {}
     for name, top in tops.items():
@@ -128,7 +128,7 @@ def bounded(evidence: Evidence, tops: Positions, is_after: IsAfter) -> dict[str,
 
 
 def named(positions: Positions, reached: Positions, runs: Iterable[Run]) -> dict[str, Position]:
-    """The positions, with time and transaction from the base where no recent change has them."""
+    """The positions, with time and transaction from the base if no recent change has that position."""
     recent = {(run.destination, run.last) for run in runs}
     return {
         name: one if one.transaction or (name, one) in recent else reached.get(name, one)

@@ -1,7 +1,7 @@
 """The search for a cut: recent changes as of now, then as they were when earlier batches were merged.
 
-Invariant: the ledger is read before the recent changes, so these continue the batches. What was removed in the
-meantime is passed by, and only missing evidence, never a guess, ends in an error.
+Invariant: the ledger is read before the recent changes, so the recent changes continue its batches. Versions
+that were removed meanwhile are skipped. A cut is never guessed: if evidence is missing, an error is raised.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from wire.text import utc
 
 _GTID: Final = re.compile(r"(.+):(\d+)")
 _SLACK: Final = 3
-"""Batches by which recent changes may reach back before the batch that they were stored with."""
+"""The number of batches that recent changes may reach back before the batch that they were stored with."""
 _START: Final = Batch(at_ms=0, query_id="", until={}, milestone=Milestone(reached={}, versions={}))
-"""Before the first batch, when no table has a row."""
+"""The state before the first batch, when no table has a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Found:
     recent: Recent[DataFrame] | None
     """All recent changes as of one commit; None if the batch is the cut."""
     existing: Existing
-    """The last rows that existed already, as far as they are known, after the cut too."""
+    """The positions of each table's last existing row, as far as they are known, also those after the cut."""
 
     @property
     def milestone(self) -> Milestone:
@@ -178,7 +178,7 @@ def described(moment: Moment) -> str:
 def _after_it(
     moment: Moment, evidence: Evidence, tops: Positions, *, is_newest: bool
 ) -> IsAfter | None:
-    """What is after a moment; None if this evidence does not have it. Raise CutIncomplete."""
+    """The test for being after a moment; None if this evidence lacks the moment. Raise CutIncomplete."""
     match moment:
         case Time():
             return lambda _, one: one.ts_ms > moment.ms
@@ -218,7 +218,7 @@ def _none_is(_: str, __: Position) -> bool:
 
 
 def _ends_at(milestone: Milestone, moment: Moment | None) -> bool:
-    """Whether a batch that divides no transaction is the cut at a moment, as near as batches show."""
+    """Whether a batch that divides no transaction is the cut at a moment, as closely as batches allow."""
     match moment:
         case None:
             return True

@@ -1,6 +1,6 @@
 """A moment of the source, at which a cut is asked for: a transaction, a change, or a time.
 
-Invariant: a text has one meaning, and a time without a time zone has none.
+Invariant: a text has exactly one meaning; a time without a time zone is refused.
 """
 
 from __future__ import annotations

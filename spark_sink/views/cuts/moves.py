@@ -1,11 +1,11 @@
-"""DROP TABLE and RENAME TABLE around a cut: which tables it cannot show, and where the rows of others belong.
+"""DROP TABLE and RENAME TABLE around a cut: tables that it cannot show, and where other tables' rows belong.
 
 A cut reads tables as of a batch, under the names that they had then. A statement may have been carried out
-before that batch although rows from before it were still to come, or only after it.
+before that batch although rows from before the statement were still to come, or only after the batch.
 
 Invariant: a table is in a cut only if each statement that concerns it is either in the cut and was carried
-out before the batch, or is after the cut and not carried out at all. So it has the rows and the name that it
-had at the source. This module does no I/O.
+out before the batch, or is after the cut and not carried out at all. So the table has the rows and the name
+that it had at the source. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Moves:
     statements: Collection[str]
     """The values of DDL topics among the recent changes."""
     done: Mapping[str, Place]
-    """Up to where the DDL of each destination was carried out before the batch."""
+    """The position up to which the DDL of each destination was carried out before the batch."""
     positions: Positions
     """The last change of each destination in the cut."""
 
     def carried_out(self) -> list[Event]:
-        """The statements by whose names the batch's tables are called."""
+        """The statements that were carried out before the batch: its tables have the names after them."""
         return [one for one in self.history.ordered() if _is_within(one.place, one, self.done)]
 
     def refused(self) -> dict[Name, str]:
@@ -62,7 +62,7 @@ class Moves:
             yield event.destination, event.place, {*event.moves, *new}
         for text in self.statements:
             one = parse_statement(text, "recent changes")
-            # What is decided already is an event, or concerns nothing that the sink follows.
+            # A statement that is decided on is an event already, or concerns no table that the sink follows.
             if one.place > self.history.done.get(one.destination, _NEVER):
                 yield (
                     one.destination,

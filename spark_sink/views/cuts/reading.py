@@ -1,7 +1,7 @@
 """Tables as of one transaction of the source.
 
 Invariant: all tables of a cut are as of the same transactions, each with all of its changes or none. A table
-that cannot be read so is refused by name.
+that cannot be read in this way is refused by name.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class ConsistentCut:
     _added: Recent[DataFrame] | None = field(init=False)
     """The recent changes that belong to the cut and are not in its tables' versions."""
     _history: History = field(init=False)
-    """The statements that drop and rename tables, as of the last time that they were asked for."""
+    """The statements that drop and rename tables, as they were last read."""
     _refused: dict[Name, str] = field(init=False)
-    """Tables that are not in the cut because of them."""
+    """Tables that are not in the cut because of such a statement, with the reasons."""
     _pieces: dict[tuple[str, Name], list[Piece]] = field(init=False)
     _half_read: dict[Name, str] = field(init=False)
-    """Tables of which rows that existed already entered the stream after the cut."""
+    """Tables of which existing rows were published after the cut, with the reasons."""
     _hard: set[Name] = field(init=False)
     """Tables that have markers of deleted rows stored beside them."""
     _parts: dict[Name, TablePart] | None = field(default=None, init=False)
@@ -118,7 +118,7 @@ class ConsistentCut:
         return dict(self._found.milestone.versions)
 
     def known(self) -> list[Name]:
-        """All tables, those that are not in the cut too."""
+        """All tables, including those that are not in the cut."""
         return sorted({*self._found.milestone.versions, *self._contents(), *self._half_read})
 
     def gone(self) -> list[Name]:
@@ -137,7 +137,7 @@ class ConsistentCut:
     def read(
         self, names: Iterable[Name] | None = None, *, bookkeeping: bool = False
     ) -> dict[Name, DataFrame]:
-        """The rows of tables in the cut, without deleted rows; of all tables without `names`.
+        """The rows of these tables in the cut, without deleted rows; by default, all tables in the cut.
 
         Raise UnknownTable, TableNotInCut, and CutGone if a version was removed.
         """
@@ -146,7 +146,7 @@ class ConsistentCut:
         try:
             merged = {name: self._merged(name) for name in wanted}
         finally:
-            # One that was dropped or renamed since is gone, or another one by now, at the same version.
+            # A table that was dropped or renamed meanwhile is gone, or another table has its name and version.
             self._look_at_ddl()
             self._refuse_missing(wanted)
         book = book_of(self._added, merged) if self._added is not None else SchemaBook(tuple)
@@ -159,7 +159,7 @@ class ConsistentCut:
         return Counter({name: part.ops.total() for name, part in self._contents().items()})
 
     def later_changes(self) -> Counter[Name]:
-        """The number of visible changes of each table that are after the cut."""
+        """The number of each table's visible changes after the cut."""
         if (recent := self._found.recent) is None:
             return Counter()
         after = recent.records.where(f"NOT coalesce({upto_sql(self.positions)}, false)")
@@ -234,19 +234,19 @@ class ConsistentCut:
             raise cut_gone(fault) from fault
         markers = markers_of(self._warehouse, name, shape) if name in self._hard else None
         if markers is not None:
-            # Those of deletes after the cut are of rows that are in it.
+            # Markers of deletes after the cut belong to rows that are in the cut.
             markers = markers.where(upto_sql(self.positions, own="__"))
         return Merged(shape=shape, rows=rows, markers=markers)
 
 
 def cut_gone(fault: VersionGone) -> CutGone:
-    """The error for a cut of which something was removed."""
+    """The error for a cut that needs something that was removed."""
     advice = "Take a later cut, or raise maintenance.retention_hours for the future"
     return CutGone(str(fault), advice=advice)
 
 
 def half_read(existing: Existing, positions: Positions) -> dict[Name, str]:
-    """The tables whose existing rows were not all read up to a cut, and why they are not in it."""
+    """The tables whose existing rows were not all published before a cut, and why they are not in it."""
     found = {}
     for name, places in existing.items():
         for destination, (epoch, seq) in sorted(places.items()):
@@ -260,7 +260,7 @@ def half_read(existing: Existing, positions: Positions) -> dict[Name, str]:
 
 
 def upto_sql(positions: Positions, *, own: str = "") -> str:
-    """The condition that a record is at or before the positions; `own` begins the names of a row's columns."""
+    """The condition that a record is at or before the positions; `own` is a prefix of the columns' names."""
     return (
         " OR ".join(
             f"({own}destination = {literal(name)} AND ({own}epoch < {one.epoch} OR "

@@ -1,9 +1,10 @@
 """The source's transactions among the recent changes.
 
-A transaction is a run of records with its id that no record of another one interrupts, in the order of `seq`.
-The rows of a quarantined table are published again under their old ids, later: they are runs of their own.
+A transaction is a run of records with its id, in the order of `seq`, that no record of another transaction
+interrupts. The rows of a quarantined table are published again later, under their old ids: they are runs of
+their own.
 
-Invariant: a run that is `seen` is known to be held as a whole, except for further Kafka transactions of a
+Invariant: a run with `is_seen` is known to be held as a whole, except for further Kafka transactions of a
 transaction that is published in parts.
 """
 
@@ -35,10 +36,10 @@ class Run:
     starts: bool
     """Whether `first` is the first change that the transaction has published."""
     is_seen: bool
-    """Whether a record of it is before the offsets that count as whole."""
+    """Whether any of its records is before the offsets that count as whole."""
     tables: tuple[Name, ...] = ()
     existed: bool = False
-    """Whether it is no transaction, but rows that existed already, which one SELECT has read, or looked for."""
+    """Whether it is not a transaction, but existing rows that one SELECT has read, or looked for."""
 
     @property
     def before(self) -> Position:
@@ -62,7 +63,7 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
         "epoch",
         "seq",
         "ts_ms",
-        # Each record that names none is its own.
+        # A record that names no transaction is a run of its own.
         "coalesce(transaction, CAST(struct(epoch, seq) AS STRING)) AS id",
         "coalesce(transaction, '') AS transaction",
         "coalesce(ordinal = 1, transaction IS NULL) AS starts",
@@ -103,10 +104,10 @@ def runs(records: DataFrame, whole: Offsets) -> list[Run]:
 
 
 def timed(found: Iterable[Run]) -> list[Run]:
-    """The runs, each with the newest time of a commit up to it, of those that are there.
+    """The runs, each with the newest commit time of its destination's given runs up to it.
 
-    Commits may not be in the order of their times. Existing rows have the time of the SELECT at the worker's
-    clock, often before that of transactions that precede them.
+    Commits may not be in the order of their times. Existing rows have the time of the SELECT by the worker's
+    clock, which is often earlier than the times of transactions that precede them.
     """
     result: list[Run] = []
     newest: dict[str, int] = {}
@@ -127,7 +128,7 @@ def timed(found: Iterable[Run]) -> list[Run]:
 
 
 def existing(found: Iterable[Run]) -> Existing:
-    """The last rows that existed already of each table."""
+    """The position of the last existing row of each table."""
     return joined(
         {name: {run.destination: (run.last.epoch, run.last.seq)}}
         for run in found
@@ -137,7 +138,7 @@ def existing(found: Iterable[Run]) -> Existing:
 
 
 def unfinished(markers: Iterable[Marker], whole: Offsets) -> frozenset[str]:
-    """The ids of transactions in parts of which the last part is not known to be held as a whole."""
+    """The ids of transactions in parts whose last part is not known to be held as a whole."""
     finished: dict[str, bool] = {}
     for one in markers:
         body: dict[str, Any] = json.loads(one.text)

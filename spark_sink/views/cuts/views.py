@@ -1,6 +1,6 @@
 """Temporary views of the tables of one cut, for plain SQL.
 
-Invariant: the views of one call are of one cut, and stay so until they are made again.
+Invariant: the views of one call show one cut, and keep showing it until they are made again.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def views(
 ) -> ConsistentCut:
     """Make a temporary view of each table in a cut, in this session, and return the cut.
 
-    With `database`, the views have the names of its tables. Otherwise they are those of all tables, each named
-    `database.table` in one pair of backticks, as temporary views have no database. A table that is not in the
-    cut gets no view, and a warning names it. See `as_of`.
+    With `database`, only its tables get views, which have the tables' names. Otherwise all tables get views,
+    each named `database.table` in one pair of backticks, as temporary views have no database. A table that is
+    not in the cut gets no view, and a warning names it. See `as_of`.
     """
     cut = as_of(spark, warehouse, at, claim_checks=claim_checks, catalog=catalog)
     wanted = [name for name in cut.known() if database in (None, name[0])]
@@ -46,7 +46,7 @@ def views(
         try:
             cut.table(*name).createOrReplaceTempView(view)
         except TableNotInCut as fault:
-            # A view of an earlier cut must not be taken for one of this.
+            # A view of an earlier cut must not be taken for a view of this one.
             spark.catalog.dropTempView(view)
             _log.warning("no view: %s", fault)
     return cut

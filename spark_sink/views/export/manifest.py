@@ -50,7 +50,7 @@ class SnapshotTable:
 
 
 def cut_text(positions: Positions, tables: Collection[Name]) -> str:
-    """The cut and the tables that are asked for (none: all of them), as `cut.json` has them."""
+    """The text of `cut.json`: the cut, and the tables that are asked for (empty: all tables)."""
     body = {
         "format": FORMAT,
         "tables": sorted(map(list, tables)),
@@ -76,7 +76,7 @@ def folder_of(positions: Positions, cut: str) -> str:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is one that `folder_of` gives."""
+    """Whether a name has the form of those that `folder_of` returns."""
     return _FOLDER.fullmatch(name) is not None
 
 
@@ -87,7 +87,7 @@ def manifest_text(
     *,
     written_ms: int,
 ) -> str:
-    """The manifest: the cut, its tables, and those of the warehouse that have no state in it."""
+    """The manifest: the cut, its tables, and the tables of the warehouse that have no state in the cut."""
     body = {
         "format": FORMAT,
         "written_ms": written_ms,

@@ -1,8 +1,8 @@
 """The writing of a snapshot: all tables as of one consistent cut, as plain Parquet in a folder of its own.
 
 Invariant: the manifest is written last, in one step, after every file that it names; a snapshot with a manifest
-is never changed. A run continues what a killed one has left of the same cut: a table that was finished is not
-written again.
+is never changed. A run continues the snapshot of the same cut that a killed run has left: a table that was
+finished is not written again.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Snapshot:
     is_new: bool
     """Whether this run has completed it."""
     tables: tuple[SnapshotTable, ...] = ()
-    """Those of a new one."""
+    """The tables of a new snapshot."""
     omitted: dict[Name, str]
     """The tables of the warehouse that have no state in the cut, with the reasons."""
     removed: tuple[str, ...] = ()
-    """The folders of older ones that were removed."""
+    """The folders of older snapshots that were removed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,10 +73,10 @@ class SnapshotWriter:
     def write(
         self, cut: ConsistentCut, tables: Collection[Name] = (), *, keep: int = 0
     ) -> Snapshot:
-        """Write the cut's tables, all or those that are named.
+        """Write all tables of the cut, or only those that are named.
 
-        With `keep`, only so many complete snapshots are left, and no part of an earlier one. Raise
-        UnknownTable, TableNotInCut, CutGone and SnapshotUnusable.
+        With `keep`, only that many complete snapshots remain, and no incomplete one. Raise UnknownTable,
+        TableNotInCut, CutGone and SnapshotUnusable.
         """
         known = cut.known()
         for name in tables:
@@ -142,7 +142,7 @@ class SnapshotWriter:
 
     @contextmanager
     def _plain_timestamps(self) -> Iterator[None]:
-        """Timestamps as Parquet's own type: Spark's default is one that many readers do not know."""
+        """Write timestamps in Parquet's own type: many readers do not know the type that is Spark's default."""
         before = self.spark.conf.get(_TIMESTAMPS)
         self.spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
         try:
@@ -151,9 +151,9 @@ class SnapshotWriter:
             self.spark.conf.set(_TIMESTAMPS, before or "INT96")
 
     def _prune(self, keep: int, own: str) -> list[str]:
-        """Remove all but the newest complete snapshots, and the files of incomplete ones.
+        """Remove all complete snapshots but the newest, and the files of incomplete ones.
 
-        The manifest is removed first, so that the rest of a killed removal is no snapshot.
+        The manifest is removed first, so that what a killed removal leaves is no snapshot.
         """
         complete: list[tuple[int, str]] = []
         incomplete: list[str] = []
@@ -170,7 +170,7 @@ class SnapshotWriter:
         for path in (*surplus, *incomplete):
             self.files.delete(f"{path}/{MANIFEST}")
             for name in self.files.names(path):
-                # The mark of a folder of ours goes last, so that a killed removal is taken up again.
+                # This file marks a folder of ours, and goes last: a later run continues a killed removal.
                 if name != CUT:
                     self.files.delete(f"{path}/{name}")
             self.files.delete(path)

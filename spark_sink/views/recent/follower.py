@@ -2,9 +2,10 @@
 
 A merge plans several jobs for each table and takes seconds; storing a batch of all tables is one small commit.
 
-Invariant: a batch is merged only once the recent changes hold it, as long as they are covered, so that a
-reader who combines both never sees one table later than another. If this thread fails, it is started
-again, and merging continues: recent changes are a copy, on which only depends how early readers see them.
+Invariant: while recent changes cover all that is not merged, a batch waits (at most 10 s) until they hold it,
+and is merged then. So a reader that combines both never sees one table later than another. If this thread
+fails, it is started again, and merging continues: recent changes are a copy, which only makes changes visible
+earlier.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ from wire.topics import ddl_topic, schemas_topic
 
 _log = logging.getLogger(__name__)
 POOL: Final = "recent"
-"""The scheduler's pool, which gets a task slot before the merge's many tasks do."""
+"""The scheduler's pool of this thread, whose tasks get a slot before the merge's many tasks do."""
 _SECONDS_BETWEEN_STARTS: Final = 5.0
 _SECONDS_BETWEEN_REMOVALS: Final = 300.0
 _SECONDS_FOR_COVERAGE: Final = 10.0
 _SECONDS_TO_END: Final = 5.0
 _GROUP: Final = "aqueduct recent changes"
 _SECONDS_TO_BEGIN: Final = 60.0
-"""Of waiting for the first batch, which may never come if nothing is written."""
+"""How long the first batch is awaited, which may never come if nothing is written."""
 
 
 class Follower:
-    """Starts the thread, and again when it has failed."""
+    """Starts the thread, and starts it again when it has failed."""
 
     def __init__(
         self,
@@ -67,9 +68,9 @@ class Follower:
         metrics: Metrics,
         installation: Installation | None = None,
     ) -> None:
-        """``merged``: up to where partitions are merged; ``followed``: up to where DDL topics are carried out.
+        """``merged`` returns the offsets up to which rows are merged; ``followed``, those read of DDL topics.
 
-        Without an ``installation``, all records that match are taken for its own.
+        Without an ``installation``, all records of the topics that are read count as the installation's own.
         """
         self._installation = installation
         self._spark = spark
@@ -84,7 +85,7 @@ class Follower:
         self._coverage = Coverage()
         self._wholeness = Wholeness()
         self._settled: Offsets = {}
-        """What was merged when all transactions of it were last known to be whole."""
+        """The merged offsets when all transactions before them were last known to be whole."""
         self._until: Offsets = {}
         self._reached = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -93,12 +94,12 @@ class Follower:
         self._stopping = threading.Event()
         self._started_at = float("-inf")
         self._is_beginning = False
-        """Whether the thread has started and judged no batch yet."""
+        """Whether the thread has started and has not finished its first batch."""
         self._has_unused = False
         self._removed_at = time.monotonic()
 
     def look(self) -> None:
-        """Start the thread unless it runs; a failure is logged, and tried again later."""
+        """Start the thread unless it runs. Log a failure of the thread, and start it again later."""
         if self._stopping.is_set() or (self._thread is not None and self._thread.is_alive()):
             return
         self._uncover()
@@ -108,7 +109,7 @@ class Follower:
         if time.monotonic() - self._started_at < _SECONDS_BETWEEN_STARTS:
             return
         self._started_at, self._is_beginning = time.monotonic(), True
-        # Of PySpark's kind, so that it has a thread of the JVM, and job settings, of its own.
+        # PySpark's kind of thread has a thread of the JVM, and job settings, of its own.
         self._thread = InheritableThread(target=self._run, name="recent changes", daemon=True)
         self._thread.start()
 
@@ -118,7 +119,10 @@ class Follower:
         return self._coverage.since is not None
 
     def suffices(self, most: int) -> bool:
-        """Whether readers see all changes, of which fewer than `most` are not merged; or will at once."""
+        """Whether readers see all changes, fewer than `most` of which are not merged.
+
+        While the thread begins, for at most 60 s, this is assumed.
+        """
         if self._is_beginning:
             return time.monotonic() - self._started_at < _SECONDS_TO_BEGIN
         return self.is_covering and unmerged(self._until, self._merged()) < most
@@ -143,9 +147,9 @@ class Follower:
             self._thread.join(_SECONDS_TO_END)
 
     def wait_for(self, until: Offsets) -> None:
-        """Wait until the recent changes hold a batch that is to be merged, or cover nothing.
+        """Wait until the recent changes hold everything up to `until`, or cover nothing.
 
-        Not for long: if the other thread does not get on, merging does.
+        The wait is limited: merging continues if the other thread makes no progress.
         """
         with self._reached:
             self._reached.wait_for(lambda: self._holds(until), _SECONDS_FOR_COVERAGE)
@@ -178,10 +182,10 @@ class Follower:
                 self._uncover()
 
     def _follow(self, tail: Tail) -> None:
-        """Store what comes, until it is stopped."""
+        """Store new records until the thread is stopped."""
         while not self._stopping.wait(self._settings.trigger_interval):
             start, ends = dict(tail.until), tail.ends()
-            # Partitions that are new by now begin with their first record.
+            # A partition that has just appeared begins with its first record.
             start = {**tail.until, **start}
             if reaches(start, ends) and self.is_covering:
                 continue
@@ -193,13 +197,13 @@ class Follower:
                 self._store(records, start, dict(tail.until))
 
     def _first(self) -> Offsets:
-        """The offset of each partition from which on it is read. Raise DataLost."""
+        """The offset from which each partition is read. Raise DataLost."""
         merged = dict(self._merged())
         earliest, latest = self._topics.ranges(())
         known = {at: offset for at, offset in merged.items() if at in latest}
         for text in lost(known, earliest, latest).values():
             raise DataLost(text, advice="Start the sink again: the tables of the topic then wait")
-        # The values so far are read where a coverage begins.
+        # The earlier values are read when a coverage begins.
         versions = {**self._topics.schemas_end(), **self._topics.markers_end()}
         first, end = self._topics.ddl_ranges()
         done = self._followed()
@@ -210,7 +214,7 @@ class Follower:
         markers = {at: offset for at, offset in start.items() if self._is_of_markers(at[0])}
         versions = {at: offset for at, offset in start.items() if at[0] == self._schemas_topic}
         if self._coverage.since is None:
-            # The markers that are read at a beginning are proven only by what is seen after it.
+            # Only what is seen after the beginning of a coverage proves the markers read at that beginning.
             self._wholeness = Wholeness()
         whole = self._whole(until)
         start, until = self._of_rows(start), self._of_rows(until)
@@ -218,7 +222,7 @@ class Follower:
         if whole is not None and reaches(whole, merged):
             self._settled = merged
         step = self._coverage.step(start, until, merged, settled=self._settled)
-        # A stop uncovers; what would begin then is not proven whole, and readers would lose what is.
+        # A stop ends the coverage. A new one would not be proven whole, but would replace one that is.
         if step is Step.OMIT or (step is Step.BEGIN and self._stopping.is_set()):
             self._uncover()
             return
@@ -254,16 +258,16 @@ class Follower:
         self._metrics.seen(highest_found(found, known))
 
     def _with_versions(self, records: DataFrame, until: Offsets) -> DataFrame:
-        """The records, and those of the schemas topic before these offsets, as Spark reads them from Kafka.
+        """The records and, read from Kafka by Spark, those of the schemas topic before these offsets.
 
-        Not as values, each of which would be in the plan: there is one for each CREATE and ALTER of all time.
+        As literals, all of these would be in the plan: there is one for each CREATE and ALTER of all time.
         """
         earliest, _ = self._topics.own_ranges(self._schemas_topic)
         earlier = self._topics.read({at: earliest.get(at, 0) for at in until}, until)
         return records.unionByName(earlier.where("value IS NOT NULL"), allowMissingColumns=True)
 
     def _own_sql(self, start: Offsets, until: Offsets) -> str:
-        """The condition that a record of these ranges is of this installation; empty if all are."""
+        """The condition that a record in these ranges belongs to this installation; empty if all do."""
         if self._installation is None:
             return ""
         strange = self._installation.judge({topic for topic, _ in spans(start, until)})
@@ -277,16 +281,16 @@ class Follower:
 
     def _tidied(self, cut: Cut) -> None:
         try:
-            # It begins with the settings of the thread that stores, whose batches must not wait for it.
+            # This thread inherits the pool of the thread that stores, whose batches must not wait for it.
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "default")
             self._log.tidy(cut)
         except Exception as fault:
-            # The next one does the same, and more. A stop ends the session meanwhile.
+            # The next tidying does the same, and more. After a stop, the session may have ended.
             if not self._stopping.is_set():
                 _log.info("recent changes not tidied, trying again later: %s", named(fault))
 
     def _wait_for_tidying(self) -> None:
-        """A beginning replaces what is tidied, so one of both commits would fail."""
+        """Wait for the tidying thread: a beginning replaces what is tidied, so one commit would fail."""
         if self._tidying is not None:
             self._tidying.join()
 
@@ -303,12 +307,12 @@ class Follower:
         return topic.startswith(markers_prefix(self._schemas_topic))
 
     def _whole(self, until: Offsets) -> Offsets | None:
-        """The offsets before which each transaction is whole, now that all up to `until` is covered."""
+        """The offsets before which each transaction is whole, now that everything up to `until` is covered."""
         try:
-            # Only now, as all before `until` was shown when it was planned.
+            # Kafka is asked only now: everything before `until` was visible when the batch was planned.
             reach = self._topics.reach(ddl=True)
         except KafkaUnreachable:
-            # The thread fails by itself if that lasts.
+            # The thread fails by itself if Kafka stays unreachable.
             reach = None
         if reach is not None:
             self._wholeness.seen(until, reach)
@@ -318,8 +322,8 @@ class Follower:
 def highest(known: Sequence[str]) -> list[Column]:
     """Aggregates over the rows of a RecentLog: the highest (epoch, seq) of each known destination.
 
-    Aggregates that are observed cannot be grouped, so a destination that is not known is found by being the
-    first or the last by name.
+    Observed aggregates cannot be grouped, so a destination that is not known is found by its name, as the first
+    or the last.
     """
     places = [f"max(if(destination = {literal(name)}, struct(epoch, seq), NULL))" for name in known]
     return [
@@ -331,7 +335,10 @@ def highest(known: Sequence[str]) -> list[Column]:
 
 
 def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, Place]:
-    """What `highest` has found, by destination; of several new ones nothing until a merge makes them known."""
+    """The results of `highest` by destination.
+
+    A new destination is among them only if it is the only destination; otherwise a merge makes it known.
+    """
     places = {name: found[f"of_{number}"] for number, name in enumerate(known)}
     if found["first"] is not None and found["first"] == found["last"]:
         places[found["first"]] = found["of_all"]
@@ -339,10 +346,10 @@ def highest_found(found: Mapping[str, Any], known: Sequence[str]) -> dict[str, P
 
 
 def stored(records: DataFrame, schemas: str, ddl: str, *, own: str = "") -> DataFrame:
-    """Kafka's records as the rows of a RecentLog; of row records those of the condition `own`, if there is one.
+    """Kafka's records as the rows of a RecentLog; row records only if they meet the condition `own`, if given.
 
-    Those of the topic `schemas` are versions, and of topics that begin with `ddl`, statements. Of the
-    transactions topics beside it, only the ends of transactions in parts are kept.
+    Records of the topic `schemas` are versions; records of topics that begin with `ddl` are statements. Of the
+    transactions topics of the same prefix, only the ends of transactions in parts are kept.
     """
     kinds = {
         "version": f"topic = {literal(schemas)}",
@@ -358,18 +365,18 @@ def stored(records: DataFrame, schemas: str, ddl: str, *, own: str = "") -> Data
     rows = envelopes(records, kind, kept).where(f"kind <> 'marker' OR {ends}")
     if own:
         rows = rows.where(f"kind <> 'record' OR {own}")
-    # A statement has a place among the rows, but is none that a merge could reach.
+    # A statement has a position among the rows, but not a position that a merge could reach.
     of_rows = f.expr("if(kind = 'record', destination, NULL)")
     return rows.withColumn("destination", of_rows).coalesce(1)
 
 
 def markers_prefix(schemas: str) -> str:
-    """What the names of the transactions topics begin with, beside a schemas topic."""
+    """The beginning of the names of the transactions topics that belong to a schemas topic."""
     return f"{schemas.removesuffix('__schemas')}__transactions."
 
 
 def is_open(marker: str) -> bool:
-    """Whether a record of a transactions topic ends a part of a transaction that is not the last."""
+    """Whether a record of a transactions topic ends a part that is not the last of its transaction."""
     body = json.loads(marker)
     return body.get("status") == "END" and not body.get("last", True)
 

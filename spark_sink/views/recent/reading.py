@@ -1,11 +1,11 @@
 """Tables with their recent changes, as readers see them.
 
-What is merged is read first, then the tables at fixed versions, then the recent changes: so nothing lies
-between the merged rows and these, and no table holds more than the recent changes do. All tables that are read
-together are therefore of one cut of Kafka's offsets.
+The merged offsets are read first, then the tables at fixed versions, then the recent changes. So no change is
+missing between the merged rows and the recent changes, and no table holds more than the recent changes do. All
+tables that are read together are therefore of one cut of Kafka's offsets.
 
-Invariant: recent changes are applied whole or not at all. Where a table waits, or one of them cannot be
-applied, the table is read as it was last merged.
+Invariant: a table's recent changes are applied all or not at all. If the table waits, or one of these changes
+cannot be applied, the table is read as it was last merged.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def fresh(
     """The current rows of a table with its recent changes, without deleted rows.
 
     `spark` needs the settings and jars of the warehouse's format (docs/sink/tables.md); `claim_checks` and
-    `catalog` are the sink's settings of those names. `table_format` is the expected format; without it, that
-    of the warehouse. `bookkeeping` adds the bookkeeping columns. Raise UnknownTable and ForeignWarehouse.
+    `catalog` are the sink's settings of those names. `table_format` is the expected format; by default, the
+    warehouse's. `bookkeeping` adds the bookkeeping columns. Raise UnknownTable and ForeignWarehouse.
     """
     held = open_warehouse(spark, warehouse, table_format=table_format, catalog=catalog)
     names = [(database, table)]
@@ -122,12 +122,12 @@ def _fresh(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """A table as it is merged: its shape and its rows at a fixed version; no shape before its first row."""
+    """A table as it is merged: its shape and its rows at a fixed version; both None before its first row."""
 
     shape: Shape | None
     rows: DataFrame | None
     markers: DataFrame | None = None
-    """The markers of deleted rows that are stored beside the table, and not later than its rows."""
+    """The markers of deleted rows that are stored beside the table; none is later than the table's rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class _Reader:
             hard = set(self.warehouse.deleted.tables.names())
             merged = {name: self._merged(name, is_hard=name in hard) for name in names}
             recent = self.warehouse.recent.newest()
-            # Tables that move while they are read may be read before the move and after it.
+            # If a table is renamed meanwhile, it may have been read before that and another table after it.
             is_still = not ddl.events or self.warehouse.log.ddl().done == ddl.done
             if recent is None or (is_still and recent.cut.continues(offsets)):
                 break
@@ -178,7 +178,7 @@ class _Reader:
         shape = self.warehouse.tables.shape(*name)
         if shape is None:
             return Merged(shape=None, rows=None)
-        # Before the rows: a later marker may be of a change that the rows do not have.
+        # Markers are read before the rows: a later marker may belong to a change that the rows do not have.
         markers = markers_of(self.warehouse, name, shape) if is_hard else None
         rows = self.warehouse.tables.rows(shape, fixed=True)
         return Merged(shape=shape, rows=rows, markers=markers)
@@ -218,7 +218,7 @@ class _Reader:
         book: SchemaBook,
         ddl: History,
     ) -> tuple[Shape, DataFrame] | None:
-        """The table's shape and rows with recent changes; None without any."""
+        """The table's shape and rows with recent changes; None if there are no changes."""
         records = records.localCheckpoint(eager=False)
         part = contents(records).tables.get(name)
         if part is None:
@@ -235,7 +235,7 @@ class _Reader:
 
 
 def book_of(recent: Recent[DataFrame], merged: Mapping[Name, Merged]) -> SchemaBook:
-    """The versions of tables that are read with recent changes, under the names that each has had too."""
+    """The versions of the tables that are read with recent changes, also those under their earlier names."""
     shapes = [one.shape for one in merged.values() if one.shape is not None]
     earlier = {(entry[1], entry[2]) for shape in shapes for entry in shape.followed}
     return SchemaBook(tuple, read_of=recent.versions, expected={*merged, *earlier})
@@ -255,7 +255,7 @@ def combined(
 
     `records` are the changes of this table, `book` has the versions that they name, and `floors` are
     the truncates that are merged. `is_emptied` means that a table of its name was dropped or renamed, so that
-    the next one may have another key. Raise TableError.
+    the next table of that name may have another key. Raise TableError.
     """
     if part.fault:
         raise part.fault
@@ -316,7 +316,7 @@ def _highest(floors: Iterable[Floor], name: Name) -> Floors:
 
 
 def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
-    """The rows, computed now, while the reader can still do without them. Raise MalformedRecord."""
+    """Compute the rows now, while the table can still be read without them. Raise MalformedRecord."""
     try:
         return rows().localCheckpoint()
     except (PySparkException, Py4JJavaError) as fault:
@@ -326,9 +326,9 @@ def _usable(rows: Callable[[], DataFrame]) -> DataFrame:
 
 
 def _unsettled(statements: Iterable[str], ddl: History) -> set[Name]:
-    """The tables that recent statements drop or rename, which no merge has carried out yet.
+    """The tables of statements that drop or rename them, and that no merge has carried out yet.
 
-    Of their recent changes it is not known which table they are for.
+    It is not known which table the recent changes under these names belong to.
     """
     found: set[Name] = set()
     for text in statements:
@@ -357,7 +357,7 @@ def _standing(rows: DataFrame, shape: Shape, floors: Floors) -> DataFrame:
 
 
 def _replaced(rows: DataFrame, changed: DataFrame, shape: Shape) -> DataFrame:
-    """The rows with those that are newer in `changed`, which has one row of each key."""
+    """The rows, replaced by the rows of `changed` that are newer; `changed` has one row for each key."""
     same, newer = f.expr(same_key(shape)), f.expr(NEWER)
     few = f.broadcast(changed).alias("s")
     kept = rows.alias("t").join(few, same & newer, "left_anti")

@@ -1,9 +1,9 @@
 """Up to which offsets each Kafka transaction is covered as a whole.
 
-Kafka shows a transaction that is committed in one partition a moment earlier than in another, so offsets that
-were read from several partitions may divide it. All of its records, though, are in the partitions before any of
-them is shown. Whatever reaches the ends that partitions had, undecided records included, after a record was
-shown, has all records of that record's transaction.
+Kafka may show a committed transaction in one partition a moment earlier than in another. So the offsets that
+are read from several partitions may divide the transaction. However, all of its records are in the partitions
+before any of them is shown. Take the ends that the partitions have (undecided records included) after a record
+was shown: coverage that reaches these ends has all records of that record's transaction.
 
 Invariant: offsets count as whole only where coverage has reached such ends of all partitions.
 """
@@ -21,16 +21,16 @@ _MOST: Final = 100
 
 @dataclass(slots=True)
 class Wholeness:
-    """What was shown, with the ends of all partitions since, until that is covered."""
+    """Offsets that were shown, each with later ends of all partitions, kept until these ends are covered."""
 
     whole: Offsets | None = None
     """Each transaction with a record before these offsets is covered; None while nothing is known."""
     _samples: deque[tuple[Offsets, Offsets]] = field(default_factory=deque)
 
     def seen(self, shown: Offsets, reach: Offsets) -> None:
-        """Take offsets that were shown, and the ends, of undecided records too, that were asked for after."""
+        """Take offsets that were shown, and the ends that were asked for later, undecided records included."""
         if len(self._samples) >= _MOST:
-            # Each other one is enough where coverage is that late; the newest is always kept.
+            # If coverage lags by that much, every second sample is enough; the newest is always kept.
             self._samples = deque(list(self._samples)[1::2])
         self._samples.append((shown, reach))
 

@@ -1,4 +1,4 @@
-"""A table that does not descend from the commit at which the sink left it, as an error of any format."""
+"""Errors of all formats for a table that does not descend from the commit at which the sink left it."""
 
 from __future__ import annotations
 

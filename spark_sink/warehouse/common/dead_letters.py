@@ -1,4 +1,4 @@
-"""The dead letters as a table of a format, which only grows: its rows are an operator's to remove."""
+"""The dead letters as a table of a format. It only grows: removing rows is up to an operator."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class TableLetters:
         again: Callable[[Callable[[], object]], None],
         of_held: str = "",
     ) -> None:
-        """`name` is the table's in Spark SQL, and `of_held` a further clause for letters that it has already.
+        """`name` is the table's name in Spark SQL; `of_held`, a further clause for letters that it already has.
 
-        `create` makes the table with these columns if it does not exist, and `again` retries a commit.
+        `create` makes the table with the given columns if it does not exist, and `again` retries a commit.
         """
         self.table = table
         self._name = name

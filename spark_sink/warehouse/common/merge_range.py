@@ -1,8 +1,8 @@
-"""The range of a batch's keys, by which a MERGE reads only the files and rows that may have one of them.
+"""The range of a batch's keys, with which a MERGE reads only files and rows that may have one of these keys.
 
-A format keeps the least and the greatest value of a column of a file, and compares them with the range. Of a
-large table, the range lists the keys of a small batch: Spark then drops other rows of these files as it reads
-them, and not by a join, which would sort the whole table, as a MERGE that inserts cannot broadcast its source.
+A format stores the least and the greatest value of a column in each file, and compares them with the range. For
+a large table, the range lists the keys of a small batch: Spark then drops other rows as it reads the files.
+Otherwise a join drops them, which sorts the whole table, as a MERGE that inserts cannot broadcast its source.
 
 Invariant: a row outside the range has the key of no row of the batch, so nothing that matches is excluded.
 """
@@ -23,9 +23,9 @@ _WHOLE_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal")
 _LONGEST_TEXT: Final = 200
 """Characters of a bound; a longer one would make the statement long, and excludes no more."""
 _FEW: Final = 10_000
-"""Rows of a batch whose keys are listed: the statement is still parsed in a fraction of a second."""
+"""The most rows of a batch whose keys are listed: the statement is still parsed in a fraction of a second."""
 LARGE: Final = 64 * 1024 * 1024
-"""Bytes of a table for which keys are listed. A format stores the statement with the commit, list and all."""
+"""Bytes of a table from which keys are listed. Formats store the statement, list included, with the commit."""
 Key = int | Decimal | str
 
 
@@ -37,10 +37,10 @@ class Bound:
     least: Key
     most: Key
     values: frozenset[Key] = frozenset()
-    """All values of the batch, in the key column that has most of them; empty if a list excludes no more."""
+    """All values of the batch, for the key column with the most values; empty if a list excludes no more."""
 
     def sql(self) -> str:
-        """The condition on a row `t` of the table that its value is between them, and one of `values`."""
+        """The condition that the value of a row `t` of the table is within the bounds, and one of `values`."""
         name = f"t.{quoted(self.name)}"
         between = f"{name} BETWEEN {_literal(self.least)} AND {_literal(self.most)}"
         if not self.values:
@@ -50,15 +50,15 @@ class Bound:
 
 
 def key_bounds(shape: Shape, rows: DataFrame, *, is_large: bool = False) -> list[Bound]:
-    """The bounds of the columns of the key that have some; none without rows. `is_large`: the table is.
+    """Return the bounds of the key's columns, where possible; none without rows. `is_large` is of the table.
 
-    Reads all rows, so they should be computed already.
+    All rows are read, so they should be computed already.
     """
     names = _bounded(shape)
     if not names:
         return []
     if is_large and shape.keyed:
-        # Of rows that the driver holds, this is no job.
+        # If the driver holds the rows, this starts no job.
         found = rows.select(*map(quoted, names)).limit(_FEW + 1).collect()
         if len(found) <= _FEW:
             return _listed(names, found)
@@ -83,7 +83,7 @@ def _listed(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Bound]:
 
 
 def _usable(bounds: Iterable[Bound]) -> list[Bound]:
-    """Those that have values, and no long ones."""
+    """The bounds that have values, and no long ones."""
     return [one for one in bounds if one.least is not None and not _is_long(one.least, one.most)]
 
 
@@ -94,7 +94,7 @@ def _is_without_gaps(bound: Bound, values: int) -> bool:
 
 
 def range_sql(bounds: Iterable[Bound]) -> str:
-    """The further condition on a row `t` of the table that a batch may have its key; empty without bounds."""
+    """The further condition that a batch may have the key of a row `t` of the table; empty without bounds."""
     return "".join(f" AND {one.sql()}" for one in bounds)
 
 
@@ -111,7 +111,7 @@ def _is_ordered(kind: str) -> bool:
 
 
 def order(value: Key) -> Any:
-    """By what a format orders values: text by its bytes."""
+    """What a format orders a value by: for text, its bytes."""
     return value.encode() if isinstance(value, str) else value
 
 

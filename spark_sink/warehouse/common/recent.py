@@ -1,6 +1,6 @@
 """Rows of recent changes as a format stores them: records, versions, markers, statements, and cuts.
 
-Each commit has one cut, for all that is stored.
+Each commit has one cut, which covers everything that is stored.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from spark_sink.warehouse.protocol import Name, Recent
 _PLACE: Final = ("topic", "partition", "offset")
 _FIRST: Final = ("kind", "database", "table", "text")
 _SOURCE: Final = "database STRING, `table` STRING"
-"""What a version says of its source table."""
+"""The members of a version's text that name its source table."""
 
 
 def ordered(rows: DataFrame) -> DataFrame:
-    """The rows with the columns first by which readers skip files."""
+    """The rows, with the columns by which readers skip files first."""
     return rows.select(*_FIRST, *(name for name in rows.columns if name not in _FIRST))
 
 
@@ -40,14 +40,14 @@ def joined(rows: DataFrame, more: DataFrame) -> DataFrame:
 
 
 def texts(rows: DataFrame, kind: str, of: Iterable[str]) -> DataFrame:
-    """Rows of texts, in the session of the other rows; each is a literal of the plan, so they must be few."""
+    """Rows of texts, in the session of `rows`; each text is a literal of the plan, so there must be few."""
     array = f.array(*(f.lit(text) for text in of)).cast("array<string>")
     one = rows.sparkSession.range(1, numPartitions=1)
     return one.select(f.lit(kind).alias("kind"), f.explode(array).alias("text"))
 
 
 def read_recent(held: DataFrame, *, place: str, gone: Collection[str]) -> Recent[DataFrame] | None:
-    """What stored rows, as of one commit, say; None without a cut. Raise VersionGone, see `gone_by_name`."""
+    """The recent changes in the stored rows of one commit; None without a cut. Raise VersionGone."""
     few = held.where("kind NOT IN ('record', 'version')")
     with gone_by_name(place, gone):
         found = few.select("kind", "text", *_PLACE).collect()
@@ -64,11 +64,11 @@ def read_recent(held: DataFrame, *, place: str, gone: Collection[str]) -> Recent
 
 
 def _versions(held: DataFrame, names: Collection[Name]) -> list[str]:
-    """See protocol.VersionsOf. Of all others, of which there may be very many, the driver gets nothing."""
+    """See protocol.VersionsOf. The driver does not get the versions of other tables, which may be very many."""
     if not names:
         return []
     wanted = ", ".join(f"({literal(name[0])}, {literal(name[1])})" for name in sorted(names))
-    # By its text: what is stored beside it has no source table.
+    # From the version's text, as the columns stored beside it do not have its source table.
     source = f"from_json(text, '{_SOURCE}', map('maxStringLen', '{LONGEST_TEXT}'))"
     found = held.where("kind = 'version'").selectExpr("text", f"{source} AS of")
     found = found.where(f"(of.database, of.`table`) IN ({wanted})").select("text")
@@ -78,7 +78,7 @@ def _versions(held: DataFrame, names: Collection[Name]) -> list[str]:
 def records_of(held: DataFrame) -> DataFrame:
     """The stored records in the columns of `FIELDS`.
 
-    A sink of an earlier version stored fewer of them, and images as JSON.
+    A sink of an earlier version stored fewer columns, and images as JSON.
     """
     types = dict(held.dtypes)
     columns = {name: quoted(name) if name in types else "NULL" for name in FIELDS}

@@ -1,6 +1,6 @@
 """SQL statements that fill, replace and truncate a table of any format, given how the format names it.
 
-Invariant: each may be repeated, in any mixture with the others; `identity` decides which row wins.
+Invariant: each statement may be repeated, also after other ones; `identity` decides which row wins.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def shape_properties(shape: Shape) -> dict[str, str]:
 
 
 def made_property(shape: Shape, *, coming: Shape | None = None) -> dict[str, str]:
-    """The property with the columns that the sink has made; it begins to alter them to those of `coming`."""
+    """The property with the columns that the sink has made, and those that it begins to make (`coming`)."""
     body = {"made": dict(shape.all_columns)}
     body |= {"coming": dict(coming.all_columns)} if coming is not None else {}
     return {COLUMNS_PROPERTY: json.dumps(body, separators=(",", ":"))}
@@ -150,9 +150,9 @@ def renaming_sql(
     first: Mapping[str, str] | None = None,
     more: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The statements that rename columns, in order; none if all is done.
+    """The statements that rename columns, in order; none if everything is done.
 
-    The `first` properties are set before it, and the key last, with `more`.
+    The `first` properties are set before the columns are renamed; the key and the properties `more`, last.
     """
     if not names and renamed.key == held.key:
         return []
@@ -208,8 +208,8 @@ def merge_sql(
 ) -> str:
     """The MERGE of the view `source`, which `compact.changes` made; `within` is a further condition.
 
-    `of_log` is a further clause for a table without a key, whose rows are only added. With `is_hard`, the rows
-    of keys that are deleted are removed, and leave no markers. With `only_new`, rows of keys that the table has
+    `of_log` is a further clause for a table without a key, whose rows are only added. With `is_hard`, rows with
+    deleted keys are removed, and leave no markers. With `only_new`, rows with keys that the table already has
     are omitted.
     """
     on = f"{same_key(shape)}{within}"
@@ -254,7 +254,7 @@ def truncate_sql(table: str, shape: Shape, floor: Floor, *, is_hard: bool = Fals
 
 
 def old_markers_sql(before: int) -> str:
-    """The condition that a row is a marker from before a time (ms)."""
+    """The condition that a row is a marker of a row deleted before a time (ms)."""
     return f"__deleted AND __ts_ms < {before}"
 
 

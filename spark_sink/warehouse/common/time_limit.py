@@ -1,7 +1,7 @@
 """A limit to the time that Spark may work on something.
 
-Invariant: once the time is over, the Spark jobs that were begun for it are cancelled, those of its further
-threads too, and so are those that begin later. Commits of a format are no jobs, and are never cut.
+Invariant: once the time is over, the Spark jobs that were begun for the work are cancelled, including those of
+its other threads and those that begin later. Commits of a format are not jobs, and are never interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.1
 
 @contextmanager
 def limited(spark: SparkSession, seconds: float | None) -> Iterator[None]:
-    """Raise OutOfTime in place of the error of jobs that are cancelled after so many seconds; None: never."""
+    """Cancel the block's jobs after `seconds` (None: never), and raise OutOfTime in place of their error."""
     if seconds is None:
         yield
         return

@@ -13,7 +13,7 @@ from spark_sink.warehouse.protocol import VersionGone
 
 @contextmanager
 def gone_by_name(place: str, said: Collection[str]) -> Iterator[None]:
-    """Raise VersionGone in place of an error that has one of the texts which a format gives it."""
+    """Raise VersionGone in place of an error with one of the texts `said`, by which a format reports this."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as fault:

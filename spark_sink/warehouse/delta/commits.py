@@ -1,6 +1,6 @@
 """The commits of Delta tables since the sink's last one, by the tables' logs.
 
-The sink marks each of its commits, so that those that it was killed after are known to be its own.
+The sink marks each of its commits. So a commit is known to be its own even if the sink was killed just after.
 
 Invariant: only small files of the log are read, never a row.
 """
@@ -24,7 +24,7 @@ from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
 from wire.warehouse_folders import table_path
 
 _REPLACING: Final = ("CREATE", "REPLACE", "RESTORE", "CLONE", "CONVERT")
-"""What the operations begin with that give a table other contents as a whole."""
+"""The first words of the operations that replace the contents of a table as a whole."""
 _REFUSING: Final = "delta.constraints."
 
 
@@ -40,7 +40,7 @@ class DeltaCommits:
         """See protocol.Commits. Each commit has the mark."""
 
     def is_at(self, name: Name, commit: Commit) -> bool:
-        """See protocol.Commits. Delta's own state of the table is not loaded, which takes much longer."""
+        """See protocol.Commits. Delta's own state of the table is not loaded, as that takes much longer."""
         path = table_path(self._root, *name)
         found = entries(self._files, path)
         if not found or max(map(version_of, found)) != commit.version:
@@ -88,7 +88,7 @@ class DeltaCommits:
     def _foreign(
         self, path: str, first: int, last: int
     ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """The actions of the commits that are not the sink's, those that the log still has."""
+        """The actions of the commits that are not the sink's own, as far as the log still has them."""
         for version in range(first, last + 1):
             line = self._files.first_line(_entry(path, version))
             if not line or _info(json.loads(line)).get("userMetadata") == COMMIT_MARK:
@@ -106,7 +106,7 @@ def _info(action: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _commit(name: Name, version: int, actions: list[dict[str, Any]]) -> ForeignCommit:
-    """A foreign commit. Raise TableReplaced if it gives the table other contents as a whole."""
+    """A foreign commit. Raise TableReplaced if it replaces the contents of the table as a whole."""
     info = next((found for action in actions if (found := _info(action))), {})
     operation = str(info.get("operation", "a commit"))
     given = info.get("operationParameters") or {}
@@ -132,7 +132,7 @@ def _dropped(actions: list[dict[str, Any]]) -> set[str]:
 
 
 def _obstacle(properties: Mapping[str, str], schema: StructType) -> str:
-    """What refuses a merge."""
+    """What makes Delta refuse a merge; empty if nothing does."""
     if properties.get("delta.appendOnly", "").lower() == "true":
         return "delta.appendOnly is set"
     for key in sorted(properties):

@@ -1,6 +1,6 @@
 """SQL statements that create, widen and replace a Delta table.
 
-Invariant: each may be repeated, in any mixture with the others.
+Invariant: each statement may be repeated, also after other ones.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _VECTORS: Final = "delta.enableDeletionVectors"
 _STATISTICS: Final = "delta.dataSkippingStatsColumns"
 _SEARCHED: Final = ("__destination", "__epoch", "__seq", "__ts_ms")
 _FIRST: Final = 32
-"""Delta keeps statistics of so many columns, unless they are named; and the sink's follow the source's."""
+"""The columns of which Delta keeps statistics unless some are named; the sink's columns follow the source's."""
 _WITHOUT: Final = ("boolean", "binary", "struct", "array", "map")
-"""Types of which it keeps none."""
+"""Types of which Delta keeps no statistics."""
 
 
 def delta(path: str) -> str:
@@ -72,7 +72,7 @@ def make_sql(
 
 
 def commented(shape: Shape) -> list[Column]:
-    """All columns of rows in their types and with their comments, which a table made of them takes over."""
+    """All columns of rows, with types and comments, which a table that is created from them takes over."""
     comments = dict(shape.comments)
     return [
         f.expr(f"CAST({quoted(name)} AS {kind})").alias(
@@ -103,7 +103,7 @@ def layout_sql(shape: Shape, layout: Layout) -> str:
 
 
 def cluster_sql(path: str, columns: Sequence[str]) -> str:
-    """The statement that sets by which columns files that are written from now on are clustered."""
+    """The statement that sets the columns by which the files written from now on are clustered."""
     by = f"({', '.join(map(quoted, columns))})" if columns else "NONE"
     return f"ALTER TABLE {delta(path)} CLUSTER BY {by}"
 
@@ -119,7 +119,7 @@ def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
         **shape_properties(shape),
         **(_MAPPED if shape.mapped else {}),
         **_statistics(shape, layout),
-        # A table that another replaces need not have it, and Delta adds it to new tables alone by itself.
+        # Delta adds this feature by itself only to new tables, and a table that is replaced may not have it.
         **(_LOCAL_TIMES if any(kind == _LOCAL_TIME for _, kind in shape.columns) else {}),
         # Stated in both cases, as a session may have another default.
         _VECTORS: str(layout.has_vectors).lower(),
@@ -127,10 +127,10 @@ def _own_properties(shape: Shape, layout: Layout) -> dict[str, str]:
 
 
 def _statistics(shape: Shape, layout: Layout) -> dict[str, str]:
-    """The property that names the columns with statistics, if some that are needed have none by default.
+    """The property that names the columns with statistics, if a needed column has none by default.
 
-    A MERGE finds the files that it reads by the key; by the position in a table without one. Delta refuses to
-    name partitions, and to cluster by a column without statistics.
+    A MERGE finds the files that it reads by the key or, in a table without a key, by the position. Delta
+    refuses to name partitioning columns, and to cluster by a column without statistics.
     """
     if shape.history:
         return {_STATISTICS: ",".join(_SEARCHED)}

@@ -1,7 +1,7 @@
-"""What the logs of Delta tables say of them: files, bytes, rows, times, and how the last MERGE went.
+"""Facts about Delta tables from their logs: files, bytes, rows, times, and how the last MERGE went.
 
-A commit's checksum file has the table's metadata and, of a table of few files, all of these with their
-statistics: then nothing but small files of the log are read. Of other tables, Delta reads its log in one job.
+A commit's checksum file has the table's metadata and, for a table of few files, all files with their
+statistics: then only small files of the log are read. For other tables, Delta reads its log in one job.
 
 Invariant: no row is read unless rows are to be counted.
 """
@@ -26,9 +26,9 @@ from spark_sink.warehouse.shape import Shape
 from wire.warehouse_folders import table_path
 
 _COMMITS: Final = 10
-"""Commits that are searched for the last MERGE: maintenance makes a few after one."""
+"""The number of commits that are searched for the last MERGE: maintenance makes a few after a MERGE."""
 _LONGEST_STATISTIC: Final = 32
-"""Characters of a text in Delta's statistics; a longer one is cut."""
+"""Characters of a text in Delta's statistics; a longer text is cut."""
 
 
 class DeltaFacts:
@@ -55,7 +55,7 @@ class DeltaFacts:
         return TableFacts(shape=shape, written_ms=written, last_merge=merged, **totals)
 
     def size(self, name: Name) -> int:
-        """See protocol.Facts. That of the last version, if its checksum is there."""
+        """See protocol.Facts. The size is known if the last version has a checksum file."""
         path = table_path(self._root, *name)
         last = self._last_commit(path)
         return 0 if last is None else int(self._checksum(path, last).get("tableSizeBytes", 0))
@@ -76,16 +76,16 @@ class DeltaFacts:
         return max(numbers, default=None)
 
     def _checksum(self, path: str, version: int) -> dict[str, Any]:
-        """What the checksum of a version has: among others its metadata and, if they are few, its files."""
+        """The contents of a version's checksum file, such as its metadata and, if they are few, its files."""
         try:
             found = json.loads(self._files.read(f"{path}/_delta_log/{version:020}.crc") or "{}")
         except ValueError:
-            # It is being written, or was cut by a crash; Delta does not depend on it either.
+            # The file is being written, or a crash has left it incomplete; Delta does not depend on it either.
             found = {}
         return dict(found)
 
     def _commits(self, path: str, last: int) -> tuple[int, LastMerge | None]:
-        """When the last commit was made (ms), and the last merge of the last few."""
+        """The time of the last commit (ms), and the last merge among the last few commits."""
         written = 0
         for version in range(last, max(-1, last - _COMMITS), -1):
             text = self._files.read(f"{path}/_delta_log/{version:020}.json")
@@ -154,12 +154,12 @@ def _totals(files: list[dict[str, Any]], physical: dict[str, str]) -> dict[str, 
 
 
 def _whole(ends: list[str | None]) -> tuple[str, ...]:
-    """The names that statistics have whole."""
+    """The names that are complete in the statistics."""
     return tuple(sorted({end for end in ends if end and len(end) < _LONGEST_STATISTIC}))
 
 
 def _commit_info(text: str) -> dict[str, Any]:
-    """What a commit says of itself, in its first line."""
+    """What a commit states about itself, in its first line."""
     first = text.partition("\n")[0]
     try:
         info: dict[str, Any] = json.loads(first).get("commitInfo") or {}
@@ -188,7 +188,7 @@ def _last_merge(info: dict[str, Any]) -> LastMerge:
 
 
 def _first_merge(info: dict[str, Any]) -> LastMerge:
-    """The one that made the table: it searched nothing, and each of its rows was new."""
+    """The merge that created the table: it searched nothing, and each of its rows was new."""
     metrics = info.get("operationMetrics") or {}
     rows = int(metrics.get("numOutputRows", 0))
     return LastMerge(
@@ -205,4 +205,4 @@ def _first_merge(info: dict[str, Any]) -> LastMerge:
 
 
 _MERGES: Final = {"MERGE": _last_merge, "CREATE TABLE AS SELECT": _first_merge}
-"""What a merge is in Delta's log, by the operation of the commit."""
+"""The functions that read a merge from Delta's log, by the operation of its commit."""

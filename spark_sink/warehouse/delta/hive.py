@@ -1,7 +1,7 @@
 """A Hive metastore of Delta tables, through a session of Spark's own beside the sink's.
 
-The sink's own session must not have the metastore for its catalog: Spark would ask it for each table by path
-too, so a batch would fail with it. Both sessions share one SparkContext.
+The sink's own session must not have the metastore as its catalog: Spark would ask the metastore even for a
+table that is named by path, so batches would fail whenever it fails. Both sessions share one SparkContext.
 
 Invariant: tables are external, so removing one never removes files.
 """
@@ -32,7 +32,7 @@ _DEFAULTS: Final = {
     "hive.metastore.client.socket.timeout": "20s",
     "hive.metastore.client.connect.retry.delay": "1s",
     "hive.metastore.connect.retries": "1",
-    # Without one, Hive's client never connects again after a failure.
+    # Without a retry, Hive's client never connects again after a failure.
     "hive.metastore.failure.retries": "1",
 }
 _UNREACHABLE: Final = re.compile(

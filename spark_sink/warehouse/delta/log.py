@@ -1,6 +1,6 @@
 """Log operations that Delta's SQL lacks: a table's version, and the removal of old entries by the minute.
 
-Delta itself removes them by the day, thirty days late: at a commit per second, millions of files.
+Delta itself removes old entries by the day, after thirty days: at one commit per second, millions of files.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ GONE: Final = (
     # Of a table that does not exist, Hadoop's own error passes through.
     "FileNotFoundException",
 )
-"""What Delta calls it if the log no longer reaches back to a version."""
+"""What Delta's errors contain if the log no longer reaches back to a version."""
 
 
 _UNENFORCED: Final = threading.Lock()
-"""Held while a session does not enforce it: of two threads, one would else keep what the other has set."""
+"""Held while a session has `_BY_AGE` off: otherwise one of two threads would restore what the other has set."""
 
 
 def entries(files: Files, path: str) -> list[str]:
-    """The names of a table's commits and checkpoints; none before the first, though there is a folder."""
+    """The names of a table's commits and checkpoints; none before the first, even if the folder exists."""
     return [name for name in files.names(f"{path}/_delta_log") if _ENTRY.fullmatch(name)]
 
 
@@ -104,14 +104,14 @@ class DeltaLog:
         """The table's rows at a version, read in `session` if given. Raise VersionGone."""
         session = session or self._spark
         reader = session.read.format("delta").option("versionAsOf", version)
-        # Delta would refuse a version by the age of its commit, though its files are kept for as long after
-        # the next commit: of a table that is seldom written, the version before the last one.
+        # Delta would refuse a version by the age of its commit, although its files are kept for that long after
+        # the next commit. This concerns the last version but one of a table that is seldom written.
         with _UNENFORCED, gone_by_name(f"{self._path}, version {version}", GONE):
             enforced = session.conf.get(_BY_AGE, "true") or "true"
             session.conf.set(_BY_AGE, "false")
             try:
                 rows = reader.load(self._path)
-                # Without its schema, a removed version would only be missed once the rows are read.
+                # If the schema were not read here, a removed version would be noticed only with its rows.
                 assert rows.schema is not None
             finally:
                 session.conf.set(_BY_AGE, enforced)

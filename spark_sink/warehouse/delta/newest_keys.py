@@ -1,10 +1,10 @@
-"""Whether the keys of a batch are greater than all that a table has, so that its rows can only be new.
+"""Whether the keys of a batch are greater than all keys of a table, so that the batch's rows can only be new.
 
-Delta's own search for matching rows runs a job even if no file can have any. Here a table's greatest keys come
-from the checksum of its newest commit, which has the statistics of all files while they are few, and are
-remembered as long as no other commit comes between.
+Delta's own search for matching rows runs a job even if no file can have any. Here, a table's greatest keys come
+from the checksum of its newest commit, which has the statistics of all files while they are few. The keys are
+remembered as long as no other commit comes in between.
 
-Invariant: a key is past a table's keys only by statistics of exactly the version that the merge begins with.
+Invariant: a key counts as greater only by the statistics of exactly the version with which the merge begins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_sink.spark.files import Files
 from spark_sink.warehouse.common.merge_range import LARGE, Bound, Key, order
 
 _COMMITS: Final = 50
-"""After so many, the size of a table that was small is read again."""
+"""The number of commits after which the size of a table that was small is read again."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class NewestKeys:
 
     files: Files
     _known: dict[str, tuple[int, dict[str, Key | None]]] = field(default_factory=dict)
-    """The version for which they hold; None of a column without any value."""
+    """The version for which the values hold, and the values by column; None for a column without any value."""
     _filled: set[str] = field(default_factory=set)
     """Tables that had files once, and nearly always have some now."""
     _large: dict[str, tuple[int, bool]] = field(default_factory=dict)
@@ -97,18 +97,18 @@ class NewestKeys:
         return greatest
 
     def _checksum(self, path: str, version: int) -> dict[str, Any]:
-        """What Delta writes beside a commit about the whole table; empty without it."""
+        """What Delta writes beside a commit about the whole table; empty if there is nothing."""
         try:
             text = self.files.read(f"{path}/_delta_log/{version:020}.crc")
             found: dict[str, Any] = json.loads(text or "{}", parse_float=Decimal)
         except ValueError:
-            # It was cut by a crash; Delta does not depend on it either.
+            # A crash has left it incomplete; Delta does not depend on it either.
             return {}
         return found
 
 
 def physical_names(schema: str) -> dict[str, str]:
-    """The name of each column in statistics, which is another where Delta maps columns."""
+    """The name of each column in statistics, which differs from its own where Delta maps columns."""
     fields = json.loads(schema)["fields"]
     key = "delta.columnMapping.physicalName"
     return {one["name"]: one["metadata"].get(key, one["name"]) for one in fields}

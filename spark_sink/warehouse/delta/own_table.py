@@ -1,4 +1,4 @@
-"""A small Delta table for the sink's own records. See `sql.own_table`."""
+"""A small Delta table for the sink's own records. See `common.own_table`."""
 
 from __future__ import annotations
 

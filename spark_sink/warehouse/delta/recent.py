@@ -1,9 +1,9 @@
 """Recent changes in one Delta table: each batch is one commit, with a row for what all commits cover.
 
-The table's partitions are generations: each has the records of some batches, and is removed as a whole
-once all of them are merged, by a commit of the log alone. Delta allows batches to be added meanwhile, as they
-belong to another generation; it would allow no other removal. What is no record is in generation 0, which
-stays.
+The table's partitions are generations. Each has the records and cuts of some batches; once all of these are
+merged, it is removed as a whole, by a commit of the log alone. Delta allows batches to be added meanwhile, as
+they belong to another generation; it would allow no other removal. Versions, markers and statements are in
+generation 0, which stays.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from spark_sink.warehouse.delta.log import GONE, DeltaLog, entries
 from spark_sink.warehouse.protocol import Recent
 
 _OPTIONS: Final = {
-    # One is written by each rewrite; a reader lists the few commits since.
+    # Each tidying writes a checkpoint; a reader lists the few commits since.
     "delta.checkpointInterval": "1000",
-    # Of kind, database and table, by which readers skip files.
+    # Statistics of the columns by which readers skip files.
     "delta.dataSkippingStatsColumns": "kind,database,`table`",
 }
 
@@ -43,7 +43,7 @@ class DeltaRecent:
         first = texts(rows, "marker", markers)
         self._generation += 1
         self._replace(self._of_generation(with_cut(joined(rows, first), cut)))
-        # An earlier version of the sink, or other settings, may have made it.
+        # The table may have been made by an earlier version of the sink, or with other settings.
         DeltaLog(rows.sparkSession, self._path).settle_retention(self._retention)
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
@@ -90,7 +90,7 @@ class DeltaRecent:
         return found
 
     def _replace(self, rows: DataFrame) -> None:
-        # Set when the table is made: to alter them later would fail the batch that commits just then.
+        # Set when the table is made: altering them later would fail a batch that commits at that moment.
         kept = f"interval {self._retention} seconds"
         retention = dict.fromkeys(("deletedFileRetentionDuration", "logRetentionDuration"), kept)
         writer = self._write(rows, "overwrite").option("overwriteSchema", True).options(**_OPTIONS)

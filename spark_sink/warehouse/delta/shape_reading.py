@@ -14,9 +14,9 @@ from spark_sink.warehouse.shape import Shape
 
 _ADVICE: Final = "Move it away; the sink creates its tables itself"
 _OF_A_CREATION: Final = re.compile(r"_delta_log|\.part-.*|part-\d{5}-[-0-9a-f]{36}\S*\.parquet")
-"""What a creation leaves in its folder if it is interrupted: files with rows, and no commit of them.
+"""What an interrupted creation leaves in its folder: files with rows, but no commit of them.
 
-Another job's folder of Parquet files has a `_SUCCESS` too.
+A folder of Parquet files that another job has written has a `_SUCCESS`, too.
 """
 
 

@@ -2,11 +2,10 @@
 
 Invariant: this module creates, widens, fills and reads tables, and depends on no batch, Kafka or clock.
 
-Values of partitioning columns that Delta reads back as they were. Delta has the value of a
-partition as text, in the name of its folder and in its log. Of texts, an empty one and Hive's name
-for NULL come back as NULL, and a long one, or one with a zero byte, is no name of a folder. Of a
-BINARY, bytes that are no UTF-8 come back as others. Invariant: no row is stored in a partition
-whose value is not the row's own.
+Also the values of partitioning columns that Delta does not read back as they were. Delta stores the value of a
+partition as text, in the name of its folder and in its log. An empty text and Hive's name for NULL are read
+back as NULL; a text that is long, or has a zero byte, cannot name a folder. BINARY values that are not UTF-8
+are read back as other bytes. Invariant: no row is stored in a partition whose value is not the row's own.
 """
 
 from __future__ import annotations
@@ -103,13 +102,13 @@ class DeltaTables:
         for statement in statements:
             again_on_conflict(partial(self._spark.sql, statement))
         if held is None and DeltaLog(self._spark, path).version() < 0:
-            # For this statement any folder is a table, and so it made none.
+            # This statement takes any existing folder for a table, and so has made none.
             refuse_foreign(path, Files(self._spark).names(path))
             self.replace(wanted, self._spark.createDataFrame([], columns_sql(wanted)))
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
         path = table_path(self._root, shape.database, shape.table)
-        # As it is after an interrupted call.
+        # The shape that an interrupted call may have left.
         there = self.shape(shape.database, shape.table) or shape
         left = {old: new for old, new in names.items() if there.spelling(old) == old}
         renamed = replace(shape.with_names(names), mapped=True)
@@ -155,10 +154,10 @@ class DeltaTables:
             only_new = is_empty or (
                 shape.keyed and self._newest_keys.are_past(path, before, bounds)
             )
-            # Without a clause for rows that match, it is one job, and joins nothing.
+            # Without a clause for matching rows, the MERGE is a single job, without a join.
             inserted = merge(view, only_new=only_new)
             if only_new and (not inserted or log.version() != before + 1):
-                # Another commit came between, which may have had the keys.
+                # Another commit came in between, and may have added these keys.
                 merge(view, only_new=False)
             if is_empty:
                 self._newest_keys.forget(path)
@@ -166,7 +165,7 @@ class DeltaTables:
                 self._newest_keys.merged(path, log.version(), bounds)
 
     def _make(self, shape: Shape, rows: DataFrame, *, is_hard: bool) -> bool:
-        """Create the table with its rows in one commit; do nothing, and return false, if it cannot."""
+        """Create the table with its rows in one commit; if that is not possible, do nothing, return False."""
         if not self._is_made_with_rows(shape):
             return False
         path = table_path(self._root, shape.database, shape.table)
@@ -187,12 +186,12 @@ class DeltaTables:
     def _is_made_with_rows(self, shape: Shape) -> bool:
         """Whether a new table is created with its first rows.
 
-        Each task would write a file for each partition, where a MERGE gathers the rows of a partition first.
+        Not with partitions: each task would write a file for each of them, whereas a MERGE gathers their rows.
         """
         return not self._layouts((shape.database, shape.table)).partition_by
 
     def _layout(self, shape: Shape, rows: DataFrame | None = None) -> Layout:
-        """The layout of a table, without partitions if it, or any of its first rows, cannot have them."""
+        """The layout of a table, without partitions if a column's type or a value in `rows` forbids them."""
         layout, kinds = self._layouts((shape.database, shape.table)), dict(shape.columns)
         columns = among(layout.partition_by, kinds)
         never = [name for name in columns if not can_divide(kinds[name])]
@@ -226,7 +225,7 @@ class DeltaTables:
         with temporary_view(rows) as view:
             statement = replace_sql(path, shape, layout, source=view, more=more)
             again_on_conflict(lambda: session.sql(statement))
-        # Its columns are those of a query, which have no comments.
+        # The table's columns are those of a query, and have no comments yet.
         for comment in comment_sql(delta(path), replace(shape, comments=()), shape):
             again_on_conflict(partial(session.sql, comment))
 
@@ -269,7 +268,7 @@ class DeltaTables:
         return [name for name in found if name is not None]
 
     def _name(self, folders: tuple[str, str]) -> tuple[str, str] | None:
-        """The name of a folder's table, from its properties if the folder's is cut short; None without."""
+        """The name of a folder's table, from its properties if the folder's name is cut; None without one."""
         path = "/".join((self._root, *folders))
         if not entries(Files(self._spark), path):
             return None
@@ -278,7 +277,7 @@ class DeltaTables:
         return stored or (unfolder(folders[0]), unfolder(folders[1]))
 
     def _describe(self, path: str) -> tuple[dict[str, str], StructType, str] | None:
-        # Of its log alone: DESCRIBE DETAIL and a reader each plan a query, which takes ten times as long.
+        # From the log alone: DESCRIBE DETAIL and a reader each plan a query, which takes ten times as long.
         version, metadata = DeltaLog(self._spark, path).version_and_metadata()
         if version < 0:
             return None
@@ -288,7 +287,7 @@ class DeltaTables:
 
 _OF_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST: Final = 255
-"""Bytes of the name of a folder, on most file systems."""
+"""The most bytes of the name of a folder, on most file systems."""
 _OF_MAPPED: Final = 41
 """The bytes of a column's name where Delta maps names, with the character after it."""
 _ESCAPED: Final = r"[\x01-\x1F\x7F\"#%'*/:=?\\{\[\]^]"
@@ -303,7 +302,7 @@ def can_divide(kind: str) -> bool:
 
 
 def unfit_sql(name: str, kind: str) -> str:
-    """The condition that a value would not be read back."""
+    """The condition that a value would not be read back as it was."""
     own = quoted(name)
     if not can_divide(kind):
         return f"{own} IS NOT NULL"
@@ -317,14 +316,14 @@ def unfit_sql(name: str, kind: str) -> str:
 
 
 def any_unfit(rows: DataFrame, shape: Shape, columns: Sequence[str]) -> bool:
-    """Whether any row has a value that would not be read back."""
+    """Whether any row has a value that would not be read back as it was."""
     kinds = dict(shape.columns)
     condition = " OR ".join(unfit_sql(name, kinds[name]) for name in columns)
     return not rows.where(condition).isEmpty()
 
 
 def guarded(rows: DataFrame, kinds: Mapping[str, str], columns: Sequence[str]) -> DataFrame:
-    """The rows, which cannot be computed if one of them has such a value; see `unfit_by_name`."""
+    """The rows; computing them fails if one has a value that would not be read back. See `unfit_by_name`."""
     found = rows
     for name in columns:
         if (unfit := unfit_sql(name, kinds[name])) != "false":

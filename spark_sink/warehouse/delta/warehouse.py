@@ -69,7 +69,7 @@ class DeltaWarehouse:
         path, seconds = f"{root}/{LETTERS}", min(retention_seconds, KEEP_SECONDS)
         own = OwnTable(spark, path, every=every, retention_seconds=seconds)
         self.letters = letters(path, own)
-        # Readers go back in these as far as in the tables.
+        # Readers of consistent cuts go back as far in recent changes as in the tables.
         self.recent = DeltaRecent(spark, f"{root}/{RECENT}", retention_seconds=retention_seconds)
         self.upkeep = DeltaUpkeep(spark, root, layouts=layouts)
         self.deleted = space(DELETED_KEYS)
@@ -115,9 +115,9 @@ def excludes_writers(root: str, conf: Mapping[str, str]) -> bool:
 
     A log store that is set for S3, other than Delta's default, is trusted.
 
-    Delta writes a commit as a file that must not exist yet. On HDFS, Azure, GCS and a disk, the store
-    refuses the second of two. For S3, Delta looks first and writes then, under a lock of its own JVM: of
-    two processes, one replaces what the other has committed, and neither notices.
+    Delta writes a commit as a file that must not exist yet. On HDFS, Azure, GCS and a disk, the store refuses
+    the second of two such files. For S3, Delta first looks whether the file exists and then writes it, under a
+    lock of its own JVM: one of two processes replaces what the other has committed, and neither notices.
     """
     scheme, colon, _ = root.partition(":")
     if not colon or scheme not in _S3:
@@ -150,11 +150,11 @@ _STEP: Final = str(64 * 1024 * 1024)
 _SMALL_STEPS: Final = {
     "spark.databricks.delta.optimize.maxFileSize": _STEP,
     "spark.databricks.delta.optimize.batchSize": _STEP,
-    # Of a clustered table only what is new is joined: all that is not in a cube yet would be one commit.
+    # In a clustered table, only new files are joined: all files that are in no cube yet would be one commit.
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": _STEP,
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": _STEP,
 }
-"""Files of this size take some seconds."""
+"""Joining files of this size takes some seconds."""
 
 
 class DeltaUpkeep:

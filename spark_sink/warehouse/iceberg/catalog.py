@@ -1,8 +1,8 @@
 """The Iceberg catalog of a warehouse, under a name of its own in each Spark session.
 
-Without properties it is a Hadoop catalog: its tables lie in the warehouse's folder, as `<namespace>/<table>`,
-and it needs no server. Spark's settings of a catalog are made when the warehouse is opened; the session of a
-batch is a copy of that one.
+Without properties it is a Hadoop catalog: its tables are in the warehouse's folder, as `<namespace>/<table>`,
+and it needs no server. The catalog is set in the session that opens the warehouse; the session of a batch is a
+copy of that session.
 
 Invariant: no table is cached. A batch's session would otherwise have a cache of its own, and see a table as it
 was before the last commit.
@@ -33,7 +33,7 @@ HADOOP: Final = "hadoop"
 NAME: Final = "name"
 """The property that names the catalog in Spark; a JDBC catalog stores the name with each table."""
 RETENTION: Final = "history.expire.max-snapshot-age-ms"
-"""The property of how long a snapshot is kept once it is replaced (ms)."""
+"""The property that sets how long a snapshot is kept once it is replaced (ms)."""
 COMMENT: Final = "comment"
 """The property in which Spark stores a table's comment."""
 _SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
@@ -41,7 +41,7 @@ _PLAIN_NAMES: Final = {
     "hive": re.compile("[a-z0-9_]{1,128}"),
     "glue": re.compile("[a-z0-9_]{1,252}"),
 }
-"""The names that some types of catalogs allow; the others allow what folders are named."""
+"""The names that some types of catalogs allow; all other types allow the names of folders."""
 _OF_OTHERS: Final = "NoSuchIcebergTableException"
 FOREIGN_ADVICE: Final = "Move it away; the sink creates its tables itself"
 _ABSENT: Final = ("NoSuchTableException", "NoSuchNamespaceException")
@@ -62,7 +62,7 @@ def allows(of: str, name: str) -> bool:
 
 
 def registered(spark: SparkSession, root: str, properties: Mapping[str, str]) -> str:
-    """Make the session's settings of the catalog, and return its name. Raise JarMissing and BadSettings."""
+    """Set the catalog in the session, and return its name. Raise JarMissing and BadSettings."""
     if "JavaPackage" in type(java_class(spark._jvm, _SPARK_CATALOG)).__name__:
         raise JarMissing(
             "iceberg-spark-runtime is not on Spark's class path",
@@ -96,7 +96,7 @@ class Catalog:
     spark: SparkSession
     name: str
     kind: str
-    """Its type, or its class."""
+    """The catalog's type, or its class."""
     prepare: Callable[[], None]
     """Called before the first namespace is made."""
     _made: set[str] = field(default_factory=set)
@@ -155,7 +155,7 @@ class Catalog:
             raise
 
     def existing(self, place: Place) -> IcebergTable:
-        """The table as of its newest commit. Without it, Iceberg's own error passes through."""
+        """The table as of its newest commit. If it does not exist, Iceberg's own error passes through."""
         return IcebergTable(self.spark, self._catalog().loadTable(self._identifier(place)))
 
     def drop(self, place: Place) -> None:
@@ -218,14 +218,14 @@ class IcebergTable:
         return self._of_spark(self._table.schema())
 
     def schema_at(self, version: int) -> StructType:
-        """The columns as of a version. The newest has those of now: a column is added without a commit."""
+        """The columns as of a version; for the newest, the present ones: adding a column is no commit."""
         newest = self._table.currentSnapshot()
         if newest is None or newest.sequenceNumber() == version:
             return self.schema()
         return self._of_spark(self._schema_of(self._snapshot_at(version)))
 
     def names_in_newest(self) -> dict[str, str | None]:
-        """The names that the columns of now have in the newest snapshot; None for those added since."""
+        """The names that the table's columns have in the newest snapshot; None for columns added since."""
         now, then = self._table.schema(), self._schema_of(self._table.currentSnapshot())
         if now.schemaId() == then.schemaId():
             return {name: name for name in self._numbers(now)}
@@ -243,7 +243,7 @@ class IcebergTable:
         return None if found is None else int(found.snapshotId())
 
     def commit(self) -> None:
-        """Make a snapshot with the same rows, in the columns of now."""
+        """Make a snapshot with the same rows, in the present columns."""
         self._table.newFastAppend().set(ICEBERG_MARK, COMMIT_MARK).commit()
 
     def lineage(self) -> Iterator[tuple[int, int, str, int, dict[str, str]]]:
@@ -263,11 +263,11 @@ class IcebergTable:
             at = None if parent is None else self._table.snapshot(parent)
 
     def is_first(self, snapshot: int) -> bool:
-        """Whether a snapshot descends from none."""
+        """Whether a snapshot has no parent."""
         return self._table.snapshot(snapshot).parentId() is None
 
     def replaced_columns(self, snapshot: int) -> list[str]:
-        """The columns of a snapshot that were removed since, of whose names others were added later."""
+        """The columns of a snapshot that were removed since, and whose names other columns got later."""
         found = self._table.snapshot(snapshot)
         first = None if found is None else found.schemaId()
         if first is None or first == self._table.schema().schemaId():
@@ -316,7 +316,7 @@ class IcebergTable:
     def remove_unused(self) -> None:
         """Remove the snapshots that were replaced longer ago than the table's retention, and unused files.
 
-        A snapshot that was the newest within that time has readers, however old it is itself.
+        A snapshot that was the newest within that time may have readers, however old it is itself.
         """
         kept_ms = int(self.properties()[RETENTION])
         before_ms = int(time.time() * 1000) - kept_ms
@@ -330,7 +330,7 @@ class IcebergTable:
         of_session.deleteOrphanFiles(self._table).olderThan(before_ms).execute()
 
     def _snapshot_at(self, version: int) -> Any:
-        # The newest is last, and the one that is looked for is near it.
+        # The newest snapshot is last, and the wanted one is near it.
         for found in reversed(list(self._table.snapshots())):
             if found.sequenceNumber() <= version:
                 return found if found.sequenceNumber() == version else None

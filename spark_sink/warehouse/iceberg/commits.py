@@ -1,8 +1,8 @@
 """The commits of Iceberg tables since the sink's last one, by the tables' snapshots.
 
-The sink marks its snapshots, so that those that it was killed after are known to be its own. Iceberg passes the
-mark on with all but a DELETE that removes whole files, whose snapshot has the application alone: so the sink
-notes which applications are its own.
+The sink marks its snapshots. So a snapshot is known to be its own even if the sink was killed just after. Only
+the snapshot of a DELETE that removes whole files does not get the mark from Iceberg, but names the application.
+So the sink notes which applications are its own.
 
 Invariant: only the metadata of tables is read, never a row.
 """
@@ -26,12 +26,12 @@ from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
 
 _APPLICATIONS_KEPT: Final = 1000
-"""There is one for each run, also for those that find nothing to merge."""
+"""There is one application for each run, even if the run finds nothing to merge."""
 _OF_ROWS: Final = ("added-records", "deleted-records", "added-delete-files", "deleted-data-files")
 
 
 def _folder(location: str) -> str:
-    """What two names of one folder have in common."""
+    """The part of a folder's name that all names of the folder have in common."""
     scheme, is_uri, rest = location.rpartition("://")
     if not is_uri or scheme == "file":
         return os.path.realpath(rest.removeprefix("file:"))
@@ -47,7 +47,7 @@ class IcebergCommits:
     tables: IcebergTables
     notes: Notes
     _applications: list[str] = field(default_factory=list)
-    """Those of the sink, this one last."""
+    """The identifiers of the sink's applications, this one last."""
 
     def announce(self) -> None:
         self.notes.write(APPLICATIONS, json.dumps(self._own()))
@@ -86,7 +86,7 @@ class IcebergCommits:
     def _foreign(
         self, name: Name, table: IcebergTable, last: Commit, left: Commit
     ) -> list[ForeignCommit]:
-        """The commits of others that changed rows. Raise TableReplaced."""
+        """The commits of other programs that changed rows. Raise TableReplaced."""
         refuse_older(name, last, left)
         foreign: list[ForeignCommit] = []
         is_first, version = False, last.version
@@ -102,12 +102,12 @@ class IcebergCommits:
                 foreign.append(ForeignCommit(version=version, operation=operation, at_ms=at_ms))
             is_first = table.is_first(number)
         if foreign and is_first and foreign[-1].version == version and left.version:
-            # A table that is replaced begins with a snapshot that descends from none.
+            # A table that is replaced begins with a snapshot that has no parent.
             raise replaced(name, f"another program replaced it, in its version {version}")
         return foreign
 
     def _refuse_copied(self, name: Name, table: IcebergTable) -> None:
-        """Raise TableReplaced if a table is in a folder to which it was copied, as its files are elsewhere."""
+        """Raise TableReplaced if a table was copied to its folder, as its files are in another one then."""
         if self.tables.root is None:
             return
         here = "/".join((self.tables.root, *self.tables.place(*name)))
@@ -121,7 +121,7 @@ class IcebergCommits:
     def is_of_sink(self, application: str) -> bool:
         """Whether an application is a sink of this warehouse."""
         if application not in self._own():
-            # Another one may have started since.
+            # Another sink may have started since.
             self._applications = []
         return application in self._own()
 
@@ -132,7 +132,7 @@ class IcebergCommits:
             try:
                 held = json.loads(self.notes.read(APPLICATIONS) or "[]")
             except ValueError:
-                # A process that was killed has left it cut.
+                # A killed process has left the note incomplete.
                 held = []
             self._applications = [*(one for one in held if one != now), now][-_APPLICATIONS_KEPT:]
         return self._applications

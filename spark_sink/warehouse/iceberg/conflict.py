@@ -8,8 +8,8 @@ from typing import Final
 from spark_sink.warehouse.common.conflict import Conflicts
 
 _PARTIAL: Final = "is true but [0-9]+ rewrite commits failed"
-"""Some commits of a rewrite: as others came first, or for any other reason."""
-# Not every ValidationException is one, so its messages are listed.
+"""Some commits of a rewrite have failed: because other commits came first, or for any other reason."""
+# Not every ValidationException is a conflict, so the messages of conflicts are listed.
 _CONFLICTS: Final = Conflicts(
     re.compile(
         r"CommitFailedException|Found conflicting files|Found new conflicting delete|"

@@ -1,6 +1,6 @@
 """SQL statements that create, widen and replace an Iceberg table.
 
-Invariant: each may be repeated, in any mixture with the others. A type is altered only where Iceberg itself
+Invariant: each statement may be repeated, also after other ones. A type is altered only where Iceberg itself
 reads old files as the new type; any other widening needs new rows, in one commit with the new type.
 """
 
@@ -42,14 +42,14 @@ PROPERTIES: Final = {
     "history.expire.min-snapshots-to-keep": "1",
 }
 NEVER_MATCHES: Final = " WHEN MATCHED AND t.__delta <> s.__delta THEN DELETE"
-"""For a table without a key: makes Iceberg check the commit against others, which mere additions are not."""
+"""For a table without a key: makes Iceberg check the commit against others, unlike commits that only add."""
 
 NEVER_CHANGED: Final = " WHEN MATCHED AND t.__seq <> s.__seq THEN DELETE"
 """For a history: the same."""
 NEVER_HELD: Final = " WHEN MATCHED AND t.offset <> s.offset THEN DELETE"
 """For dead letters: the same."""
 METRICS: Final = "write.metadata.metrics.column."
-"""What the properties begin with that say which statistics of a column are kept."""
+"""The beginning of the properties that state which statistics of a column are kept."""
 _FORMER: Final = "aqueduct.former"
 _OF_A_TIME: Final = (KEY_PROPERTY, FOLLOWED_PROPERTY)
 _FORMER_KEPT: Final = 50
@@ -87,7 +87,7 @@ def _own_properties(shape: Shape) -> dict[str, str]:
     # Iceberg keeps statistics of the first hundred columns, and of texts the first characters.
     whole = {f"{METRICS}{name}": "full" for name in ("__destination", "__ts_ms", "__seq")}
     kept = {f"{METRICS}{name}": "truncate(32)" for name in shape.key}
-    # A replacement would keep what the table it replaces had.
+    # Otherwise a replacement would keep the property of the table that it replaces.
     followed = {FOLLOWED_PROPERTY: json.dumps(shape.followed)}
     return {**PROPERTIES, **whole, **kept, **followed, **shape_properties(shape)}
 
@@ -95,7 +95,7 @@ def _own_properties(shape: Shape) -> dict[str, str]:
 def lost_metrics_sql(table: str, properties: Mapping[str, str], wanted: Shape) -> list[str]:
     """The statement, if any, that removes properties of columns that `wanted` lacks.
 
-    Iceberg refuses to set any property of a table with one that names no column of it.
+    Iceberg refuses to set any property of a table that has such a property for a column that does not exist.
     """
     there = {f"{METRICS}{name}" for name, _ in wanted.all_columns}
     lost = sorted(key for key in properties if key.startswith(METRICS) and key not in there)
@@ -106,10 +106,10 @@ def lost_metrics_sql(table: str, properties: Mapping[str, str], wanted: Shape) -
 def former(
     properties: Mapping[str, str], version: int, wanted: Shape, *, oldest: int
 ) -> dict[str, str]:
-    """The property with what a table said of itself up to a version, given that `wanted` follows.
+    """The property that keeps what other properties stated up to a version; empty if `wanted` changes none.
 
-    Properties are those of the table, not of a version, so its key, and up to where its columns are followed,
-    would be lost for older versions. `oldest` is the oldest that can be read.
+    Properties belong to the table, not to a version. So older versions would lose their key, and the versions
+    up to which columns are followed. `oldest` is the oldest version that can be read.
     """
     if KEY_PROPERTY not in properties or (
         key_of(properties) == wanted.key and followed_in(properties) == wanted.followed
@@ -120,13 +120,13 @@ def former(
         held.append([version, {key: properties.get(key, "[]") for key in _OF_A_TIME}])
     left = held[-_FORMER_KEPT:]
     if left != held:
-        # Without it, what follows would be taken for what the older versions had.
+        # Without this entry, what the next entry has would be taken for what the older versions had.
         left.insert(0, [held[-_FORMER_KEPT - 1][0], None])
     return {_FORMER: json.dumps(left)}
 
 
 def properties_at(properties: Mapping[str, str], version: int) -> dict[str, str] | None:
-    """The properties with what they were at a version that is not the newest; None if that is forgotten."""
+    """The properties as they were at a version that is not the newest; None if that is no longer known."""
     held: list[tuple[int, dict[str, str] | None]] = json.loads(properties.get(_FORMER, "[]"))
     then: dict[str, str] | None = next((found for until, found in held if version <= until), {})
     return None if then is None else {**properties, **then}
@@ -142,8 +142,8 @@ def alter_sql(
 ) -> list[str] | None:
     """The statements that turn `held` into `wanted`, in order; None if rows must be rewritten.
 
-    `more` are further properties, set with up to where columns are followed. Without `is_made`, they record the
-    columns in any case.
+    `more` are further properties, set together with `Shape.followed`. Without `is_made`, the statements record
+    the columns in any case.
     """
     before = dict(held.columns)
     new = [(name, kind) for name, kind in wanted.columns if name not in before]
@@ -170,9 +170,9 @@ def alter_sql(
 
 
 def refuse_clash(shape: Shape) -> None:
-    """Raise ColumnClash for a column with the full name of a part of another.
+    """Raise ColumnClash if a column has the full name of a part of another column.
 
-    Iceberg refers to both by that name: a column `at.srid`, and the SRID of a point `at`.
+    Iceberg refers to both by that name, for instance to a column `at.srid` and to the SRID of a point `at`.
     """
     names = {name.lower() for name, _ in shape.all_columns}
     for name, kind in shape.all_columns:
@@ -189,7 +189,7 @@ def refuse_clash(shape: Shape) -> None:
 
 
 def _in_place(held: str, wanted: str) -> bool:
-    """Whether Iceberg reads old files with the wider type."""
+    """Whether Iceberg can read old files as the wider type."""
     if held.startswith("struct<srid"):
         return True
     small, large = _DECIMAL.fullmatch(held), _DECIMAL.fullmatch(wanted)

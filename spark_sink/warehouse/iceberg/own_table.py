@@ -1,4 +1,4 @@
-"""A small Iceberg table for the sink's own records. See `sql.own_table`."""
+"""A small Iceberg table for the sink's own records. See `common.own_table`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class IcebergOwnTable:
         return None if held is None else self.spark.table(self.catalog.sql_name(self.place))
 
     def due(self) -> bool:
-        """See sql.own_table.OwnTable. At the first commit, due if the table lists many snapshots."""
+        """See common.own_table.OwnTable. At the first commit, due if the table lists many snapshots."""
         self._commits += 1
         if self._commits == 1:
             held = self.catalog.table(self.place)
@@ -56,5 +56,5 @@ class IcebergOwnTable:
 
 
 def kept_for(seconds: int) -> dict[str, str]:
-    """The property of how long snapshots are kept."""
+    """The property that sets how long snapshots are kept."""
     return {RETENTION: str(seconds * 1000)}

@@ -1,7 +1,7 @@
 """Recent changes in one Iceberg table: each batch is one commit, with a row for what all commits cover.
 
-Merged records are marked as deleted, and the files joined, each in one commit. Iceberg allows batches to be
-added meanwhile, as both change only files that were there when they began.
+Merged records are marked as deleted in one commit, and files are joined in another. Iceberg allows batches to
+be added meanwhile, as both commits change only files that existed when they began.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from spark_sink.warehouse.protocol import Recent, VersionGone
 
 _PROPERTIES: Final = {
     **PROPERTIES,
-    # A removal of merged records does not fail because a batch was added: it has none of them.
+    # A removal of merged records does not fail because a batch was added: the batch has none of them.
     "write.delete.isolation-level": "snapshot",
-    # Of the columns by which readers skip files.
+    # Statistics of the columns by which readers skip files.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.kind": "full",
     "write.metadata.metrics.column.database": "full",
@@ -35,7 +35,7 @@ _PROPERTIES: Final = {
 }
 _ALL_SMALL: Final = {
     "min_input_files": "2",
-    # Also a single file of which anything is deleted.
+    # Also rewrite a single file in which anything is deleted.
     "delete_file_threshold": "1",
     "remove_dangling_deletes": "true",
 }
@@ -106,6 +106,6 @@ def _merged_sql(cut: Cut, newest_ms: int) -> str:
         f"(topic = {literal(topic)} AND partition = {number} AND offset < {first})"
         for (topic, number), first in sorted(cut.since.items())
     )
-    # By time: a cut that is added meanwhile is newer.
+    # Cuts are compared by time: a cut that is added meanwhile is newer.
     older = f"kind = 'cut' AND try_cast(get_json_object(text, '$.at_ms') AS BIGINT) < {newest_ms}"
     return f"(kind = 'record' AND ({below or 'false'})) OR ({older})"

@@ -12,7 +12,7 @@ from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.shape import Shape
 
 GONE: Final = ("Cannot find snapshot with ID", "Not an iceberg table", "NotFoundException")
-"""What Iceberg says if a snapshot was removed meanwhile, or its files."""
+"""What Iceberg's errors contain if a snapshot or its files were removed meanwhile."""
 
 
 def at_snapshot(session: SparkSession, table: str, snapshot: int) -> DataFrame:
@@ -25,8 +25,8 @@ def fitted(
 ) -> DataFrame:
     """Rows in the columns and types of a later shape of their table; a column that they lack is NULL.
 
-    `names` are those that the columns of the table have in the rows, None where they lack it. Then a column of
-    the shape that is none of the table is Spark's own error: another process has renamed it meanwhile.
+    `names` are the names that the table's columns have in the rows, None for a column that the rows lack. Given
+    these, a column of the shape that the table lacks is Spark's own error: another process has renamed it.
     """
     if names is None:
         there = set(rows.columns)

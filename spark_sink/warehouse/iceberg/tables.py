@@ -70,7 +70,7 @@ _OF_A_TABLE: Final = frozenset({"metadata", "data"})
 
 @dataclass(slots=True, kw_only=True)
 class IcebergTables:
-    """Iceberg tables of a catalog; `prefix` begins the names of their namespaces."""
+    """Iceberg tables of a catalog; the names of their namespaces begin with `prefix`."""
 
     spark: SparkSession
     catalog: Catalog
@@ -143,11 +143,11 @@ class IcebergTables:
             again_on_conflict(partial(self.spark.sql, statement))
 
     def rename_columns(self, shape: Shape, names: Mapping[str, str]) -> Shape:
-        """See protocol.Tables. Ends with a commit without rows: earlier versions have the earlier names."""
+        """See protocol.Tables. Ends with a commit without rows, so that earlier versions have the old names."""
         renamed = shape.with_names(names)
         refuse_clash(renamed)
         place = self.place(shape.database, shape.table)
-        # As it is after an interrupted call.
+        # The shape that an interrupted call may have left.
         there = self.shape(shape.database, shape.table) or shape
         left = {old: new for old, new in names.items() if there.spelling(old) == old}
         more = self._former(place, replace(there, key=renamed.key))
@@ -210,7 +210,7 @@ class IcebergTables:
         cut: tuple[int, Offsets] | None = None,
     ) -> None:
         refuse_clash(shape)
-        # Iceberg keeps properties that are not given; an empty one is none.
+        # Iceberg keeps properties that are not given; an empty one counts as absent.
         self._replace(shape, rows, {CUT_PROPERTY: cut_text(*cut) if cut else ""})
 
     def cut(self, database: str, table: str) -> tuple[int, dict[tuple[str, int], int]] | None:
@@ -220,7 +220,7 @@ class IcebergTables:
 
     def drop(self, database: str, table: str) -> None:
         place = self.place(database, table)
-        # Of one whose metadata cannot be read, the folder is all there is.
+        # If a table's metadata cannot be read, only its folder can be removed.
         with suppress(Py4JJavaError) if self.root is not None else nullcontext():
             self.catalog.drop(place)
         if self.root is not None:
@@ -261,7 +261,7 @@ class IcebergTables:
         with temporary_view(rows) as view:
             statement = replace_sql(table, shape, source=view, more=given)
             again_on_conflict(lambda: session.sql(statement))
-        # Its columns are those of a query, which have no comments.
+        # The table's columns are those of a query, and have no comments yet.
         bare = replace(shape, comments=tuple(one for one in shape.comments if not one[0]))
         for comment in comment_sql(table, bare, shape):
             again_on_conflict(partial(session.sql, comment))
@@ -273,7 +273,7 @@ class IcebergTables:
         return place in self._large
 
     def _former(self, place: Place, wanted: Shape) -> dict[str, str]:
-        """The property with what the table said of itself up to now, if `wanted` differs."""
+        """The property that keeps what other properties state up to now, if `wanted` differs."""
         held = self.catalog.table(place)
         if held is None:
             return {}

@@ -1,4 +1,4 @@
-"""A warehouse of Iceberg tables: in one folder, or in another catalog beside the sink's texts in the folder."""
+"""A warehouse of Iceberg tables: in one folder, or in a catalog, with the sink's own texts in the folder."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class IcebergWarehouse:
         own = _OWN if is_folder else f"{_OWN}_{digest(root)}"
         note = {"version": 1, "format": "iceberg", "catalog": kind(catalog), "namespace": own}
         note |= {NAME: catalog[NAME]} if NAME in catalog else {}
-        # A Hadoop catalog commits by renaming a file, which only on HDFS fails if another was first.
+        # A Hadoop catalog commits by renaming a file. Only on HDFS does that fail if another process was first.
         excludes = not is_folder or root.startswith("hdfs:")
         self.notes = FileNotes(files, root, first={FORMAT: json.dumps(note)}, excludes=excludes)
         own = json.loads(self.notes.read(FORMAT) or "{}").get("namespace", own)
@@ -99,7 +99,7 @@ class IcebergWarehouse:
             keep_seconds=retention_seconds,
             earlier=_Earlier(catalog=made, files=files, root=root, own=own),
         )
-        # Readers go back in these as far as in the tables.
+        # Readers of consistent cuts go back as far in recent changes as in the tables.
         self.recent = IcebergRecent(
             spark=spark, catalog=made, place=(own, "recent"), retention_seconds=retention_seconds
         )
@@ -154,14 +154,14 @@ class _Earlier:
         return self.own, name.strip("_")
 
     def _waits(self) -> list[str]:
-        # One file for each row; one that was being written has a leading dot.
+        # There is one file for each row; a file that was being written has a leading dot.
         return [one for one in self.files.names(f"{self.root}/{WAITS}") if not one.startswith(".")]
 
 
 _SMALL_FILES: Final = {"min_input_files": "2"}
 _DATA_FILES: Final = {
     **_SMALL_FILES,
-    # Also a large file of which so many parts are deleted that readers pay for it.
+    # Also rewrite a large file that has so many files of deletes that readers pay for them.
     "delete_file_threshold": "5",
     "remove_dangling_deletes": "true",
 }
@@ -173,7 +173,7 @@ _STEPWISE: Final = {
     "max_file_group_size_bytes": str(512 * 1024 * 1024),
 }
 _SMALL_STEPS: Final = {"max_file_group_size_bytes": str(64 * 1024 * 1024)}
-"""Files of this size take some seconds."""
+"""Joining files of this size takes some seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -214,7 +214,7 @@ class IcebergUpkeep:
             except FAILURES as failure:
                 if not is_partial(failure) or seconds is None:
                     raise
-                # No batch commits meanwhile, so it may be another reason: this raises it.
+                # No batch commits meanwhile, so the reason may be another one: this call raises it.
                 self._call("rewrite_data_files", place, {**_DATA_FILES, **_SMALL_STEPS})
             self._call("rewrite_position_delete_files", place, _SMALL_FILES)
             self._call("rewrite_manifests", place)
@@ -251,15 +251,15 @@ class IcebergUpkeep:
 
 
 _COMMITS: Final = 10
-"""Commits that are searched for the last MERGE: maintenance makes a few after one."""
+"""The number of commits that are searched for the last MERGE: maintenance makes a few after a MERGE."""
 _MERGED: Final = "spark.merge-into.num-target-rows-"
 _PATH: Final = 2147483546
-"""The column of a file of deletes that has the path of the data file, by its number in Iceberg's format."""
+"""The number, in Iceberg's format, of the column with the data file's path in a file of deletes."""
 _DELETED: Final = (
     f"SELECT CAST(lower_bounds[{_PATH}] AS STRING) AS path, record_count AS rows FROM {{files}} "  # noqa: S608 - a number
     f"WHERE content = 1 AND lower_bounds[{_PATH}] = upper_bounds[{_PATH}]"
 )
-"""Files of deletes that are of one data file. A compaction may leave those of a file that it has replaced."""
+"""Files of deletes for a single data file. A compaction may leave those of a data file that it has replaced."""
 
 
 @dataclass(slots=True, kw_only=True)

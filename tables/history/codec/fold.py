@@ -1,9 +1,9 @@
 """The fold of a schema history's journal records into that history.
 
 Invariant: the history is a checkpoint and all records after its count, up to the cursor's count; if
-one of them is missing there is none. Records past the cursor's count are not yet reached. The last
-record of a key is valid, and of two with one number the later one, so that any compaction folds to
-the same.
+a record is missing, there is no history. Records past the cursor's count are not reached yet. The
+last record of a key is valid; of two records with the same number, the later record is valid. So any
+compaction folds to the same history.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tables.journal_kind import Kind, StatePart
 HEAD = "head"
 """The last part of the key of a checkpoint's head; other keys end with the part's number."""
 NEWEST = 0
-"""Instead of a checkpoint's number: the last complete one."""
+"""As a checkpoint's number: the last complete checkpoint."""
 OLDEST = -1
-"""The first one from which nothing is missing up to the cursor."""
+"""As a checkpoint's number: the first checkpoint after which no record is missing up to the cursor."""
 
 
 _UNREAD = 10_000
@@ -59,19 +59,19 @@ class HistoryFold:
         self._reading = Reading()
         self._unread: dict[bytes, StoredRecord] = {}
         self._unreadable: dict[bytes, tuple[StoredRecord, Unreadable]] = {}
-        """Those that could not be read when that was due; a later record of the key replaces each."""
+        """Records that could not be read when they were needed; a later record of the key clears each."""
         self._records: dict[bytes, _Kept] = {}
         self._more: dict[bytes, dict[int, tuple[Change, ...]]] = {}
-        """Changes that did not fit, by the record's key and their part."""
+        """Changes that did not fit into their record, by the record's key and the number of the part."""
         self._heads: dict[int, CheckpointHead] = {}
         self._parts: dict[int, dict[int, bytes | None]] = {}
-        """Of each checkpoint its parts; None for a part whose content is not kept."""
+        """The parts of each checkpoint; None for a part whose content is not kept."""
         self._first: dict[int, int] = {}
-        """Of each checkpoint the offset of its first record."""
+        """The offset of each checkpoint's first record."""
         self._highest = 0
 
     def take(self, kind: str, names: list[str], record: StoredRecord) -> None:
-        """Fold a record in; ``names`` follow the destination's in its key."""
+        """Fold a record in; ``names`` are the names after the destination's in its key."""
         self._unreadable.pop(record.key, None)
         try:
             if kind == CHECKPOINT.name:
@@ -86,12 +86,12 @@ class HistoryFold:
 
     @property
     def unreadable(self) -> tuple[Unreadable, ...]:
-        """The errors of records that were read later than they were folded in."""
+        """The errors of records that could not be read when they were needed."""
         return tuple(error for _, error in self._unreadable.values())
 
     @property
     def highest(self) -> int:
-        """The highest number that a checkpoint ever had; 0 before the first."""
+        """The highest number that a checkpoint ever had; 0 before the first checkpoint."""
         return self._highest
 
     def given_keys(self) -> list[bytes]:
@@ -147,7 +147,7 @@ class HistoryFold:
             parts[int(part)] = record.value if self._base in (NEWEST, OLDEST, number) else None
 
     def _keep(self, number: int) -> None:
-        """Drop the content of other checkpoints once one is complete: only one is needed."""
+        """Drop the content of all checkpoints but one, once this checkpoint is complete."""
         if self._base > 0 or not self._is_complete(number):
             return
         complete = [one for one in self._parts if self._has_content(one)]
@@ -184,19 +184,19 @@ class HistoryFold:
         )
 
     def checkpoint_for(self, count: int) -> CheckpointHead | None:
-        """The newest checkpoint from which a cursor with so many records can begin."""
+        """The newest checkpoint from which the history of a cursor with ``count`` records can begin."""
         heads = self._candidates(count)
         return heads[-1] if heads else None
 
     def lacks_parts(self, head: CheckpointHead, count: int) -> bool:
-        """Whether a checkpoint after this one, within so many records, is incomplete."""
+        """Whether a checkpoint after ``head``, within ``count`` records, is incomplete."""
         return any(
             number > head.number and one.count <= count and not self._is_complete(number)
             for number, one in self._heads.items()
         )
 
     def base(self, count: int) -> CheckpointHead | None:
-        """The checkpoint to begin from, from which no record is missing up to the cursor's count."""
+        """The checkpoint to begin from: no record after it is missing up to the cursor's count."""
         self._read()
         first = self._unbroken_to(count)
         heads = [head for head in self._candidates(count) if head.count >= first]
@@ -217,7 +217,7 @@ class HistoryFold:
         return heads[begins:]
 
     def _numbered(self, count: int) -> dict[int, _Kept]:
-        """The records up to the cursor's by number; of two with the same number the later one."""
+        """By number, the complete records up to the cursor's count; of two with the same number, the later."""
         found: dict[int, _Kept] = {}
         for key, kept in self._records.items():
             number = kept.record.number
@@ -236,7 +236,7 @@ class HistoryFold:
         return _Kept(kept.offset, record, 0)
 
     def _unbroken_to(self, count: int) -> int:
-        """The least count of a checkpoint after which no record is missing."""
+        """The least count after which no record is missing, up to the cursor's count."""
         numbered = self._numbered(count)
         first = count
         while first in numbered:
@@ -244,7 +244,7 @@ class HistoryFold:
         return first
 
     def is_whole(self, count: int) -> bool:
-        """Whether the history of a cursor with so many records is complete."""
+        """Whether the history of a cursor with ``count`` records is complete."""
         head = self.base(count)
         return head is not None and self._has_content(head.number)
 
@@ -253,7 +253,7 @@ class HistoryFold:
         return self._first[head.number]
 
     def build(self, count: int) -> SchemaHistory:
-        """The history of a cursor with so many records; it must be whole."""
+        """The history of a cursor with ``count`` records; it must be whole."""
         head = self.base(count)
         assert head is not None, "a history that is not whole"
         numbered = self._numbered(count)
@@ -287,20 +287,20 @@ class HistoryFold:
             yield from decoded(self._part(head, part, value))["items"]
 
     def _part(self, head: CheckpointHead, part: int | str, value: bytes) -> StoredRecord:
-        """A part of a checkpoint, at the offset of its first one."""
+        """A part of a checkpoint, with the offset of the checkpoint's first record."""
         key = CHECKPOINT.key(head.destination, str(head.number), str(part))
         return StoredRecord(key, value, self._first[head.number])
 
 
 def removes_stray(names: list[str], record: StoredRecord) -> bool:
-    """Whether a record removes one whose key is that of no checkpoint's part, and so changes nothing."""
+    """Whether a tombstone has a key that no part of a checkpoint can have, and so changes nothing."""
     is_part = len(names) == 2 and names[0].isdecimal() and names[1].isdecimal()
     is_head = len(names) == 2 and names[0].isdecimal() and names[1] == HEAD
     return not (is_part or is_head) and is_tombstone(record)
 
 
 def _is_within(record: StoredRecord, count: int) -> bool:
-    """Whether a checkpoint of so many records holds a record that is not read."""
+    """Whether a checkpoint of ``count`` records includes an unread record."""
     number = _NUMBER.search(record.value)
     return bool(number and int(number[1]) <= count and not RESOLVED.is_of(record.key))
 

@@ -1,8 +1,8 @@
 """The schema history's journal records: their keys, and the contents of one transaction.
 
-Invariant: a record's key is its position, so that the same statement is the same record. A
-checkpoint is valid by its head, which follows all its parts. A removed record has a value that
-marks it.
+Invariant: a record's key is its position, so that a statement read again replaces its own record. A
+checkpoint is valid only with its head, which follows all its parts. A removed record has a value
+that marks it as removed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _KINDS = {"statement": HISTORY, "baseline": BASELINE, "resolution": RESOLVED}
 
 
 def record_key(record: SchemaRecord) -> bytes:
-    """``history/<destination>/<server>/<file>/<offset>``; for others followed by a number or a
-    table, and by a time."""
+    """The key of a record; of a statement, ``history/<destination>/<server>/<file>/<offset>``.
+
+    A baseline's key also has its number; a resolution's key its table, and a time if it gives no definition.
+    """
     server, file, offset = record.position.identity
     parts = [record.destination, server, file, str(offset)]
     if record.kind == "baseline":
@@ -33,7 +35,7 @@ def record_key(record: SchemaRecord) -> bytes:
     elif record.kind == "resolution":
         parts += [name for table in record.concerned for name in table]
         if record.unchanged and record.given is not None:
-            # It gives no definition, so it must not replace one that was given there.
+            # It gives no definition, so it must not replace a record that gave a definition there.
             parts.append(str(record.given.ts_ms))
     return _KINDS[record.kind].key(*parts)
 
@@ -46,8 +48,8 @@ def checkpoint_key(destination: str, number: int, part: int | str) -> bytes:
 def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[Entry]:
     """A record for the journal, in the transaction of its position.
 
-    One statement may change very many tables, as DROP DATABASE does: the rest follows under the
-    same key with a number appended.
+    One statement may change very many tables, as DROP DATABASE does: changes that do not fit into the
+    first entry follow under the same key with a number appended.
     """
     key, value = record_key(record), record_json(record)
     first, *others = _packed([orjson.dumps(change) for change in value["changes"]], limit) or [

@@ -149,8 +149,10 @@ class Reading:
         )
 
     def record(self, value: dict[str, Any]) -> SchemaRecord:
-        """Read what ``record_json`` wrote; raise KeyError, TypeError, ValueError or IndexError if
-        it is not that."""
+        """Read what ``record_json`` wrote.
+
+        Raise KeyError, TypeError, ValueError or IndexError for another value.
+        """
         definitions = self.definitions
         return SchemaRecord(
             destination=self._text(value["destination"]),

@@ -1,7 +1,7 @@
 """The consequences of a change of a table's columns and key, as subscribers see them.
 
-Invariant: a column is identified by its name alone, since records and warehouse have nothing else;
-renaming one removes a column and adds another.
+Invariant: columns are matched by name and by the renames of the statement. If the renames are not known,
+a removed column and an added column with the same neighbour and definition count as a rename.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The consequence, its severity, and whom it concerns."""
+    """One consequence, its severity, and its effects on topic and warehouse."""
 
     kind: str
     severity: Severity
@@ -82,7 +82,7 @@ _ANOTHER_KEY = (
 def key_findings(old: Table, new: Table, values: Mapping[str, Relation]) -> Iterator[Finding]:
     """Yield the differences in keys and, without a key, in how rows are identified.
 
-    ``values``: the relation of masked columns' values, which their types do not have.
+    ``values``: the relation of masked columns' values, which their types do not show.
     """
     before, after = row_key(old), row_key(new)
     if before != after:
@@ -171,7 +171,7 @@ _VALUE = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)|\bAUTO_INCREMENT\b", re.IGNORECAS
 
 
 def known_renames(old: Table, new: Table, stated: Mapping[str, str] | None) -> dict[str, str]:
-    """The columns' old names with the new ones, of those that a statement renames; guessed if there is none."""
+    """The old names of renamed columns with their new names; guessed if no statement is given."""
     if stated is None:
         stated = dict(_guessed(old, new))
     spelled, after = {lowered(name): name for name in _by_name(old)}, _by_name(new)
@@ -188,10 +188,10 @@ def column_findings(
     *,
     existing: bool = True,
 ) -> Iterator[Finding]:
-    """Yield the differences; without ``existing``, those of a table without rows.
+    """Yield the differences; unless ``existing``, the table has no rows yet.
 
-    ``renames``: from old names to new ones. ``values``: the relation of masked columns' values to earlier ones,
-    by new name; that of others follows from their types.
+    ``renames``: from old to new names. ``values``: by new name, the relation of masked columns' values to their
+    earlier values; for other columns the relation follows from the types.
     """
     before, after = _by_name(old), _by_name(new)
     known = {a: b for a, b in renames.items() if a != b}
@@ -278,7 +278,7 @@ _NULL = "it is NULL in existing rows, as at the source."
 
 
 def _in_existing(column: Column) -> str:
-    """What the warehouse has of a new column in rows from before the statement, to which MySQL gave a value."""
+    """A new column's value in the warehouse's existing rows, to which MySQL gave a value, as a sentence."""
     if not column.initial:
         return (
             "existing rows get what MySQL gives them, or NULL where that differs from row to row."
@@ -365,7 +365,7 @@ def _masked(new: Column, found: Relation) -> Finding:
 
 
 def _retyped(old: Column, new: Column, found: Relation, *, is_null: bool) -> Finding:
-    """``is_null``: all its values are; a mask that has values gives them a type of its own."""
+    """``is_null``: a mask makes all values null; a mask with values has a type that does not change."""
     does, refuses = _warehouse(old, new)
     if not refuses and not is_null and found is not Relation.WIDER:
         does += (

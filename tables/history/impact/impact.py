@@ -1,8 +1,8 @@
 """The impact of a table change on its subscribers: readers of its topic, and the warehouse's table.
 
-Invariant: pure, from definitions alone; the same before a statement is run and after it. Rows that
-MySQL rewrites while it alters a table are in no binlog, so a change of values there is never
-harmless.
+Invariant: the impact follows from definitions alone, and is the same before and after a statement is
+run. Rows that MySQL rewrites while it alters a table are in no binlog, so a change of their values is
+never harmless.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def impact(
 ) -> tuple[Impact, ...]:
     """The impacts of some changes of one statement, in their order; see ``severest`` for the worst.
 
-    ``renames`` are known with the statement; otherwise a removed column and one added at its
-    position with the same definition count as one.
+    ``renames`` are known with the statement. Otherwise a removed column and a column added at its position
+    with the same definition count as a renamed column.
     """
     listed = list(changes)
     impacts = (
@@ -145,7 +145,7 @@ class _Reading:
             if isinstance(change, TableChange) and change.renamed_to is not None
         }
         self._from: dict[TableName, TableName] = {}
-        """The first names of the tables that were renamed so far, by their present ones."""
+        """The first names of the tables that were renamed so far, by their present names."""
         self._skipped = {change.change.name for change in changes if isinstance(change, Noise)}
         self._moved_to = {
             change.name
@@ -168,7 +168,7 @@ class _Reading:
                 yield route, finding
 
     def _follow(self, change: TableChange) -> None:
-        """Take a step of a RENAME. A name that is taken only in between may have but one of its two."""
+        """Follow a RENAME; if a table only passes through a name, one of its two changes may be missing."""
         if change.renamed_to is not None:
             self._from[change.renamed_to] = self._from.pop(change.name, change.name)
         elif (origin := self._from.pop(change.renamed_from or change.name, None)) is not None:
@@ -288,7 +288,7 @@ NOTHING = "harmless: nothing changes for subscribers"
 
 
 def as_text(impacts: Sequence[Impact]) -> str:
-    """A summary, then each consequence in some lines; ends with a line's end."""
+    """A summary, then each consequence in some lines, with a final line end."""
     if not impacts:
         return f"{NOTHING}\n"
     ordered = sorted(impacts, key=lambda one: -one.severity.rank)

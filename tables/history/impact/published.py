@@ -1,5 +1,5 @@
-"""A table's definition as its subscribers see it: the published columns, by their names and types in
-records, and the key of these.
+"""A table's definition as its subscribers see it: the published columns with their names and types in
+records, and the records' key.
 
 Invariant: the route and the table alone decide, as they do for rows (``MaskedColumns``, ``CapturedTable``).
 """
@@ -34,7 +34,7 @@ class Published:
 
     table: Table
     names: Mapping[str, str]
-    """The published names of columns by their own."""
+    """The published names of columns, by the columns' own names."""
     masked: Mapping[str, tuple[MaskingRule, Column]] = field(default_factory=dict)
     """By published name, the rule of a masked column, and the column itself."""
 
@@ -47,9 +47,9 @@ class Published:
         }
 
     def values(self, new: Published, renames: Mapping[str, str]) -> dict[str, Relation]:
-        """The relation of the values of each masked column to those that it had, by its new name.
+        """By new name, the relation of each masked column's values to its earlier values.
 
-        ``renames``: as published. A column that had no rule, or another one, is not in it.
+        ``renames``: of published names. A column that had no rule or another rule is omitted.
         """
         olds = {to: old for old, to in renames.items()}
         found: dict[str, Relation] = {}
@@ -63,8 +63,8 @@ class Published:
 def published(table: Table, route: Route, renames: Mapping[str, str] | None = None) -> Published:
     """What is published of a table.
 
-    ``renames``: those of the statement that made it, from old names to new ones. A rule that names a column
-    which is gone, and is impossible therefore, is applied to the column's new name: as it will be when the
+    ``renames``: the renames of the statement that made the table, from old to new names. A rule for a renamed
+    column is impossible, since the column is gone. Here it is applied to the new name, as it will be once the
     mapping has that name.
     """
     if route.mapped is None:
@@ -81,7 +81,7 @@ def published(table: Table, route: Route, renames: Mapping[str, str] | None = No
     for column in table.columns:
         known = called[column.name]
         name = renamed.get(known, column.name)
-        # Where two columns would have one name the table is refused; the rule's is meant.
+        # If two columns would have the same name, the table is refused; the renamed column is shown.
         is_taken = known not in renamed and name.lower() in taken
         if known in dropped or is_taken or (listed and known not in listed):
             continue
@@ -99,7 +99,7 @@ def published(table: Table, route: Route, renames: Mapping[str, str] | None = No
 def rule_findings(
     old: Table | None, new: Table, route: Route, renames: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Yield what a change does to rules: those that no longer fit, and values that they no longer mask."""
+    """Yield a change's effects on rules: rules that no longer fit, and values that are no longer masked."""
     known = set() if old is None else set(rule_faults(old, route))
     faults = [fault for fault in rule_faults(new, route) if fault not in known]
     if faults:
@@ -129,7 +129,7 @@ def rule_faults(table: Table, route: Route) -> list[str]:
 
 
 def _called(table: Table, route: Route, renames: Mapping[str, str]) -> dict[str, str]:
-    """By each column's name, the one in lower case by which rules know it."""
+    """By each column's name, the name in lower case by which rules know the column."""
     called = {column.name: column.name.lower() for column in table.columns}
     there, ruled = set(called.values()), set[str]()
     if route.mapped is not None:
@@ -151,7 +151,7 @@ def _key(table: Table, route: Route, called: Mapping[str, str]) -> Iterable[str]
 
 
 def _masked(column: Column, rule: MaskingRule) -> Column:
-    """The column of the rule's replacements."""
+    """The column that holds the rule's replacements."""
     plain = PublishedColumn(
         name=column.name, type=column.type, nullable=column.nullable, charset=column.charset
     )
@@ -159,20 +159,20 @@ def _masked(column: Column, rule: MaskingRule) -> Column:
     found = replace(column, type=made.type, nullable=made.nullable, charset=made.charset)
     if rule.reads != 0:
         return found
-    # Whatever the source computes, or gives to rows by default, is replaced.
+    # Values that the source computes, or gives to rows by default, are replaced too.
     found = replace(found, generated=None)
     return found if rule(None) is not None else replace(found, charset=None, definition="")
 
 
 def _masked_relation(rule: MaskingRule, old: Column, new: Column) -> Relation:
-    """The relation of replacements to those of the same rows before; each depends on its value alone."""
+    """The relation of replacements to the same rows' earlier replacements; each depends on its value alone."""
     if rule.reads == 0:
         return Relation.SAME
     one, other = kind_of(old), kind_of(new)
     found = relation(one, other)
     if rule.reads is not None:
         return Relation.SAME if always_holds(other, rule.reads) else found
-    # It is that of the value's text: JSON has 5 for an INT and 5.0 for a DOUBLE, and a VARCHAR has 5 too.
+    # The value's text is replaced: JSON has 5 for an INT and 5.0 for a DOUBLE, and a VARCHAR has 5 too.
     if one.base != other.base and _FLOATS & {one.base, other.base}:
         return Relation.OTHER_FORM
     length = exact_length(one)

@@ -1,7 +1,7 @@
 """The relation of a column's new values to its old ones, as a subscriber sees them.
 
 Invariant: it describes values on the wire (docs/wire.md), not bytes in MySQL; a type is wider only
-if it holds every value of the other one in the same form.
+if it holds every value of the other type in the same form.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ValueKind:
 
     @property
     def form(self) -> str:
-        """The form of its values in a record; types of one form are written alike."""
+        """The form of its values in a record; values of types with the same form are written alike."""
         return sql_type(self.base).form or self.base
 
 
@@ -77,7 +77,7 @@ def kind_of(column: TypedColumn) -> ValueKind:
 
 
 def wire_type(column_type: str) -> str:
-    """The type on the wire: without notes, and addresses as the binlog's bytes."""
+    """The type on the wire: without comments, and with MariaDB's address types as the binlog's bytes."""
     if column_type.startswith(("enum(", "set(")):
         return column_type
     text = column_type.partition(" /*")[0]
@@ -93,7 +93,7 @@ def relation(old: ValueKind, new: ValueKind) -> Relation:
 
 
 def exact_length(kind: ValueKind) -> int | None:
-    """The maximum number of characters of an integer or a decimal; None for all else."""
+    """The maximum number of characters of an integer or a decimal; None for other types."""
     if kind.base == "decimal":
         # With a sign and a point.
         return (kind.numbers or (10,))[0] + 2
@@ -107,7 +107,7 @@ def always_holds(kind: ValueKind, length: int) -> bool:
 
 
 def charset_relation(old: str | None, new: str | None) -> Relation:
-    """The relation of a character set's characters to those of another one."""
+    """The relation of a new character set's characters to the characters of the old one."""
     if old == new or old is None or new is None:
         return Relation.SAME
     one, other = _repertoire(old), _repertoire(new)
@@ -139,7 +139,7 @@ _GEOMETRIES = {
 
 
 def _judged(keeps: bool, gains: bool) -> Relation:
-    """For types of the same form: by whether the new one keeps all old values, and whether it has more."""
+    """The relation of types of one form: ``keeps`` all old values or not, ``gains`` new values or not."""
     if keeps:
         return Relation.WIDER if gains else Relation.SAME
     return Relation.SHIFTED if gains else Relation.NARROWER

@@ -1,8 +1,8 @@
-"""Decisions of operators on the differences of shards, and what a worker made of each.
+"""Decisions of operators on the differences of shards, and the outcome of each.
 
 Invariant: a decision is in force only once a worker has applied it, and only for the difference that it was
-made for. The last one that was applied on a subject counts. Each outcome holds it, since the journal keeps only
-the last decision that was sent on a subject, which may be refused.
+made for. On each subject, the decision that was applied last counts. Each outcome contains that decision, since
+the journal keeps only the last decision that was sent on a subject, which may be refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tables.journal_format import Entry, encoded, is_tombstone, read_as
 from tables.journal_kind import Kind, StatePart
 
 UNIT = "logical.schemas"
-"""Where workers agree on leaders, and in the journal; no destination's name contains a dot."""
+"""The name in the leadership and in the journal; no destination's name contains a dot."""
 
 
 class Verb(Enum):
@@ -27,13 +27,13 @@ class Verb(Enum):
     EXCLUDE = "exclude"
     """A shard does not count."""
     INCLUDE = "include"
-    """It counts again."""
+    """An excluded shard counts again."""
     ACCEPT = "accept"
     """The shards may differ as they do now."""
     TAKE_TYPE = "take type"
-    """The type of a column whose types cannot be joined."""
+    """A column whose types cannot be joined gets the decision's type."""
     REOPEN = "reopen"
-    """What was accepted or taken before no longer counts."""
+    """Differences and types that were accepted or taken before no longer count."""
 
 
 _TOPICS = {
@@ -45,7 +45,7 @@ _TOPICS = {
 }
 
 Subject = tuple[str, str]
-"""A topic, and a shard or column if it is about one."""
+"""A topic of decisions, and the shard or column that the decision is about, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Decision:
     table: TableName
     """The logical table."""
     id: str
-    """At random."""
+    """A random id."""
     verb: Verb
     name: str = ""
     """The shard as text, or the column in lower case; empty for a decision on the whole table."""
@@ -65,11 +65,11 @@ class Decision:
     why: str
     ts_ms: int
     offset: int = field(default=-1, compare=False)
-    """In the journal."""
+    """The offset of its record in the journal."""
 
     @property
     def subject(self) -> Subject:
-        """What it replaces earlier decisions on."""
+        """The subject on which it replaces earlier decisions."""
         return _TOPICS[self.verb], self.name
 
     def __str__(self) -> str:
@@ -79,18 +79,18 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What a worker made of a decision."""
+    """The outcome of a decision."""
 
     table: TableName
     subject: Subject
     id: str
-    """That of the decision."""
+    """The decision's id."""
     refused: str = ""
-    """Why it is not in force; empty if it is."""
+    """Why the decision is not in force; empty if it is."""
     state: str
-    """The logical table's state with it."""
+    """The logical table's state after the decision."""
     in_force: Decision | None
-    """The decision on the subject that is in force now: this one, or an earlier one if this is refused."""
+    """The decision that is now in force on the subject: this one, or an earlier one if this one is refused."""
     among: tuple[str, ...] = ()
     """The types of the shards for which the type in force was taken."""
     worker: str
@@ -109,7 +109,7 @@ class InForce:
 
     @property
     def all(self) -> list[Decision]:
-        """All of them, in the order in which they were sent."""
+        """All decisions in force, in the order in which they were sent."""
         found = [*self.excluded.values(), *(one for one, _ in self.taken.values())]
         found += [self.accepted] if self.accepted is not None else []
         return sorted(found, key=lambda one: (one.offset, one.id))
@@ -132,15 +132,15 @@ class Decisions:
             self.decide(decided_in(record))
 
     def send(self, decision: Decision) -> None:
-        """Add a decision; of those on a subject only the last is still decided on."""
+        """Add a decision; it replaces an earlier decision on its subject."""
         self._sent.setdefault(decision.table, {})[decision.subject] = decision
 
     def decide(self, decided: Decided) -> None:
-        """Add what a worker made of one."""
+        """Add the outcome of a decision."""
         self._decided.setdefault(decided.table, {})[decided.subject] = decided
 
     def pending(self) -> list[Decision]:
-        """Those that no worker has decided on, in the order in which they were sent."""
+        """The decisions without an outcome, in the order in which they were sent."""
         found = [
             one
             for decisions in self._sent.values()
@@ -150,8 +150,11 @@ class Decisions:
         return sorted(found, key=lambda one: one.offset)
 
     def in_force(self, table: TableName) -> InForce:
-        """Those of one table that a worker has applied. One that is refused, or not yet decided on, leaves
-        the earlier one on its subject in force; the outcome of that has it, whatever was sent since."""
+        """The decisions on one table that a worker has applied.
+
+        A decision that is refused, or has no outcome yet, leaves the earlier decision on its subject in force:
+        the subject's outcome contains it, whatever was sent since.
+        """
         applied = [
             (one.in_force, one.among)
             for one in self._decided.get(table, {}).values()
@@ -166,7 +169,7 @@ class Decisions:
         )
 
     def before(self, decision: Decision) -> tuple[Decision | None, tuple[str, ...]]:
-        """What is in force on the subject of a decision, and the types among which it was taken."""
+        """The decision in force on a decision's subject, and the types among which it was taken."""
         decided = self._decided.get(decision.table, {}).get(decision.subject)
         return (None, ()) if decided is None else (decided.in_force, decided.among)
 
@@ -210,7 +213,7 @@ def note_of_decision(one: Decision) -> Entry:
 
 
 def outcome_key(table: TableName, subject: Subject) -> bytes:
-    """The key of an outcome: ``shards_decided/logical.schemas/…``, as that of its decision."""
+    """The key of an outcome: ``shards_decided/logical.schemas/…``, with the names in its decision's key."""
     return DECIDED.key(UNIT, *table, *subject)
 
 

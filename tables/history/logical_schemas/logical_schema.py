@@ -1,7 +1,7 @@
 """The schema of one logical table: its shards' columns united, and how far the shards agree.
 
 Invariant: it depends on the shards and on the decisions in force alone. Until all shards have a change, the
-columns are those that hold every shard's rows.
+columns can hold every shard's rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class State(Enum):
     CONFLICT = "conflict"
     """The shards differ in a way that no common column can hold."""
     ACCEPTED = "accepted"
-    """They differ, and an operator decided how."""
+    """The shards differ, and operators have decided on all differences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,11 @@ class LogicalColumn:
 
     name: str
     type: str | None
-    """None if the shards' types cannot be joined, and none was taken."""
+    """None if the shards' types cannot be joined, and no type was taken."""
     nullable: bool
     charset: str | None
     column_type: str | None
-    """Only if all shards have the same."""
+    """None unless all shards have the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +64,17 @@ class LogicalSchema:
     state: State
     columns: tuple[LogicalColumn, ...]
     primary_key: tuple[str, ...] | None
-    """The columns of the records' key; None if the shards have different ones."""
+    """The columns of the records' key; None if the shards have different keys."""
     changes: tuple[Change, ...]
-    """The differences, except those of excluded and dropped shards."""
+    """The differences among the shards that are neither excluded nor dropped."""
     decided: frozenset[Change]
-    """Those that a taken type settles."""
+    """The differences that a taken type settles."""
     shards: tuple[Shard, ...]
     decisions: InForce
 
     @property
     def difference(self) -> str:
-        """Name what differs and is not settled, for an operator who accepts exactly that; empty if nothing."""
+        """The digest of the unsettled differences, by which an operator accepts exactly these; may be empty."""
         found = sorted(one.identity for one in self.changes if one not in self.decided)
         return hashlib.sha256("\0\0".join(found).encode()).hexdigest()[:16] if found else ""
 
@@ -205,7 +205,7 @@ def _type_refusal(decision: Decision, types: Sequence[str]) -> str:
 
 
 def _union(shards: Sequence[Shard]) -> list[str]:
-    """All columns in lower case; one that the shards before lack follows its neighbour in its own shard."""
+    """All columns in lower case; a column that earlier shards lack follows its neighbour in its own shard."""
     found: list[str] = []
     for shard in shards:
         at = 0
@@ -243,7 +243,7 @@ def _column(shards: Sequence[Shard], name: str, decisions: InForce) -> LogicalCo
 
 
 def _taken(column: str, forms: Iterable[Form], decisions: InForce) -> str | None:
-    """The type that an operator took for the types that the shards have now, if any."""
+    """The type that an operator took, if it was taken for the types that the shards have now."""
     found = decisions.taken.get(column)
     if found is None:
         return None
@@ -278,8 +278,8 @@ def _decision_json(one: Decision) -> dict[str, Any]:
 
 # The changes that some shards of a logical table have and others lack.
 #
-# Invariant: a change is named by its newest author: the form that a shard took last is the one
-# that the others lack. Where no shard changed anything, they lack what the union of all has.
+# Invariant: the newest change counts: the form that a shard got last is the form that the other
+# shards lack. If no shard changed anything, shards lack what the union of all shards has.
 
 
 T = TypeVar("T")
@@ -312,7 +312,7 @@ class Change:
 
     @property
     def identity(self) -> str:
-        """What differs, whichever shards it is in."""
+        """The difference as text, whichever shards have it."""
         kind = ChangeKind.ADD if self.kind is ChangeKind.DROP else self.kind
         to = self.to if kind is ChangeKind.RENAME else ""
         return "\0".join((kind.value, self.column, to, *self.forms))
@@ -338,7 +338,7 @@ def changes_of(shards: Sequence[Shard], columns: Iterable[str]) -> list[Change]:
 
 
 def _renames(shards: Sequence[Shard]) -> Iterator[Change]:
-    """Columns that some shards renamed and others still have by the earlier name."""
+    """Columns that some shards renamed, and that other shards still have by the earlier name."""
     seen = set()
     for shard in shards:
         for name, origins in sorted(shard.former.items()):
@@ -417,13 +417,13 @@ def _of_key(shards: Sequence[Shard]) -> Iterator[Change]:
 def _newest(
     shards: Collection[Shard], value: Callable[[Shard], T], times: Mapping[ShardName, int | None]
 ) -> T | None:
-    """The value of the shard that changed it last; None if none did."""
+    """The value of the shard that changed it last; None if no shard changed it."""
     moved = [(time, one.name, one) for one in shards if (time := times[one.name]) is not None]
     return value(max(moved)[2]) if moved else None
 
 
 def _most_frequent(values: Iterable[T]) -> T:
-    """The value that most have; among equals the first by its text."""
+    """The most frequent value; among equally frequent values, the first by its text."""
     counts = Counter(values)
     return min(counts, key=lambda one: (-counts[one], str(one)))
 
@@ -436,16 +436,16 @@ def _texts(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted({str(one) for one in values}))
 
 
-# Forms of a column joined: the one of them that contains all others.
+# The joined form of a column, which contains all of the column's forms.
 #
-# Invariant: no type is invented. Types of which none contains all others are not joined.
+# Invariant: no type is invented. Types are joined only if one of them contains all others.
 
 
 _CONTAINED = (Relation.SAME, Relation.WIDER)
 
 
 def joined_form(forms: Iterable[Form]) -> Form | None:
-    """The form that holds all values of these; None if their types or character sets cannot be joined."""
+    """The form that holds all values of these forms; None if types or character sets cannot be joined."""
     found = sorted(set(forms), key=str)
     widest = joined_type({form.type for form in found})
     charset = _charset({form.charset for form in found if form.charset is not None})
@@ -455,7 +455,7 @@ def joined_form(forms: Iterable[Form]) -> Form | None:
 
 
 def joined_type(types: Iterable[str]) -> str | None:
-    """The type among these that holds all values of the others in the same form; None if there is none."""
+    """The type among these that holds all values of the other types in the same form; None without one."""
     ordered = sorted(set(types))
     return next((one for one in ordered if contains_all(one, ordered)), None)
 
@@ -470,7 +470,7 @@ def _kind(type_text: str) -> ValueKind:
 
 
 def _charset(charsets: set[str]) -> str | None:
-    """The character set that contains all of these; empty if there are none, None if no one does."""
+    """The character set that contains all of these; empty without any, None if no set contains all."""
     if not charsets:
         return ""
     ordered = sorted(charsets)

@@ -1,7 +1,7 @@
-"""All logical tables: real tables by the routes of their destinations, and their schemas.
+"""All logical tables: real tables grouped by the routes of their destinations, and their schemas.
 
-Invariant: it holds what the schemas topic and the DDL topics hold; the routes alone decide which real tables
-belong together.
+Invariant: the content is that of the schemas topic and the DDL topics; the routes alone decide which real
+tables belong together.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tables.rules.table_version import TableVersion
 
 # Real tables that were dropped or renamed away, by the records of the DDL topics.
 #
-# Invariant: the records of a destination are taken in their order, again or not; the last one on
-# a table counts. A table that has a later version than its drop exists again.
+# Invariant: the records of a destination are taken in their order, once or again; the last record
+# on a table counts. A table with a version later than its drop exists again.
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class LogicalTables:
     _real: dict[ShardName, RealTable] = field(default_factory=dict)
     _shards: dict[TableName, set[ShardName]] = field(default_factory=dict)
     changed: set[TableName] = field(default_factory=set)
-    """The logical tables of which something changed since their schemas were last made."""
+    """The logical tables that changed since their schemas were last made."""
 
     def route_by(self, routes: Mapping[str, Routes]) -> None:
         """Group the real tables by these routes."""
@@ -87,7 +87,7 @@ class LogicalTables:
             self._group(name)
 
     def take_statement(self, destination: str, record: dict[str, Any]) -> None:
-        """Take a record of a destination's DDL topic; raise as ``DroppedTables.take`` if it is none."""
+        """Take a record of a destination's DDL topic; raise as ``DroppedTables.take`` does."""
         for name in self._dropped.take(destination, record):
             if name in self._real:
                 self._group(name)

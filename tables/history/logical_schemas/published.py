@@ -1,7 +1,7 @@
 """A logical schema as it was published: its content, its number and times.
 
-Invariant: a record is published only if its content differs from the last one of its table, so the number
-counts changes. Read back, the topic shows what was published last.
+Invariant: a record is published only if its content differs from the last record of its table, so the version
+counts changes. The topic, read back, shows what was published last.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PublishedSchema:
             numbers = {name: content.pop(name) for name in _NOT_CONTENT}
             found = cls(name=(content["database"], content["table"]), content=content, **numbers)
             State(content["state"])
-            # What is read of it later raises here if it has another form.
+            # Fields that are read later raise here if they have another form.
             hash((found.name, *found.dropped, sum(found.dropped.values()), *found.open_changes))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no logical schema: {error!r}") from error
@@ -77,7 +77,7 @@ def next_published(
     schema: LogicalSchema, last: PublishedSchema | None, now_ms: int
 ) -> PublishedSchema | None:
     """The record to publish after the last one; None if nothing has changed."""
-    # As it is read back: lists for tuples.
+    # In the form in which it is read back: lists for tuples.
     content = orjson.loads(orjson.dumps(schema.to_json()))
     if last is not None and last.content == content:
         return None

@@ -56,13 +56,13 @@ class Shard:
     key: tuple[str, ...]
     """The columns of the records' key, in order; empty if there is none."""
     moved_ms: Mapping[str, int]
-    """The time of the version that last added or dropped a column; none for the columns of the first."""
+    """By column, the time of the version that last added or dropped it; first columns have no time."""
     changed_ms: Mapping[str, int]
-    """The time of the version that last changed the form of a column."""
+    """By column, the time of the version that last changed its form."""
     key_changed_ms: int | None
     """None if it is the key of the first version."""
     former: Mapping[str, frozenset[str]]
-    """The earlier names of renamed columns."""
+    """By column, the earlier names of a renamed column."""
 
 
 @dataclass(slots=True)

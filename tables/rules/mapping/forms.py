@@ -131,7 +131,7 @@ class Assembly:
 # `com.pajk.Roma.dbs/ROMA_GROUP`.
 #
 # A tag of `logicTb1,field1` and `tag1,f1` is read as: each record of `logicTb1` has the tag
-# `tag1`, and one that changes `field1` has `f1` too. The format comes from the seed deck of Roma,
+# `tag1`, and a record that changes `field1` has `f1` too. The format comes from the seed deck of Roma,
 # page 14.
 
 
@@ -339,7 +339,7 @@ def written_action(one: ColumnAction) -> str | dict[str, str | int]:
 
 
 def written_kind(written: str | dict[str, Any]) -> ActionKind:
-    """Return the kind of an action by its entry; the strictest is assumed of one that is not listed."""
+    """Return the kind of an action by its entry; an action that is not listed counts as the strictest kind."""
     names = [written] if isinstance(written, str) else written
     return next((ACTIONS[name] for name in names if name in ACTIONS), ActionKind())
 
@@ -471,12 +471,12 @@ def _tags(into: Assembly, where: str, entry: dict[str, Any]) -> dict[str, str]:
 
 
 def to_yaml(mapping: Mapping) -> str:
-    """The text of a mapping, of which ``from_yaml`` makes an equal one."""
+    """The text of a mapping, from which ``from_yaml`` makes an equal mapping."""
     return str(yaml.safe_dump(_content(mapping), sort_keys=False, allow_unicode=True))
 
 
 def to_json(mapping: Mapping) -> str:
-    """The same content in JSON, which is read and written many times as fast."""
+    """The text of a mapping in JSON, which is read and written many times as fast as YAML."""
     return orjson.dumps(_content(mapping)).decode()
 
 

@@ -34,11 +34,11 @@ class MappedTable:
     partitions: int
     """Partitions of the topic; 0: the settings' number."""
     repartition_from: int
-    """Partitions of the topic before a change that the rules ask for; 0: they ask for none."""
+    """Partitions of the topic before a change that the rules request; 0: they request no change."""
     format: str
     """The name of the records' format."""
     key_has_shard: bool
-    """Whether the records' keys name the real table, since keys of several could be equal."""
+    """Whether the records' keys name the real table, since keys of several tables could be equal."""
     has_own_case: bool = True
     """Whether the rules that name it literally have its letters in the same case."""
 
@@ -81,10 +81,10 @@ class Mapping:
         return hashlib.sha256("\0".join(shown).encode()).hexdigest()
 
     def of(self, table: TableName) -> MappedTable | None:
-        """The logical table of a real one; None if nothing names it.
+        """What the mapping states about a real table; None if no rule names the table.
 
-        Raise MappingError if two rules of the same rank match it, if its own name is another's logical
-        name, or if keys of its topic are certain to collide.
+        Raise MappingError if two rules of the same rank match it, if its own name is the logical name of other
+        tables, if its topic has two formats, or if keys of its topic are certain to collide.
         """
         try:
             return self._known[table]
@@ -143,7 +143,7 @@ class Mapping:
         )
 
     def owner_of_topic(self, topic: str) -> str:
-        """The rule that names this topic, or one that Kafka holds to be equal; empty if none does."""
+        """The rule that names this topic, or a topic that Kafka treats as equal; empty if no rule does."""
         return self._sharing.named.get(topic.replace(".", "_"), "")
 
     @property
@@ -154,7 +154,7 @@ class Mapping:
 
 
 def _only(found: Matches[Rule], table: TableName) -> tuple[RealName, Rule] | tuple[None, None]:
-    """The rule that matches best, with its name that does; raise MappingError if there are two."""
+    """The best matching rule, with the name by which it matches; raise MappingError if there are two."""
     if len(found) > 1:
         (first, one), (second, other) = found[:2]
         raise MappingError(
@@ -170,19 +170,19 @@ def _has_own_case(
     name: RealName | None,
     rule: LogicalTable | None,
 ) -> bool:
-    """Whether the literal ones of the names that match a table have its own letters."""
+    """Whether the literal names that match a table have its letters in the same case."""
     if database is not None and database.literal and database.name != table[0]:
         return False
     if name is None or rule is None:
         return True
     if name.literal and (name.database or table[0], name.name) != table:
         return False
-    # Without the real database, a rule is of the logical one, or of the real one with its name.
+    # A rule without a real database is for the logical database, or for the real one of that name.
     return bool(database or name.database) or rule.database in ("", table[0])
 
 
 def _shown(value: object) -> str:
-    """The text of a value, without what has its default, so that a new rule changes no old digest."""
+    """The text of a value without fields at their defaults, so that a new rule changes no old digest."""
     if isinstance(value, tuple):
         return f"({''.join(f'{_shown(one)},' for one in value)})"
     if not is_dataclass(value):
@@ -240,19 +240,19 @@ class TableIndex(Generic[Indexed]):
         return list({id(one[1]): one for one in fitting if one[0].rank == best}.values())
 
 
-# A mapping as a decoder keeps it: as bytes, but while there are tables to look up in it.
+# A mapping as a decoder keeps it: as bytes, except while tables are looked up in it.
 #
-# A decoder looks up each table once, and a mapping of 5,000 tables is 46,000 objects. Encoding a
-# row took a tenth longer beside them, although it touches none of them: measured on replayed
-# portions.
+# A decoder looks up each table once, and a mapping of 5,000 tables is 46,000 objects. With these
+# objects in memory, encoding a row took a tenth longer, although it uses none of them: measured on
+# replayed portions.
 
 
 _CALLS_OF_REST: Final = 16
-"""Calls of ``rest`` without a question after which it is packed; unpacking takes 50 ms."""
+"""Calls of ``rest`` without a look-up after which the mapping is packed; unpacking takes 50 ms."""
 
 
 class PackedMapping:
-    """Answers as its mapping does, which it keeps in memory for as long as it is asked."""
+    """Answers as its mapping does, and keeps the mapping in memory only while it is used."""
 
     def __init__(self, packed: bytes) -> None:
         """``packed``: a pickled Mapping, of our own process or of its parent."""
@@ -270,7 +270,7 @@ class PackedMapping:
         return PackedMapping, (self._packed,)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the contents are equal, those of a mapping that is not packed too."""
+        """Whether the contents are equal; the other mapping may be packed or not."""
         if isinstance(other, PackedMapping):
             return self._unpacked() == other._unpacked()
         return self._unpacked() == other if isinstance(other, Mapping) else NotImplemented
@@ -295,7 +295,7 @@ class PackedMapping:
         return self._mapping is not None
 
     def rest(self) -> None:
-        """Keep the bytes alone, if nothing was asked since several calls."""
+        """Keep only the bytes, if nothing was looked up for several calls."""
         self._unasked += 1
         if self._unasked > _CALLS_OF_REST:
             self._mapping = None

@@ -1,6 +1,6 @@
 """Names of real tables as mapping documents write them: literal names, patterns and ranges.
 
-Invariant: a name without any of ``. ^ $ * + ? { } [ ] | ( ) \\`` is literal; every other one is a
+Invariant: a name without any of ``. ^ $ * + ? { } [ ] | ( ) \\`` is literal; every other name is a
 regular expression over the whole name, without regard to case, as in Canal's filter. ``[0-63]``, with a
 bound of several digits, is a range of numbers: as a character class it could only be a mistake.
 """

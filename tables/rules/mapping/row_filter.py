@@ -62,11 +62,11 @@ def columns_of(tree: exp.Expr) -> tuple[str, ...]:
     return tuple(sorted({one.name for one in tree.find_all(exp.Column)}))
 
 
-# Families of column types: within one, values are compared, converted from their JSON form.
+# Families of column types: values of one family are compared, after conversion from their JSON form.
 #
 # Exact numbers are compared as decimals, and with FLOAT or DOUBLE as doubles, as in MySQL. Texts
-# are compared by character, as with a collation that ends in `_bin`: weights of other collations
-# are a server's own. TIMESTAMP is compared in UTC.
+# are compared by character, as with a collation that ends in `_bin`: the weights of other collations
+# depend on the server. TIMESTAMP is compared in UTC.
 
 
 class Family(Enum):
@@ -86,7 +86,7 @@ class Family(Enum):
 
 
 Convert = Callable[[Any], Any]
-"""From the JSON form of a value that is not NULL to the compared one."""
+"""Converts a value that is not NULL from its JSON form to the form in which it is compared."""
 
 _FAMILIES = {
     Comparable.EXACT: Family.EXACT,
@@ -112,13 +112,13 @@ def conversion(column_type: str) -> Convert:
 
 
 def as_float(value: float) -> float:
-    """The double of a 32-bit float, of which JSON has the shortest text."""
+    """The double that equals a 32-bit float; JSON has the float's shortest text."""
     (found,) = _FLOAT.unpack(_FLOAT.pack(value))
     return float(found)
 
 
 def moment(text: str) -> str:
-    """A date or time in the one form that sorts by time; raise ValueError if it is none."""
+    """A date or time in a form that sorts by time; raise ValueError if the text is not a date."""
     found = _MOMENT.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no date; write 'YYYY-MM-DD' or 'YYYY-MM-DD hh:mm:ss'")
@@ -170,7 +170,7 @@ class _Operand:
 
 
 def predicate(text: str, types: Mapping[str, str]) -> Predicate:
-    """The test of an image, by the types of a version's columns; raise ValueError for an unfit filter."""
+    """The test of an image, by the types of a version's columns; raise ValueError if the filter is unfit."""
     truth = _Compiler(types).truth(parsed(text))
     return lambda image: truth(image) is True
 
@@ -305,7 +305,7 @@ class _Compiler:
 
 
 def _converted(one: _Operand, other: _Operand) -> Read:
-    """An operand in the form in which the two are compared; raise ValueError if there is none."""
+    """The first operand in the form in which both are compared; raise ValueError if they are not comparable."""
     mine, its = one.family, other.family
     if Family.OTHER in (mine, its):
         bad = one if mine is Family.OTHER else other

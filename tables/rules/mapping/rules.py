@@ -15,7 +15,7 @@ class ActionKind:
     """What an action does to a column's values; each default is the strictest."""
 
     argument: str = ""
-    """What its argument must be, in an error's words; empty: it takes none."""
+    """What its argument must be, as errors describe it; empty: it takes no argument."""
     is_optional: bool = False
     """Whether the argument may be missing."""
     is_number: bool = False
@@ -27,7 +27,7 @@ class ActionKind:
     shows_part: bool = True
     """Whether a part of each value is published, which a later action may have to hide."""
     keeps_apart: bool = False
-    """Whether different values are published as different ones, as a key needs them."""
+    """Whether different values stay different when they are published, as a key needs."""
     removes: bool = False
     """Whether the column itself is not published."""
     any_type: bool = False
@@ -44,7 +44,7 @@ ACTIONS = {
     "drop": ActionKind(shows_part=False, removes=True, any_type=True),
     RENAME: ActionKind(argument="a name", hides=False, keeps_apart=True, any_type=True),
 }
-"""The column actions. One that replaces values has its rule in ``tables/rules/masking/rules.py``."""
+"""The column actions. The rules that replace values are in ``tables/rules/masking/rules.py``."""
 OPERATIONS = ("insert", "update", "delete")
 DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
 DEBEZIUM = "debezium"
@@ -55,7 +55,7 @@ CONNECT = "connect"
 Format = Literal["debezium", "canal", "connect", "maxwell", "avro"]
 FORMATS: tuple[str, ...] = get_args(Format)
 NAMING_FORMATS = (DEBEZIUM, CONNECT, AVRO)
-"""Formats whose records name the real table themselves; those of the others do so in their key alone."""
+"""Formats whose records name the real table themselves; records of other formats name it only in their key."""
 SHARD_IN_KEY = ("auto", "always", "never")
 ON_DROP = ("auto", "delete", "keep")
 Truncates = Literal["record", "omit", "deletes"]
@@ -72,11 +72,11 @@ class ColumnAction:
     action: str
     argument: str = ""
     domain: str = ""
-    """Of an HMAC: what separates it from the same value's in other domains; empty: nothing does."""
+    """Of an HMAC: a name that makes a value's HMAC differ from its HMACs in other domains; empty: no domain."""
 
     @property
     def kind(self) -> ActionKind:
-        """What the action does; the strictest is assumed of one that is not listed."""
+        """What the action does; an action that is not listed counts as the strictest kind."""
         return ACTIONS.get(self.action, ActionKind())
 
 
@@ -84,7 +84,7 @@ class ColumnAction:
 class Rules:
     """Filters and formats of a logical table; an empty tuple or text leaves the default.
 
-    Its name and those of its fields are in the digests of stored mappings, and so never change.
+    The names of this class and of its fields are in the digests of stored mappings, and so never change.
     """
 
     include: str = ""
@@ -97,23 +97,23 @@ class Rules:
     ddl: tuple[str, ...] = ()
     column_actions: tuple[ColumnAction, ...] = ()
     format: str = ""
-    """The records' format; empty: that of the logical database, else the envelope."""
+    """The records' format; empty: the logical database's format, or else the envelope."""
     key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     partitions: int = 0
     repartition_from: int = 0
-    """The partition count of the topic before, if it is to change; 0: it is not."""
+    """The earlier partition count of the topic, if the count is to change; 0: it does not change."""
     shard_in_key: str = "auto"
     on_drop: str = "auto"
-    """Whether a dropped real table's rows are deleted for subscribers; ``auto``: if keys name it."""
+    """Whether a dropped real table's rows are deleted for subscribers; ``auto``: if keys name the table."""
     truncates: str = ""
-    """What is published of a TRUNCATE; empty: what the destination's settings say."""
+    """What is published of a TRUNCATE; empty: as the destination's settings state."""
     tag_topics: tuple[str, ...] = ()
     """The tags whose records are published again on a topic of their own."""
 
     @property
     def renames(self) -> dict[str, str]:
-        """The new names of columns by their own in lower case."""
+        """The new names of columns, by the columns' own names in lower case."""
         renamed = (one for one in self.column_actions if one.action == RENAME)
         return {one.column.lower(): one.argument for one in renamed}
 
@@ -122,7 +122,7 @@ class Rules:
 
 
 def contradictions(rules: Rules) -> list[str]:
-    """All of them, in a stable order."""
+    """All contradictions, in a stable order."""
     return [
         *unfit_keys(rules, rules.key),
         *_unfit_places(rules),
@@ -188,7 +188,7 @@ def _unpublished(rules: Rules) -> Iterator[str]:
 
 
 def _names(rules: Rules) -> Iterator[str]:
-    """Columns that would have one name, or an action for a column that is not published."""
+    """Names that two columns would have."""
     renamed = rules.renames
     own = [one for one in rules.columns if one.lower() not in renamed]
     counts = Counter(name.lower() for name in (*renamed.values(), *own))
@@ -212,28 +212,28 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalDatabase:
-    """A logical database and the real ones it stands for."""
+    """A logical database and the real databases that it comprises."""
 
     name: str
     real: tuple[str, ...] = ()
-    """Names and patterns of real databases; none: the database of the same name."""
+    """Names and patterns of real databases; empty: the database of the same name."""
     topic: str = ""
     """The topic of all its tables; empty: each table has its own."""
     share_topic: bool = False
     """Whether another logical name may have the same topic."""
     format: str = ""
-    """The record format of its tables whose rules name none; empty: the envelope."""
+    """The record format of its tables whose rules name no format; empty: the envelope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalTable:
-    """A logical table and the real ones it stands for."""
+    """A logical table and the real tables that it comprises."""
 
     name: str
     database: str = ""
     """Its logical database; empty: any."""
     real: tuple[str, ...] = ()
-    """Names and patterns, each ``table`` or ``database.table``; none: the table of the same name."""
+    """Names and patterns, each ``table`` or ``database.table``; empty: the table of the same name."""
     topic: str = ""
     share_topic: bool = False
     tags: tuple[Tag, ...] = ()

@@ -1,7 +1,7 @@
 """A version of the mapping as it is stored: its text, with who stored it, when and why.
 
-Invariant: a stored version never changes. Its digest is that of its contents: another version that got the same
-number, in a store that was emptied, is recognized by it.
+Invariant: a stored version never changes. Its digest is computed from its contents, so that another version is
+recognized even if it got the same number, in a store that was emptied.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tables.rules.mapping.forms import from_json, from_yaml, to_json, to_yaml
 from tables.rules.mapping.mapping import Mapping
 
 MAX_STORED_BYTES = 900_000
-"""Of one version, compressed: ZooKeeper's ``jute.maxbuffer`` limits a request to 1 MiB."""
+"""The limit of a compressed version: ZooKeeper's ``jute.maxbuffer`` limits a request to 1 MiB."""
 MAX_TEXT_BYTES = 64 << 20
-"""Of one version's text; a stored text that is longer is damaged."""
+"""The limit of a version's text; a longer stored text is damaged."""
 _FORMAT = 1
 
 

@@ -1,5 +1,5 @@
-"""The topics of a mapping: which real tables may share one, the record format of each, and collisions
-of entries.
+"""The topics of a mapping: which real tables may share a topic, the record format of each topic, and
+collisions of entries.
 
 Invariant: whether keys name the real table follows from the mapping alone, never from the tables that exist,
 so a key keeps its form when a shard is added that a rule already covers.
@@ -39,7 +39,7 @@ class TopicSharing:
             **{_key(one.topic): f"database {one.name}" for one in databases if one.topic},
             **{_key(one.topic): f"table {one.label}" for one in tables if one.topic},
         }
-        """The rules by topic, in which ``.`` is ``_``."""
+        """The rules by topic; in the topic's name each ``.`` is replaced by ``_``."""
         self._formats = stated_formats(databases, tables, self.topic)
 
     def topic(self, database: str, rule: LogicalTable | None) -> str:
@@ -54,11 +54,11 @@ class TopicSharing:
         return self._partitions.get(topic, 0) if topic else 0
 
     def repartition_from(self, topic: str) -> int:
-        """The number that a topic had before a change that a rule asks for; 0 if none does."""
+        """The partitions that a topic had before a change that a rule requests; 0 without such a rule."""
         return self._before.get(topic, 0) if topic else 0
 
     def format(self, database: str, rule: LogicalTable | None) -> str:
-        """The record format of a logical table; raise MappingError if another of its topic has another."""
+        """The record format of a logical table; raise MappingError if its topic has another format too."""
         found = self._databases.get(database.lower())
         of_database = (found.format if found is not None else "") or DEBEZIUM
         own = rule.rules.format if rule is not None and rule.rules.format else of_database
@@ -76,7 +76,7 @@ class TopicSharing:
         return own
 
     def _check_format(self, database: str, rule: LogicalTable | None, own: str) -> None:
-        """Raise MappingError if rules give the topic another format; they cannot list every database."""
+        """Raise MappingError if rules state another format; ``collisions`` checks only listed databases."""
         topic = self.topic(database, rule)
         stated = self._formats.get(topic, {})
         if rule is not None and topic and own not in stated:
@@ -87,12 +87,12 @@ class TopicSharing:
             )
 
     def lists_others(self, name: str) -> bool:
-        """Whether a logical database with this name lists its real ones."""
+        """Whether a logical database with this name lists its real databases."""
         found = self._databases.get(name.lower())
         return found is not None and bool(found.real)
 
     def owner(self, logical: TableName) -> str:
-        """The logical table with this name, whose rule lists its real tables; empty if there is none."""
+        """The logical table with this name, if its rule lists its real tables; otherwise empty."""
         database, name = logical[0].lower(), logical[1].lower()
         rule = self._tables.get((database, name)) or self._tables.get(("", name))
         return f"table {rule.label}" if rule is not None and rule.real else ""
@@ -140,7 +140,7 @@ def _has_several(database: LogicalDatabase | None, rule: LogicalTable | None) ->
 # it.
 #
 # Invariant: a table rule without a logical database has the format of each logical database that
-# it may apply to, so a topic whose rules give it one format here has one in every listed
+# it may apply to. So a topic to which rules give one format here has one format in every listed
 # database.
 
 
@@ -151,7 +151,7 @@ TopicOf = Callable[[str, LogicalTable | None], str]
 def stated_formats(
     databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...], topic_of: TopicOf
 ) -> dict[str, dict[str, str]]:
-    """Return the formats of each topic that a rule names, with the first rule that states each."""
+    """Return the formats of each topic that a rule names, each format with the first rule that states it."""
     stated: dict[str, dict[str, str]] = defaultdict(dict)
     for one in databases:
         if one.topic:
@@ -200,7 +200,7 @@ def _table_name(text: str) -> RealName | None:
 
 
 def _meet(one: RealName, other: RealName) -> bool:
-    """Whether two names of databases may be one; of two patterns, that is not known."""
+    """Whether two names of databases may mean one database; two patterns always may."""
     if not one.literal and not other.literal:
         return True
     pattern, name = (other, one) if one.literal else (one, other)
@@ -210,7 +210,7 @@ def _meet(one: RealName, other: RealName) -> bool:
 # Collisions of a mapping that its entries alone show.
 #
 # Two patterns that match one table cannot be found in general without that table's name:
-# `Mapping.of` refuses such a table when it is asked for.
+# `Mapping.of` refuses such a table when it is looked up.
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -235,7 +235,7 @@ def collisions(
 
 
 def _unknown_tags(tables: tuple[LogicalTable, ...]) -> Iterator[str]:
-    """Tags that are to have a topic of their own, and that no record can have."""
+    """Tags with a topic of their own that no record can have."""
     for one in tables:
         own = {tag.name for tag in one.tags}
         for name in sorted(set(one.rules.tag_topics) - own):
@@ -260,7 +260,7 @@ def _shared_names(rules: list[tuple[str, str, tuple[str, ...]]]) -> Iterator[str
 
 
 def _names_database(text: str) -> bool:
-    """Whether a real name has a database, so that its rule's own does not narrow it."""
+    """Whether a real name has a database, so that the database of its rule does not narrow it."""
     try:
         return bool(RealName.of_table(text).database)
     except ValueError:
@@ -270,7 +270,7 @@ def _names_database(text: str) -> bool:
 def _topics(
     databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
 ) -> Iterator[str]:
-    """Topics that Kafka refuses, and those of two logical names."""
+    """Topics that Kafka refuses, and topics that two logical names may not share."""
     owners: dict[str, list[tuple[str, str, bool]]] = defaultdict(list)
     labelled: list[tuple[str, LogicalDatabase | LogicalTable]]
     labelled = [(f"database {one.name}", one) for one in databases]
@@ -298,7 +298,7 @@ def _shared_topic(found: list[tuple[str, str, bool]]) -> Iterator[str]:
 def _partitions(
     databases: tuple[LogicalDatabase, ...], tables: tuple[LogicalTable, ...]
 ) -> Iterator[str]:
-    """Topics of which two rules state different numbers of partitions, now or before."""
+    """Topics for which two rules state different numbers of partitions, present or earlier."""
     sharing = TopicSharing(databases, tables)
     for name in ("partitions", "repartition_from"):
         stated: dict[str, dict[int, str]] = defaultdict(dict)

@@ -1,6 +1,6 @@
 """The keys of a key file: for HMACs of values, and for sealing raw rows.
 
-Invariant: a key is in no text. Its id is, in each HMAC, so that a rotation shows.
+Invariant: no text contains a key. Each HMAC contains its key's id, so that a rotation shows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from connectors.errors import MappingError
 
 MIN_BYTES = 32
-"""The least length of a key: SHA-256's, by RFC 2104."""
+"""The least length of a key: the length of a SHA-256 digest, by RFC 2104."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _SEAL = b"aqueduct seal 1"
-"""The salt of sealing keys, so that no HMAC of a value is one."""
+"""The salt of sealing keys, so that no HMAC of a value is a sealing key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class MaskingKeys:
 
     @classmethod
     def from_text(cls, text: str) -> MaskingKeys:
-        """Read lines ``id: base64``; empty lines and those that begin with ``#`` are comments.
+        """Read lines ``id: base64``; empty lines and lines that begin with ``#`` are ignored.
 
         Raise MappingError with all faults, by line and without any content of the file.
         """
@@ -66,7 +66,7 @@ class MaskingKeys:
 
 
 NO_KEYS = MaskingKeys()
-"""What there is without a key file."""
+"""The empty set of keys, used without a key file."""
 
 
 def _read(line: str, found: dict[str, bytes]) -> Iterator[str]:
@@ -86,21 +86,20 @@ def _read(line: str, found: dict[str, bytes]) -> Iterator[str]:
     found[name] = key
 
 
-# Raw bytes of masked tables, sealed: without the key file, a reader of the topic sees none of
-# them.
+# Raw bytes of masked tables, sealed: without the key file, a reader of the topic cannot read them.
 #
-# Invariant: what was sealed is opened unchanged, for the same table, or refused. Source:
+# Invariant: sealed bytes are opened unchanged and for the same table, or refused. Source:
 # AES-256-GCM, NIST SP 800-38D, with a random nonce before the sealed bytes.
 
 
 _NONCE = 12
-"""Bytes. A key may seal 2^32 times with random ones; so often nothing waits in quarantine."""
+"""Bytes of a nonce. With random nonces a key may seal 2^32 times, more often than rows are quarantined."""
 
 
 def sealed(keys: MaskingKeys, plain: bytes, about: bytes) -> tuple[str, bytes]:
     """Seal bytes with the first key; return its id, and the sealed bytes.
 
-    ``about``: what the bytes belong to, which is not hidden. Raise MappingError if there is no key.
+    ``about``: what the bytes belong to; it is not hidden. Raise MappingError if there is no key.
     """
     if not keys:
         raise MappingError("raw rows of a masked table cannot be sealed; name mapping.key_file")
@@ -109,7 +108,7 @@ def sealed(keys: MaskingKeys, plain: bytes, about: bytes) -> tuple[str, bytes]:
 
 
 def opened(keys: MaskingKeys, name: str, raw: bytes, about: bytes) -> bytes:
-    """Open what ``sealed`` returned; raise MappingError if the key is missing, or another."""
+    """Open what ``sealed`` returned; raise MappingError if the key is missing or has changed."""
     try:
         key = keys.sealing_key(name)
     except KeyError:

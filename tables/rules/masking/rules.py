@@ -1,7 +1,7 @@
 """The rules that replace a column's values, and the columns that they make.
 
-Invariant: a rule depends on the value alone. So equal values of a column are equal in all shards, images
-and keys, and on every worker with the same key.
+Invariant: a rule depends on the value alone. So equal values of a column have equal replacements in all
+shards, images and keys, and on every worker with the same key.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class MaskingRule(ColumnRule, Protocol):
 class Hmac:
     """``<key id>:<HMAC-SHA256 in hexadecimal>`` of a value's text (RFC 2104).
 
-    The text is that of the record: a string's own UTF-8, and a number as JSON has it. In a domain, its name
-    precedes the text between two bytes 0xff, which no UTF-8 contains: so no value that a row may have gives
-    the HMAC of another domain.
+    The text is as in the record: a string in UTF-8, a number as in JSON. In a domain, the domain's name
+    precedes the text, between two bytes 0xff. UTF-8 never contains such a byte, so no value of a row has an
+    HMAC of another domain.
     """
 
     key_id: str
@@ -93,7 +93,7 @@ class Redact:
         return self.text
 
     def column(self, column: Column) -> Column:
-        """The column itself, nullable, or a text."""
+        """The column itself made nullable, if values become NULL; otherwise a text."""
         if self.text is None:
             return replace(column, nullable=True)
         return _text(column, len(self.text))

@@ -1,7 +1,7 @@
 """Topics with records whose keys a mapping would change.
 
 Invariant: all records of a row in a topic have one key, unless the settings accept a change. Otherwise the
-earlier ones would stay in compacted topics, folds and warehouses forever, beside newer ones.
+row's earlier records would stay in compacted topics, folds and warehouses forever, beside its newer records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def changed_keys(
     versions: Iterable[TableVersion],
     primary_key: KeyOf = lambda _: None,
 ) -> list[str]:
-    """Return what the routes change, by table; ``versions``: the latest of each table in each topic."""
+    """Return the key changes by the routes, by table; ``versions``: the latest of each table in each topic."""
     found = []
     for version in versions:
         name = version.database, version.table
@@ -52,11 +52,11 @@ def changed_keys(
 def returning(
     routes: Routes, versions: Sequence[TableVersion]
 ) -> list[tuple[TableVersion, TableVersion]]:
-    """Return the last version of tables in a topic that a mapping brings them back to, and the latest one.
+    """Return tables that a mapping brings back to an earlier topic: their last version there, and the latest.
 
     ``versions``: as for ``changed_keys``, the oldest first.
 
-    The topic lacks the changes since, so rows that were deleted meanwhile are in it.
+    The topic lacks all changes since that version, so it still has rows that were deleted meanwhile.
     """
     latest = {(one.database, one.table): one for one in versions}
     found = []
@@ -90,7 +90,7 @@ def _changes(
     published = [one.lower() for one in version.definition.primary_key]
     key = [old_names.get(one, one) for one in published]
     had, gets = (one.get("key") for one in (before, now))
-    # A rule may state what the primary key is; without one before, the version has that.
+    # A rule may state the primary key's own columns; without an earlier rule, the version has these.
     if had != gets and list((primary_key or ()) if gets is None else gets) != key:
         columns = ", ".join(gets) if gets else "those of the primary key"
         yield f"their columns are {columns}, and were {', '.join(key) or 'none'}"

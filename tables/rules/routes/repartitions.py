@@ -1,7 +1,7 @@
 """Topics whose keys are to be spread over more partitions than before, as the mapping asks.
 
-Invariant: a topic keeps the count by which it was written, unless a rule names both that count and the new one.
-A count never shrinks: a key's older changes would stay in a partition that nothing is written to.
+Invariant: a topic keeps the partition count with which it was written, unless a rule names both that count and
+the new count. A count never shrinks: a key's older changes would stay in a partition that is no longer written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Growth:
     before: int
     partitions: int
     tag_topics: frozenset[str]
-    """Topics that have its records again, in partitions of the same numbers."""
+    """The topics of tags that repeat its records, in partitions of the same numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ class Spread:
 def growth(routes: Routes, versions: Iterable[TableVersion]) -> dict[str, Growth]:
     """Return the topics to grow, by name; ``versions``: the latest one of each table in each topic.
 
-    Raise MappingError if a rule states another count than that of its topic without asking for the change. A
-    share of a merged topic keeps its own, whatever the other shares have: see ``kept``.
+    Raise MappingError if a rule states another count than its topic has, without requesting the change. A share
+    of a merged topic keeps its own count, whatever the other shares have: see ``kept``.
     """
     found, faults = {}, []
     for topic, count, of_topic in () if routes.merged else _differing(routes, versions):
@@ -84,9 +84,9 @@ def _differing(
 def tag_counts(
     routes: Routes, versions: Iterable[TableVersion], grown: Mapping[str, Growth]
 ) -> dict[str, int]:
-    """Return the counts of all topics of tags: that of the topic whose records each has again.
+    """Return the counts of all topics of tags: each has the count of the topic whose records it repeats.
 
-    A topic of a tag keeps the count with which it was written while its tag is in no rule.
+    While a tag is in no rule, its topic keeps the count with which it was written.
     """
     found: dict[str, int] = {}
     for version in versions:
@@ -101,7 +101,7 @@ def tag_counts(
 
 
 def _fault(topic: str, count: int, route: Route) -> str | None:
-    """What keeps a topic's count from becoming that of its rule."""
+    """Why a topic's count cannot become the count of its rule; None if it can."""
     assert route.mapped is not None
     wanted, stated = route.mapped.partitions, route.mapped.repartition_from
     what = f"topic {topic} has its keys in {count} partitions, and its rule states {wanted}"
@@ -119,7 +119,7 @@ def _fault(topic: str, count: int, route: Route) -> str | None:
 def spread_of(
     grown: Mapping[str, Growth], ends: Mapping[tuple[str, int], int]
 ) -> dict[str, Spread]:
-    """Return the new counts; ``ends``: the offset after the last record of each partition, now."""
+    """Return the new counts; ``ends``: the present end offset of each partition."""
     return {
         topic: Spread(
             partitions=one.partitions,
@@ -130,7 +130,7 @@ def spread_of(
 
 
 def returned(versions: Sequence[TableVersion]) -> dict[str, Spread]:
-    """Return the counts of topics that all tables have left: one that a table returns to keeps its own.
+    """Return the counts of topics that all tables have left: a topic keeps its count if a table returns.
 
     ``versions``: the latest one of each table in each topic, the oldest first.
     """

@@ -1,8 +1,8 @@
 """The route of each captured table: the name that subscribers know, the topic, its partitions, and
 the key.
 
-Invariant: no other module derives a topic's name from a table's. All code that publishes rows, or
-checks published ones, asks ``Routes``.
+Invariant: no other module derives a topic's name from a table's name. All code that publishes rows,
+or checks published rows, asks ``Routes``.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ class Route:
     """The database and table name for subscribers; several tables may share one."""
     topic: str
     partitions: int
-    """Partitions of a new topic; an existing topic keeps those recorded in its table versions."""
+    """Partitions of a new topic; an existing topic keeps the number recorded in its table versions."""
     key_columns: tuple[str, ...] | None = None
-    """The columns of the records' key, in order; None: those of the table's primary key."""
+    """The columns of the records' key, in order; None: the table's primary key."""
     format: str = DEBEZIUM
     """The name of the records' format."""
     column_rules: Names[str, MaskingRule] = field(default_factory=dict)
-    """Rules for values by column, in lower case; those of the other columns are published as they are."""
+    """Rules for values, by column in lower case; values of other columns are published as they are."""
     mapped: MappedTable | None = None
-    """What the mapping states about the table; None if it does not name it."""
+    """What the mapping states about the table; None if the mapping does not name it."""
     tag_topics: Names[str, str] = field(default_factory=dict)
-    """By tag, the topic where the records that have it are published again."""
+    """By tag, the topic to which the records with the tag are published again."""
     shard: tuple[str, str, str] | None = None
     """Destination, database and table, if the records' keys begin with them."""
     is_alone: bool = False
-    """Whether no other table may have the topic, whose name the settings state."""
+    """Whether the settings state the topic's name, and no other table may have the topic."""
     truncates: str = RECORD
     """What is published of a TRUNCATE: its record, nothing, or the deletes of its rows."""
     fault: str = ""
-    """Why the mapping does not say where its rows go, such as two rules of one rank; they wait meanwhile."""
+    """Why the mapping does not determine the topic, such as two rules of one rank; the rows wait meanwhile."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -69,14 +69,16 @@ class Route:
 
     @property
     def partition_by(self) -> tuple[str, ...]:
-        """The columns that choose a row's partition; none: its key does."""
+        """The columns that choose a row's partition; empty: its key does."""
         return self.mapped.rules.partition_by if self.mapped is not None else ()
 
     @property
     def stated(self) -> dict[str, Any]:
-        """What the mapping makes of keys, places and values, for the table's version: ``shard``, the ``key`` of
-        a rule, ``partition_by``, the action of each ``masked`` column, and the new name of each that is
-        ``renamed``; columns in lower case."""
+        """The mapping's effect on keys, partitions and values, for the table's version.
+
+        The members are ``shard``, the ``key`` of a rule, ``partition_by``, the action of each ``masked``
+        column, and the new name of each ``renamed`` column; columns are in lower case.
+        """
         found: dict[str, Any] = {"shard": True} if self.shard is not None else {}
         if self.key_columns is not None:
             found["key"] = [one.lower() for one in self.key_columns]
@@ -96,7 +98,7 @@ class Route:
     def masks(self) -> bool:
         """Whether values of any column are hidden, so that nothing raw of a row may leave the worker."""
         if self.fault:
-            return True  # for all that is known
+            return True  # the rules are not known
         return self.mapped is not None and masks(self.mapped.rules.column_actions)
 
     @property
@@ -123,8 +125,10 @@ class Route:
 
     @property
     def deletes_on_drop(self) -> bool:
-        """Whether a DROP of the table has the record of a TRUNCATE: subscribers of a logical table see its rows
-        go, as the others stay."""
+        """Whether a DROP of the table publishes for its rows what a TRUNCATE would.
+
+        Subscribers of a logical table then see that this table's rows are gone, while the others' rows stay.
+        """
         if self.mapped is None or not self.publishes_truncates:
             return False
         choice = self.mapped.rules.on_drop
@@ -151,7 +155,7 @@ class Routes:
     partitions: int = 1
     """Partitions of a new row topic."""
     format: str = DEBEZIUM
-    """The name of the format of records without a rule, and of those that belong to no single table."""
+    """The name of the format of records without a rule, and of records that belong to no single table."""
     truncates: str = RECORD
     """What is published of a TRUNCATE of a table without a rule."""
     destination: str = ""
@@ -163,9 +167,9 @@ class Routes:
     keys: MaskingKeys = field(default_factory=MaskingKeys)
     """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
     row_topics: tuple[TopicRule, ...] = ()
-    """The names of row topics that no rule of the mapping names; none: Aqueduct's own."""
+    """The names of row topics that no rule of the mapping names; empty: Aqueduct's own names."""
     existing: Names[str, int] = field(default_factory=dict)
-    """The partitions of topics that existed before and keep them, by name."""
+    """By name, the partition counts of existing topics that keep them."""
     masks_any: bool = field(init=False, repr=False, compare=False)
     """Whether the mapping hides values of any table."""
     omitted_statements: frozenset[str] = field(init=False, repr=False, compare=False)
@@ -190,8 +194,10 @@ class Routes:
         return _made, (settings,)
 
     def of(self, table: TableName) -> Route | None:
-        """The route of a table of the source; None if it is not captured, one with a fault if the mapping does
-        not say where its rows go."""
+        """The route of a table of the source; None if the table is not captured.
+
+        The route has a fault if the mapping does not determine the table's topic.
+        """
         try:
             return self._known[table]
         except KeyError:
@@ -205,13 +211,15 @@ class Routes:
         return route
 
     def rest(self) -> None:
-        """Free what only tables that are not known yet need, if none was met for some calls."""
+        """Free what only new tables need, if no new table was met for some calls."""
         if isinstance(self.mapping, PackedMapping):
             self.mapping.rest()
 
     def topic(self, table: TableName) -> str:
-        """The topic of a table's rows; raise LookupError if the table is not captured, MappingError if the
-        mapping does not say which."""
+        """The topic of a table's rows.
+
+        Raise LookupError if the table is not captured, MappingError if the mapping does not determine it.
+        """
         route = self.of(table)
         if route is None:
             raise LookupError(f"{'.'.join(table)} is not captured")
@@ -224,7 +232,10 @@ class Routes:
         return self.of((database, table)) is not None
 
     def publishes_statement(self, verb: str, tables: Iterable[TableName]) -> bool:
-        """Whether a statement on these tables is published: the rules of one that is captured let it."""
+        """Whether a statement on these tables is published.
+
+        The rules of at least one captured table must allow it, unless no table is captured.
+        """
         found = [route for table in tables if (route := self.of(table)) is not None]
         return not found or any(route.publishes_statements(verb) for route in found)
 
@@ -284,7 +295,7 @@ class Routes:
         return rules.truncates or self.truncates
 
     def _published(self, topic: str) -> str:
-        """The topic itself, or this destination's share of it; raise MappingError if that is too long."""
+        """The topic itself, or this destination's share of it; raise MappingError if its name is too long."""
         if not self.merged:
             return topic
         own = shard_topic(self.prefix, self.destination, topic)
@@ -305,8 +316,10 @@ class Routes:
             ) from None
 
     def _row_topic(self, table: TableName, logical: TableName) -> tuple[str, TopicRule | None]:
-        """The row topic of a table, and the rule that states it; raise MappingError if a rule names it for
-        others."""
+        """The row topic of a table, and the rule that states it.
+
+        Raise MappingError if a rule of the mapping names the topic.
+        """
         # A rule may have a table's name in another case.
         is_same = [one.lower() for one in logical] == [one.lower() for one in table]
         stated = stated_topic(self.row_topics, self.prefix, table if is_same else logical)

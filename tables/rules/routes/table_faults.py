@@ -1,8 +1,8 @@
 """Whether a table's columns and key fit its route: the rules of the mapping, and the deletes that it
 needs.
 
-Invariant: a table that does not fit is refused before its first row, by the same faults that are foretold of a
-statement.
+Invariant: a table that does not fit is refused before its first row, for the same faults that are predicted for
+a statement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wire.records import KEY_SHARD
 
 
 def table_faults(route: Route, types: Mapping[str, str], key: tuple[str, ...]) -> list[str]:
-    """All faults; ``types``: of the source's columns by name, ``key``: those of the records' key."""
+    """All faults; ``types``: the source columns' types by name, ``key``: the columns of the records' key."""
     faults: list[str] = []
     if route.mapped is not None:
         faults += version_faults(route.mapped.rules, route.mapped.tags, types, key)
@@ -47,7 +47,7 @@ def _renames(route: Route) -> dict[str, str]:
 
 
 def _deletes_fault(route: Route, key: tuple[str, ...]) -> str | None:
-    """Why the rows that a TRUNCATE removes cannot be deleted by their keys, if they are to be."""
+    """Why the rows that a TRUNCATE removes cannot be deleted by key; None if they can, or need not be."""
     if not route.deletes_rows:
         return None
     rules = route.mapped.rules if route.mapped is not None else None
@@ -73,7 +73,7 @@ def _deletes_fault(route: Route, key: tuple[str, ...]) -> str | None:
 def version_faults(
     rules: Rules, tags: Collection[Tag], types: Mapping[str, str], key: Iterable[str]
 ) -> list[str]:
-    """All faults of rules and tags; ``types``: of the columns by name, ``key``: the records' key."""
+    """All faults of rules and tags; ``types``: the columns' types by name, ``key``: the records' key."""
     known = {one.lower() for one in types}
     return [
         *(
@@ -111,7 +111,7 @@ def _omitted(rules: Rules, tags: Iterable[Tag], key: Iterable[str]) -> list[str]
 
 
 def _renamed(rules: Rules, known: set[str]) -> list[str]:
-    """Rename onto another column that is published too."""
+    """Columns that are renamed to the name of another published column."""
     renames = rules.renames
     published = {one.lower() for one in rules.columns} or known
     kept = published - set(renames)
@@ -123,8 +123,7 @@ def _renamed(rules: Rules, known: set[str]) -> list[str]:
 
 
 def _no_texts(rules: Rules, types: Mapping[str, str]) -> list[str]:
-    """Columns that hold no text and have an action for texts: a part of another value may not be one of its
-    type."""
+    """Columns without texts that have an action for texts: a part of their value may not be of their type."""
     actions = {
         one.column.lower(): one.action for one in rules.column_actions if not one.kind.any_type
     }

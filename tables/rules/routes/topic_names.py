@@ -1,8 +1,8 @@
 """The names of row topics where a destination states them, instead of Aqueduct's own encoding.
 
-Invariant: a name is what Kafka Connect and Debezium make of the same rule, since readers of their topics
-continue with it. Such names are not injective: one topic for two tables is found at
-the first row of the second.
+Invariant: a name is the same that Kafka Connect and Debezium derive from the same rule, since readers of their
+topics continue with it. Such names are not injective: if two tables have one topic, that is detected at the
+first row of the second table.
 Source: ``AbstractTopicNamingStrategy.sanitizedTopicName`` of Debezium, ``RegexRouter`` of Kafka Connect.
 """
 
@@ -56,8 +56,8 @@ class TopicRule:
     tables: str = r".*\..*"
     """Expressions over ``database.table``, with commas."""
     topic: str
-    """The name, in which ``{prefix}``, ``{database}`` and ``{table}`` are replaced, and the latter two in
-    lower case with ``lower_`` before them."""
+    """The name, in which ``{prefix}``, ``{database}`` and ``{table}`` are replaced; ``{lower_database}`` and
+    ``{lower_table}`` are replaced in lower case."""
     renames: tuple[TopicRename, ...] = ()
     """Renamings, one after the other."""
     shared: bool = False
@@ -92,7 +92,7 @@ class TopicRule:
 def stated_topic(
     rules: Iterable[TopicRule], prefix: str, table: TableName
 ) -> tuple[str, TopicRule] | None:
-    """The topic that the first rule of a table states, with the rule; None if none does.
+    """The topic that the first rule of a table states, with the rule; None without a rule.
 
     Raise MappingError for a name that Kafka refuses, or that Aqueduct has for its own topics.
     """
@@ -113,13 +113,13 @@ def stated_topic(
 
 
 def _sanitized(name: str) -> str:
-    """A name as Debezium makes it one of Kafka's: ``_`` for each of Java's characters that Kafka refuses."""
+    """A name as Debezium converts it for Kafka: ``_`` replaces each Java character that Kafka refuses."""
     java = _LONG.sub("__", name)[:MAX_TOPIC_LENGTH]
     return _FOREIGN.sub("_", java)
 
 
 def _expansion(replacement: str) -> str:
-    """A replacement of Java's as Python's."""
+    """A replacement text of Java in Python's syntax."""
 
     def one(found: re.Match[str]) -> str:
         escaped, number, name = found.groups()

@@ -35,9 +35,9 @@ class Checkpoint(Protocol):
 
     @property
     def rows(self) -> Mapping[str, Row]:
-        """Each row is ``{"offset": int, "value": str}``; none while it is being recovered.
+        """Each row is ``{"offset": int, "value": str}``; empty while the checkpoint is being recovered.
 
-        They are looked at as a whole, so ask once for what belongs together.
+        Each access examines all rows, so access it once for rows that belong together.
         """
         ...
 
@@ -82,8 +82,8 @@ def take(rows: MutableMapping[str, Row], record: StoredRecord) -> None:
         if kind is CHECKPOINT and key.endswith(f"/{HEAD}"):
             _forget_older(rows, key, head=decoded(record))
     except (JournalUnreadable, JournalTooNew, KeyError, TypeError):
-        # A takeover of its destination judges it, from this row; it does not concern other
-        # destinations.
+        # A takeover of the record's destination judges the record, from this row; other
+        # destinations are not concerned.
         rows[key] = row
 
 
@@ -132,14 +132,13 @@ def records_of(destination: str, rows: Mapping[str, Row]) -> list[StoredRecord]:
 
 
 def resume_from(destination: str, checkpoint: Checkpoint) -> tuple[DestinationState, int]:
-    """The state a checkpoint holds, and the journal offset from which to fold on; (empty, 0)
-    without one.
+    """The state in a checkpoint, and the journal offset at which the fold resumes; (empty, 0) without one.
 
-    The fold resumes at the cursor's row, since each transaction writes one: another row may arrive
-    before older rows of other keys. Content of the rows from after that offset is read again, and
-    changes nothing. If rows of the schema history's records or of a later checkpoint are missing,
-    the fold begins at the first part of the cursor's newest checkpoint: the records that it lacks
-    come after it.
+    The fold resumes at the cursor's row, since each transaction writes a cursor: another row may arrive
+    before older rows of other keys. Records after that offset whose rows are already included are read
+    again, and change nothing. If rows of the schema history's records or of a later checkpoint are
+    missing, the fold begins at the first part of the cursor's newest checkpoint: the missing records come
+    after it.
     """
     rows = checkpoint.rows
     records = records_of(destination, rows)

@@ -2,14 +2,16 @@
 changelog.
 
 Invariant: the rows of a partition are used only while they are the fold of its records up to some
-offset. A global table alone is not: Faust writes into it what it reads of the changelog, later than
-a worker writes its own rows, and at each rebalance from the beginning, over newer rows; and a worker
-that has lost a partition may still send some. So a partition is folded beside the table, and each
-row has the sum of all rows that the partition has with it. Rows of the table whose sum is not that
-of the newest of them are ignored, which only makes the journal's replay longer.
+offset. A global table alone does not ensure that. Faust writes rows of the changelog into it later
+than a worker writes its own rows, and at each rebalance from the beginning, over newer rows. A worker
+that has lost a partition may still send rows. So a partition is folded outside the table too, and each
+row contains the sum of all rows that the partition then has. If the sum of a partition's rows in the
+table is not the sum in the newest row, the rows are ignored, which only makes the journal's replay
+longer.
 
-A partition's first row states that it was folded from the journal's beginning, and from which topic,
-as a journal may be restored. A row that the changelog did not accept is sent again with all others.
+A partition's first row states that the partition was folded from the journal's beginning, and from
+which topic, as a journal may be restored. If the changelog did not accept a row, all rows of the
+partition are sent again.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ log = logging.getLogger(__name__)
 _BEGINS = "begins/"
 """The prefix of the key of a partition's first row."""
 _ENDS = "ends/"
-"""The prefix of the key of a row that has a partition's sum where the record itself leaves no row."""
+"""The prefix of the key of a row that has a partition's sum if the record itself leaves no row."""
 _SUMS = 1 << 64
 _AGAIN_SECONDS = 1.0
 
@@ -45,7 +47,7 @@ class FaustCheckpoint:
             "checkpoint", partitions=partitions, recovery_buffer_size=1
         )
         self._folds: dict[int, _Fold] = {}
-        """Of the partitions that this worker folds, or folded until others did."""
+        """The folds of the partitions that this worker folds, or folded before another worker did."""
         self._restarted: set[int] = set()
         """Partitions that are to be folded from the journal's beginning."""
         self._times: defaultdict[int, int] = defaultdict(int)
@@ -60,7 +62,7 @@ class FaustCheckpoint:
         return [self._table.changelog_topic_name]
 
     def begin(self, partition: int) -> bool:
-        """Whether a partition is to be folded from the journal's beginning; call it before each fold of it."""
+        """Whether a partition is to be folded from the journal's beginning; call it before each fold."""
         self._times[partition] += 1
         found = self._whole().get(partition)
         if found is None:
@@ -72,7 +74,7 @@ class FaustCheckpoint:
         return False
 
     def assignment(self, partition: int) -> int:
-        """How often a partition was assigned: a fold that waits may be outdated afterwards."""
+        """How often a partition was assigned; if the count grows while a fold waits, that fold is outdated."""
         return self._times[partition]
 
     def next_offset(self, partition: int) -> int:
@@ -84,7 +86,7 @@ class FaustCheckpoint:
         """Add a journal record; call it only while Faust iterates the journal's stream.
 
         A record that the rows already include changes nothing: its content may have been removed
-        since. Nor does one that comes before ``begin``: it comes again after it.
+        since. A record that comes before ``begin`` changes nothing either: it comes again afterwards.
         """
         if partition in self._restarted:
             self._restarted.discard(partition)
@@ -96,10 +98,10 @@ class FaustCheckpoint:
         take(changes, record)
         for key in changes.removed:
             row = fold.remove(key)
-            # The table may lack it for a moment, and would not send its removal.
+            # The table may lack the row for a moment, and then would not send its removal.
             self._table.setdefault(key, row)
             del self._table[key]
-        # The record's own row is the last one: with it the sum is right again.
+        # The record's own row is the last: with this row the sum is right again.
         for key, row in changes.added.items():
             self._table[key] = fold.put(key, row, partition)
         fold.end = record.offset
@@ -125,12 +127,12 @@ class FaustCheckpoint:
         return {key: row for one in whole.values() for key, row in one.rows.items()}
 
     def _rows_to_send(self, partition: int) -> dict[str, Row]:
-        """All rows of a partition, the first one too."""
+        """All rows of a partition, its first row included."""
         held = {key: row for key, row in self._table.items() if row["partition"] == partition}
         fold = self._folds.get(partition)
         if fold is None:
             return held
-        # The table has lost its first row if Faust has read that it was removed.
+        # The table lacks the first row if Faust has read that this row was removed.
         first = {f"{_BEGINS}{partition}": self._first_row(partition)}
         ends = {key: row for key, row in held.items() if key.startswith(_ENDS)}
         return {**first, **ends, **fold.rows}
@@ -169,7 +171,7 @@ class _Fold:
 
     @property
     def sum(self) -> str:
-        """The sum of all rows, of one partition whatever their order."""
+        """The sum of all rows of the partition, whatever their order."""
         return f"{self._total % _SUMS:x}"
 
     def add(self, key: str, row: Row) -> None:
@@ -192,7 +194,7 @@ class _Fold:
         return row
 
     def stated(self, partition: int) -> Row:
-        """The row that has the sum where a record leaves none."""
+        """The row that has the sum if a record leaves no row."""
         return {"offset": self.end, "value": "", "partition": partition, "sum": self.sum}
 
 

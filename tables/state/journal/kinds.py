@@ -28,7 +28,7 @@ class Kinds:
     """Kinds of journal records by their names."""
 
     def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
-        """Raise ValueError if two have one name."""
+        """Raise ValueError if two kinds have the same name."""
         self._by_name: dict[str, Kind[Any]] = {}
         for kind in kinds:
             if kind.name in self._by_name:

@@ -1,8 +1,8 @@
 """Records of the journal itself: which worker leads a destination, the installation's id, and the
 table versions.
 
-Invariant: it is written in the Kafka transaction of the claim, so its epoch always equals the
-cursor's.
+Invariant: the leader's record is written in the Kafka transaction of the claim, so its epoch always
+equals the cursor's.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Leader:
     address: str
     """The address of its HTTP server; may be empty."""
     process: str
-    """A random id of the process, since another may have the same worker id."""
+    """A random id of the process, since another process may have the same worker id."""
     epoch: int
     ts_ms: int
 
 
 def leader_in(record: StoredRecord) -> Leader:
-    """The content of such a record; raise JournalUnreadable."""
+    """The leader in a record; raise JournalUnreadable."""
     return read_as("who leads", record, lambda value: Leader(**value))
 
 
@@ -53,7 +53,7 @@ LEADER: Kind[Any] = Kind(name="leader", part=LEADER_PART)
 
 
 def leader_key(destination: str) -> bytes:
-    """The key of such a record: ``leader/<destination>/claim``."""
+    """The key of a leader's record: ``leader/<destination>/claim``."""
     return LEADER.key(destination, "claim")
 
 
@@ -100,7 +100,7 @@ class VersionFold:
     latest: dict[tuple[str, str], TableVersion] = field(default_factory=dict)
     """By database and table."""
     in_topics: dict[tuple[str, str, str], TableVersion] = field(default_factory=dict)
-    """By database, table and topic: how a table was last published to a topic that it may have left since."""
+    """By database, table and topic: a table's last version in a topic, which the table may have left since."""
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a record in; an older version changes nothing."""

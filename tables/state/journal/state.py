@@ -61,9 +61,9 @@ class DestinationState:
     unreadable: dict[bytes, JournalDamaged | JournalTooNew] = field(default_factory=dict)
     """Errors of the unreadable records, by key; a later record of the key clears each."""
     parts: Parts = field(init=False)
-    """The parts that the kinds of records fold into. Those that many read are properties, too."""
+    """The parts that the kinds of records fold into. Parts with many readers are properties, too."""
     removed: tuple[bytes, ...] = ()
-    """Keys of the schema history that a later one is not to meet again, once it is to begin again."""
+    """Keys of the old history to remove when the history begins again, so that no later history reads them."""
     _history: SchemaHistory | None = None
     _quoted: str = field(init=False)
 
@@ -122,7 +122,7 @@ class DestinationState:
 
     @property
     def fingerprints(self) -> Fingerprints:
-        """Those of the last transactions."""
+        """The fingerprints of the last transactions."""
         return self.parts[FINGERPRINTS_PART]
 
     @property
@@ -137,7 +137,7 @@ class DestinationState:
 
     @property
     def leader(self) -> Leader | None:
-        """The worker that last claimed it; None if the claim was made before that was recorded."""
+        """The worker that last claimed the destination; None if an older version made the claim."""
         return self.parts[LEADER_PART].last
 
     @property
@@ -146,9 +146,9 @@ class DestinationState:
         return self.parts[SNAPSHOT_PART]
 
     def history(self) -> SchemaHistory | None:
-        """The schema history at the cursor; None if none was begun.
+        """The schema history at the cursor; None if no history was begun.
 
-        It may be long, so only one copy is kept: nothing more can be folded in.
+        It may be long, so only one copy is kept: no more records can be folded in.
         """
         count = None if self.cursor is None else self.cursor.history
         if self._history is None and count is not None:
@@ -157,15 +157,15 @@ class DestinationState:
         return self._history
 
     def new_history(self) -> SchemaHistory:
-        """A schema history that has not begun, with numbers that follow those in the journal."""
+        """A schema history that has not begun, with numbers that follow the numbers in the journal."""
         history, count = SchemaHistory(), None if self.cursor is None else self.cursor.history
         history.init(self.destination, count=count or 0, checkpoints=self.history_fold.highest)
         return history
 
     def begin_history_again(self) -> None:
-        """Put a history that has not begun in place of the journal's, whatever is left of that.
+        """Replace the journal's history, whatever records it still has, by a history that has not begun.
 
-        Records of it that cannot be read are errors no more, but those in a newer format.
+        Unreadable records of the old history are no longer errors, except records in a newer format.
         """
         kept, damage = {}, []
         for key, error in self.unreadable.items():
@@ -180,7 +180,7 @@ class DestinationState:
         self.parts[HISTORY_PART] = HistoryFold()
 
     def apply(self, record: StoredRecord) -> None:
-        """Fold one record in; those of other destinations change nothing.
+        """Fold one record in; records of other destinations change nothing.
 
         Raise JournalDamaged if the epoch or the sequence goes back. An unreadable record is kept
         for ``check_readable``, as only the last record of a key counts.
@@ -225,7 +225,7 @@ class DestinationState:
         return self.history_fold.is_whole(cursor.history)
 
     def other_base(self) -> int | None:
-        """The checkpoint that the schema history begins with, if another one's content was kept."""
+        """The number of the checkpoint that the history begins with, if another one's content was kept."""
         count = None if self.cursor is None else self.cursor.history
         if count is None or self.history_fold.is_whole(count):
             return None
@@ -234,12 +234,12 @@ class DestinationState:
 
     @property
     def lacks_history(self) -> bool:
-        """Whether it is the schema history that records are missing of, and nothing else."""
+        """Whether records of the schema history are missing, and nothing else."""
         cursor = self.cursor
         return cursor is not None and cursor.versions <= self.version_count and not self.is_whole()
 
     def lack(self) -> str:
-        """The records that the cursor counts and that are missing here."""
+        """The records that the cursor counts and that are missing, as a text."""
         cursor = self.cursor
         if cursor is None or cursor.history is None or cursor.versions > self.version_count:
             count = cursor and cursor.versions
@@ -269,7 +269,7 @@ def fold(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalPartition:
-    """A partition that holds the records of a destination, and those of others."""
+    """A partition that holds the records of a destination, and records of other destinations."""
 
     destination: str
     topic: str
@@ -291,7 +291,10 @@ class JournalPartition:
     async def read(
         self, take: Callable[[StoredRecord], object], *, start: int = 0, waits_for_open: bool = True
     ) -> int:
-        """Pass on each record from an offset to the present end; return their count. See ``read_each``."""
+        """Call ``take`` with each record from an offset to the present end; return the count.
+
+        See ``read_each``.
+        """
         return await read_each(
             self.options,
             self.topic,
@@ -302,15 +305,14 @@ class JournalPartition:
         )
 
     async def put(self, kafka: Any, notes: Iterable[Entry]) -> list[asyncio.Future[Any]]:
-        """Put records into an open transaction, in their order; return the futures of their results, which must
-        be awaited.
+        """Put records into an open transaction, in their order; return the futures of their results.
 
-        ``kafka``: as ``TransactionalProducer.transaction`` gives it.
+        The futures must be awaited. ``kafka``: as ``TransactionalProducer.transaction`` gives it.
         """
         return await put_all(kafka, self.topic, self.number, notes)
 
     async def send(self, kafka: Any, notes: Iterable[Entry]) -> list[int]:
-        """The same; return their offsets once all are acknowledged."""
+        """Put records into an open transaction; return their offsets once all are acknowledged."""
         return await send_all(kafka, self.topic, self.number, notes)
 
     async def fold_into(self, state: DestinationState, start: int) -> None:

@@ -1,7 +1,7 @@
-"""What operators ask of the snapshot of a table, and what it makes of its state.
+"""Operators' requests on the snapshot of a table, and the snapshot's state after each request.
 
-Invariant: the last request of a table counts. It is applied once: the table's state, which is written in the
-same Kafka transactions as rows, has the id of the last one that was applied.
+Invariant: the last request on a table counts. It is applied once: the table's state, which is written in the
+same Kafka transactions as rows, has the id of the request that was applied last.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnap
 
 
 class SnapshotAction(StrEnum):
-    """What is asked."""
+    """The requested action."""
 
     START = "start"
-    """To read the table's existing rows, from the first one on."""
+    """To read the table's existing rows, from the first row on."""
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
     MARK = "mark"
-    """To state that a statement changed rows without row events. No operator asks for it."""
+    """To state that a statement changed rows without row events. Operators do not request it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,10 @@ class SnapshotRequest:
     where: str | None = None
     """For a start: a condition in SQL on the rows to read."""
     replaces: bool = False
-    """For a start: whether the rows that subscribers have are replaced, and not only added to."""
+    """For a start: whether the rows that subscribers have are replaced, rather than only added to."""
     removes: tuple[str, ...] = ()
-    """For a start: keys of records, deleted if no row of ``where``, which finds any of theirs, has them."""
+    """For a start: keys of records to delete, unless a row that ``where`` finds has the key. ``where`` finds
+    any row with one of these keys."""
     by: str
     ts_ms: int
     why: str = ""
@@ -61,10 +62,10 @@ class SnapshotRequest:
 
 @dataclass(slots=True)
 class SnapshotRequests:
-    """Those of one destination in the journal."""
+    """The requests on one destination's tables in the journal."""
 
     all: dict[Name, SnapshotRequest] = field(default_factory=dict)
-    """The last one of each table."""
+    """The last request on each table."""
     _folded: FoldedOffsets = field(default_factory=FoldedOffsets, compare=False)
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
@@ -75,7 +76,7 @@ class SnapshotRequests:
 
 
 def request_in(record: StoredRecord) -> SnapshotRequest:
-    """The content of such a record; raise JournalUnreadable."""
+    """The request in a record; raise JournalUnreadable."""
 
     def read(value: dict[str, Any]) -> SnapshotRequest:
         more = {
@@ -103,7 +104,7 @@ def note_of(request: SnapshotRequest) -> Note:
 
 
 def latest(*sources: Iterable[SnapshotRequest]) -> list[SnapshotRequest]:
-    """The last request on each table of those that several sources have."""
+    """The last request on each table among the requests of several sources."""
     found: dict[Name, SnapshotRequest] = {}
     for one in chain(*sources):
         known = found.setdefault(one.name, one)
@@ -130,7 +131,7 @@ def _is_pending(request: SnapshotRequest, snapshot: TableSnapshot | None) -> boo
 def after_request(
     request: SnapshotRequest, snapshot: TableSnapshot | None, *, now_ms: int
 ) -> TableSnapshot:
-    """The state of a table's snapshot after a request; only a start may be without one before."""
+    """The state of a table's snapshot after a request; only a start needs no earlier snapshot."""
     if request.action is SnapshotAction.START:
         return TableSnapshot(
             destination=request.destination,

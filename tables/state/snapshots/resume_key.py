@@ -1,10 +1,10 @@
-"""The key of the last row that was read, as the journal has it: of a table with masked columns it is sealed.
+"""The key of the last row that was read, as the journal stores it: sealed if the table has masked columns.
 
-Invariant: nothing raw of a masked table's row is in what is stored. What cannot be opened, or was sealed for
-another table, is never used; what is stored plain, from before a column was masked, stays readable.
+Invariant: a stored key contains nothing raw of a masked table's row. A key that cannot be opened, or was sealed
+for another table, is never used. A key that was stored plain, before a column was masked, stays readable.
 
-An earlier version, which does not know sealed keys, finds the order of another key in them, and begins at the
-first row.
+An earlier version of Aqueduct does not know sealed keys. It takes them for keys in another order, and begins at
+the first row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tables.state.snapshots.table_snapshot import SNAPSHOT, TableSnapshot
 
 Stored = tuple[str, ...]
 _SEALED = "sealed"
-"""Instead of a key's order, which has a space: the id of the sealing key follows, and what is sealed."""
+"""Replaces a key's order, which has a space; the id of the sealing key and the sealed key follow."""
 
 _WHAT = "the key of the last row that was read"
 _REMEDY = (
@@ -33,17 +33,17 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class ResumeKeys:
-    """Stores and reads those of one table."""
+    """Stores and reads the keys of one table."""
 
     about: bytes
-    """What they belong to."""
+    """What the keys belong to."""
     keys: MaskingKeys = field(repr=False)
     is_masked: bool
     """Whether the table has masked columns."""
 
     @classmethod
     def of(cls, snapshot: TableSnapshot, keys: MaskingKeys, *, is_masked: bool) -> ResumeKeys:
-        """Return those of a table's snapshots, whichever they are."""
+        """Return the keys of a table, whichever of its snapshots stores them."""
         names = snapshot.destination, snapshot.database, snapshot.table
         return cls(SNAPSHOT.key(*names), keys, is_masked)
 
@@ -55,7 +55,10 @@ class ResumeKeys:
         return _SEALED, name, base64.b64encode(raw).decode()
 
     def read(self, stored: Stored | None) -> Stored | None:
-        """Return what was stored; raise MappingError if it is sealed with a key that is missing, or another."""
+        """Return the stored key.
+
+        Raise MappingError if it is damaged, or if its sealing key is missing or has changed.
+        """
         if stored is None or stored[0] != _SEALED:
             return stored
         try:

@@ -1,8 +1,8 @@
 """A row of the signal table, as users of Debezium write it, and the requests that it makes.
 
-Invariant: a row that cannot be understood makes no request, and stops nothing; why is returned, without values
-of the row. Who may write rows gets neither time of the worker or the server nor rows of other tables by it:
-tables are matched by ``table_pattern``, and conditions are those of row filters.
+Invariant: a row that cannot be understood makes no request, and stops nothing; SignalRefused states the reason,
+without values of the row. An account that may write rows can neither keep the worker or the server busy nor
+read rows of other tables: tables are matched by ``table_pattern``, and conditions are those of row filters.
 Source: Debezium's documentation of signalling: columns id, type and data, the latter JSON with
 ``data-collections`` (regular expressions of ``database.table``) and ``additional-conditions``.
 """
@@ -26,7 +26,7 @@ _ACTIONS = {
     "stop-snapshot": SnapshotAction.STOP,
 }
 _LONGEST = 2000
-"""Characters of all expressions and conditions of a row."""
+"""The limit of all expressions and conditions of a row together, in characters."""
 _OPEN = (SnapshotState.WAITING, SnapshotState.READING, SnapshotState.PAUSED)
 
 
@@ -41,12 +41,12 @@ class Signal:
     id: str
     action: SnapshotAction
     patterns: tuple[re.Pattern[str], ...] = ()
-    """Expressions of tables; none: all."""
+    """Expressions of tables; empty: all tables."""
     conditions: Mapping[re.Pattern[str], str] = field(default_factory=dict)
     """Conditions in SQL on rows, by an expression of tables."""
 
     def concerns(self, name: Name) -> bool:
-        """Whether a table is among those of the row."""
+        """Whether the row concerns a table."""
         return not self.patterns or any(_matches(one, name) for one in self.patterns)
 
     def where(self, name: Name) -> str | None:
@@ -72,7 +72,7 @@ def signal_in(row: str) -> Signal | None:
     try:
         conditions = dict(zip(names, (_condition(text) for _, text in filters), strict=True))
     except (ValueError, RecursionError):
-        # The error has the text.
+        # The original error has the text.
         raise SignalRefused(f"a filter in its data is not one of {ALLOWED}") from None
     if action is SnapshotAction.START and not patterns:
         raise SignalRefused("its data names no data-collections")
@@ -100,7 +100,7 @@ def _data(text: Any) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def _condition(text: str) -> str:
-    """A condition as it is asked for: without comments, of which MySQL executes some."""
+    """A condition as it is requested: without comments, since MySQL executes some comments."""
     return parsed(text).sql(dialect="mysql", comments=False)
 
 
@@ -113,9 +113,10 @@ def requests_of(
     name: str,
     now_ms: int,
 ) -> Iterator[SnapshotRequest]:
-    """The requests on the tables that a signal concerns; ``name``: the id of all.
+    """The requests on the tables that a signal concerns; ``name``: the id of all requests.
 
-    A start concerns those of ``captured`` that are not being read, and the others those that are or may be.
+    A start concerns captured tables whose reading is not open. Other actions concern tables whose reading is
+    open: it waits, runs or is paused.
     """
     if signal.action is SnapshotAction.START:
         tables = [one for one in captured() if not _is_open(snapshots.get(one))]
@@ -143,11 +144,11 @@ def _matches(pattern: re.Pattern[str], name: Name) -> bool:
     return pattern.fullmatch(".".join(name)) is not None
 
 
-# Regular expressions of tables in rows of a signal table, of which none can hold up a worker.
+# Regular expressions of tables in rows of a signal table; none of them can hold up a worker.
 #
 # An account that may write to the source chooses them, and Python's engine may need years for a
-# short one. So a part of the syntax is supported, and matched in a time that grows with the
-# product of the lengths at most.
+# short expression. So only a part of the syntax is supported; the time of a match grows at most
+# with the product of the lengths.
 #
 # Invariant: an expression matches whole names as a regular expression does, or is refused.
 # Source: the translation of `*` in Python's fnmatch, whose atomic groups never go back.
@@ -174,7 +175,7 @@ def table_pattern(text: str) -> re.Pattern[str]:
 
 
 def _bounded(text: str) -> str:
-    """One alternative: what is between two ``.*`` is matched at the first place that it fits, for good."""
+    """One alternative: the text between two ``.*`` is matched where it first fits, without going back."""
     atoms = _atoms(text.removeprefix("^").removesuffix("$"))
     segments = [""]
     for number, (atom, repeat) in enumerate(atoms):
@@ -185,7 +186,7 @@ def _bounded(text: str) -> str:
             segments[-1] += "." if repeat == "+" else ""
             segments.append("")
         elif following is not None and following[0] == "." and following[1]:
-            # What follows takes the rest of them.
+            # The repeated ``.`` that follows matches the rest of the atom's repetitions.
             segments[-1] += atom if repeat == "+" else ""
         elif not any(_overlap(atom, one) for one in _next(atoms[number + 1 :])):
             segments[-1] += f"{atom}{repeat}+"
@@ -211,7 +212,7 @@ def _atoms(text: str) -> list[tuple[str, str]]:
 
 
 def _next(atoms: list[tuple[str, str]]) -> Iterator[str]:
-    """What may come first of these, of which some may match nothing."""
+    """The atoms that may match first, since some may match nothing."""
     for atom, repeat in atoms:
         yield atom
         if repeat != "*":

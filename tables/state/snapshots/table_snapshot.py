@@ -1,7 +1,7 @@
 """How far the existing rows of each table have been read.
 
-Invariant: the record of a chunk is written in the Kafka transaction of its rows; so after any end the reading
-resumes after the last row that was published, and no row is published twice.
+Invariant: the record of a chunk is written in the Kafka transaction of its rows. So after any interruption the
+reading resumes after the last row that was published, and no row is published twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SnapshotState(StrEnum):
     GONE = "gone"
     """The table was dropped or renamed before its last row was read."""
     FAILED = "failed"
-    """Its rows cannot be read exactly; the others are read all the same."""
+    """The table's rows cannot be read exactly; other tables are still read."""
     PAUSED = "paused"
     """An operator paused it; it resumes after the last row that was published."""
     STOPPED = "stopped"
@@ -49,28 +49,28 @@ class TableSnapshot:
     where: str | None = None
     """A condition in SQL on the rows to read; None: all."""
     replaces: bool = False
-    """Whether subscribers are still to learn that the rows that they have are gone, before any is read."""
+    """Whether it is still to be published, before any row is read, that the subscribers' rows are gone."""
     replacing: bool = False
-    """Whether they have learned it, and are still to learn that all rows have come."""
+    """Whether that is published, and it is still to be published that all rows have come."""
     removes: tuple[str, ...] = ()
-    """Keys of records that are still to be deleted, unless a row of theirs is read; empty once all is read."""
+    """Keys of records to delete unless a row with the key is read; empty once all rows are read."""
     state: SnapshotState = SnapshotState.WAITING
     after: tuple[str, ...] | None = None
-    """The order of the key, and literals of that of the last row that was read, as ``ResumeKeys`` stores them;
-    None before the first, and without a key."""
+    """The order of the key, and literals of the key of the last row that was read, as ``ResumeKeys`` stores
+    them; None before the first row, and for a table without a key."""
     chunks: int = 0
     """Count of chunks that were published."""
     rows: int = 0
-    """Count of rows that were read, with those that the stream had changed by then."""
+    """Count of rows that were read, including rows that the stream had changed by then."""
     estimated_rows: int | None = None
-    """How many rows the server expected there to be at the first chunk."""
+    """The server's estimate of the number of rows, at the first chunk."""
     began_ms: int = 0
     ts_ms: int = 0
     error: str | None = None
     request: str = ""
     """The id of the last request that was applied to it."""
     unlogged: str | None = None
-    """Why its rows may differ from the source's although all are read: a statement changed some meanwhile,
+    """Why its rows may differ from the source's although all are read: a statement changed rows meanwhile,
     without row events. The reading then ends as FAILED, with this error."""
 
     @property
@@ -104,10 +104,10 @@ class TableSnapshot:
 
 @dataclass(slots=True)
 class Snapshots:
-    """Those of one destination in the journal."""
+    """The snapshots of one destination's tables in the journal."""
 
     all: dict[Name, TableSnapshot] = field(default_factory=dict)
-    """The last one of each table."""
+    """The last snapshot of each table."""
     _folded: FoldedOffsets = field(default_factory=FoldedOffsets, compare=False)
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
@@ -117,12 +117,12 @@ class Snapshots:
             self.all[found.name] = found
 
     def add(self, snapshots: Iterable[TableSnapshot]) -> None:
-        """Add those that the journal gets now."""
+        """Add the snapshots that are written to the journal now."""
         self.all.update({one.name: one for one in snapshots})
 
     @property
     def pending(self) -> list[TableSnapshot]:
-        """Those of which there is more to read, in the order of their names."""
+        """The snapshots with more to read, in the order of their tables' names."""
         return [one for _, one in sorted(self.all.items()) if one.is_pending]
 
 
@@ -141,7 +141,7 @@ SNAPSHOT: Kind[Any] = Kind(name="snapshot", part=SNAPSHOT_PART)
 
 
 def unreadable(destination: str, name: Name, why: str, *, request: str = "") -> TableSnapshot:
-    """The state of a table whose existing rows are not read, and why; ``request``: the last one of it."""
+    """The state of a table whose existing rows are not read, and why; ``request``: its last request's id."""
     now_ms = time.time_ns() // 1_000_000
     return TableSnapshot(
         destination=destination,
@@ -163,8 +163,10 @@ def note_of(snapshot: TableSnapshot) -> Note:
 
 
 def without_empty(value: dict[str, Any]) -> dict[str, Any]:
-    """The record's content without an empty ``replacing``, ``removes``, ``unlogged`` or ``why``, which earlier
-    versions cannot read."""
+    """The record's content without members that are empty and that earlier versions cannot read.
+
+    These members are ``replacing``, ``removes``, ``unlogged`` and ``why``.
+    """
     return {
         name: one
         for name, one in value.items()
@@ -175,7 +177,7 @@ def without_empty(value: dict[str, Any]) -> dict[str, Any]:
 def requested(
     destination: str, names: Iterable[Name], *, name: str, now_ms: int, replaces: bool = False
 ) -> list[TableSnapshot]:
-    """The snapshots of tables that are to be read from their first row on; ``name``: the id of all.
+    """The snapshots of tables that are to be read from their first row on; ``name``: the id of all snapshots.
 
     ``replaces``: whether the rows that subscribers have are replaced.
     """

@@ -1,7 +1,7 @@
 """The hourly limit and the count of dead letters.
 
-Invariant: nothing from the first row past the limit on is published; the hour is by the worker's
-clock, so a restart resets the count, of the worker or by an operator's request.
+Invariant: nothing from the first row past the limit on is published. The hour is measured by the
+worker's clock, so a restart of the worker, or a restart requested by an operator, resets the count.
 """
 
 from __future__ import annotations

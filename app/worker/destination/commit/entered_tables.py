@@ -1,8 +1,8 @@
 """Tables that a RENAME brings in from a name that is not captured, so that their existing rows are in no topic.
 
-Invariant: the record is in the Kafka transaction of the statement, so a worker that dies leaves no such table
-without one. A destination that began with existing rows reads them; for any other the table is shown as failed
-until an operator starts its snapshot.
+Invariant: the record is in the Kafka transaction of the statement, so no table lacks it if a worker dies. A
+destination that began with existing rows reads the table's rows; any other one shows the table as failed until
+an operator starts its snapshot.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from tables.state.snapshots.table_snapshot import TableSnapshot, note_of, unread
 
 @dataclass(slots=True, kw_only=True)
 class EnteredTables:
-    """Those of one run of a destination."""
+    """The entered tables of one run of a destination."""
 
     tables: ReadTables
     captures: Callable[[TableName], bool]
     shadows: ShadowRules
     can_replace: Callable[[TableName], bool]
-    """Whether subscribers of a table can be sent that all its rows are gone."""
+    """Whether a table's subscribers can be sent a record that all its rows are gone."""
     is_read: bool
     """Whether existing rows are read without a request."""
     show: Callable[[TableSnapshot], None]
-    """Takes the state of a table that is not read."""
+    """Shows the state of a table that is not read."""
     _failed: list[TableSnapshot] = field(default_factory=list)
 
     def before(self, piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
-        """The requests, or the states, of the tables that a piece's statements bring in."""
+        """The requests for the tables that a piece's statements bring in, or the states of these tables."""
         self._failed = []
         entered = {
             name: origin
@@ -63,7 +63,7 @@ class EnteredTables:
         self._failed = []
 
     def _entered(self, changes: Iterable[Change]) -> Iterator[tuple[TableName, TableName]]:
-        """The new names of tables that were not captured before, and the names that they had."""
+        """The new names of tables that were not captured before, each with its old name."""
         moved = [one for one in changes if isinstance(one, TableChange)]
         known = self._known(moved)
         first: dict[TableName, TableName] = {}

@@ -40,7 +40,7 @@ class FilterCheck:
         self._show()
 
     def before(self, _piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
-        """Nothing to add."""
+        """Return no records."""
         return ()
 
     def committed(self, piece: Piece, _cursor: Cursor) -> None:
@@ -82,12 +82,12 @@ def warnings(routes: Routes, names: set[TableName]) -> Iterator[str]:
 
 
 def _of_system(text: str) -> bool:
-    """Whether any expression is of system databases, which are not among the names."""
+    """Whether any expression names a system database; the names of tables include none of these."""
     return any(literal_prefix(one.pattern).startswith(SYSTEM) for one in expressions(text))
 
 
 def _hint(pattern: str, names: set[TableName]) -> str:
-    """The nearest names of tables, or of databases if the expression is of a whole database."""
+    """The nearest names of tables, or of databases if the expression covers a whole database."""
     database, _, table = re.sub(r"\\(.)|[\^$*+?()\[\]{}|]", r"\1", pattern).lower().partition(".")
     known = {one.lower(): one for one in (database for database, _ in names)}
     if table.strip("."):

@@ -35,7 +35,7 @@ class OperatorSkips:
         self._pending: dict[str, Skip] = skips.pending
         self._noted: list[SkippedTransaction] = []
         self.skipper: TransactionSkipper[ResolvedStatement] | None = None
-        """Removes them from the chunks read; None if there are none."""
+        """Removes the transactions to skip from the chunks read; None if there are none."""
         if self._pending:
             self.skipper = TransactionSkipper(frozenset(self._pending), server_uuid)
 
@@ -55,7 +55,7 @@ class OperatorSkips:
         return bool(self._passed(piece))
 
     def before(self, piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
-        """The records that mark the skips as done whose transactions end before the piece does."""
+        """The records that mark skips as done, for the skipped transactions that end before the piece does."""
         self._noted = self._passed(piece)
         return [
             skip_note(

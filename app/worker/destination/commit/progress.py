@@ -36,7 +36,7 @@ class Progress:
         return ()
 
     def committed(self, piece: Piece, cursor: Cursor) -> None:
-        """Show the progress by the piece."""
+        """Show the progress that the piece made."""
         name = self._status.name
         metrics.COMMITS.labels(name).observe(time.monotonic() - self._began)
         if self._is_first:

@@ -1,6 +1,6 @@
 """Fingerprints of published transactions, kept for sources without GTIDs.
 
-Invariant: they are in the same Kafka transaction as their rows.
+Invariant: the fingerprints are in the same Kafka transaction as their rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tables.state.fingerprints import Fingerprints
 
 
 class PublishedFingerprints:
-    """The fingerprints of one run; without ``kept`` none are kept."""
+    """The fingerprints of one run; if ``kept`` is None, no fingerprints are kept."""
 
     def __init__(self, kept: Fingerprints | None) -> None:
         self._kept = kept
@@ -26,4 +26,4 @@ class PublishedFingerprints:
         return self._kept.add(piece.trace.fingerprints, cursor.offset.server_uuid)
 
     def committed(self, _piece: Piece, _cursor: Cursor) -> None:
-        """Nothing more: the next run reads them from the journal."""
+        """Do nothing: the next run reads the fingerprints from the journal."""

@@ -1,4 +1,4 @@
-"""The tables of one run whose existing rows are read, or may be, as its pieces make requests on them.
+"""The tables of one run whose existing rows are or may be read, for the parts that make requests from pieces.
 
 Invariant: a view of the snapshot's own state; nothing is changed here.
 """
@@ -14,10 +14,10 @@ from tables.state.snapshots.table_snapshot import TableSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTables:
-    """Those of a destination."""
+    """The tables of a destination."""
 
     destination: str
     captured: Callable[[], Iterable[TableName]]
     """The captured tables that exist now."""
     snapshots: Mapping[TableName, TableSnapshot]
-    """The states of their snapshots, as they are at each look."""
+    """The states of their snapshots, updated as they change."""

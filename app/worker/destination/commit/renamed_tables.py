@@ -1,9 +1,9 @@
 """Tables that are renamed while their existing rows are read, which are then read under their new names.
 
-So is one whose name another table takes: rows of that up to the key that was read last are in no change.
+A table that takes the name of one being read is read too: no change contains its rows up to the last key read.
 
-Invariant: the request is in the Kafka transaction of the statement, so it is made once. It begins with the
-first row: rows that were published under the old name come again.
+Invariant: the request is in the Kafka transaction of the statement, so it is made once. The new reading begins
+with the first row: rows that were published under the old name are published again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tables.state.snapshots.request import SnapshotAction, SnapshotRequest, note
 
 
 class RenamedTables:
-    """Those of one run of a destination."""
+    """The renamed tables of one run of a destination."""
 
     def __init__(self, tables: ReadTables) -> None:
         self._tables = tables
@@ -44,10 +44,10 @@ class RenamedTables:
         ]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
-        """Nothing more: each worker follows the journal."""
+        """Do nothing: each worker follows the journal."""
 
     def _moved(self, record: SchemaRecord) -> Iterator[tuple[TableName, str | None]]:
-        """The new names of tables that are being read, and their old ones, which other tables may have now."""
+        """The new and old names of renamed tables being read; another table may have an old name now."""
         for change in record.changes:
             if not isinstance(change, TableChange) or change.renamed_to is None:
                 continue
@@ -56,7 +56,7 @@ class RenamedTables:
                 yield change.renamed_to, read.where
                 yield change.name, read.where
                 continue
-            # Another table takes the name of one that was dropped, of which rows up to some key are published.
+            # The table takes the name of a dropped table, of which rows up to some key are published.
             replaced = self._tables.snapshots.get(change.renamed_to)
             if replaced is not None and replaced.is_pending:
                 yield change.renamed_to, replaced.where

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class SignalRows:
-    """Those of one run of a destination."""
+    """The signal rows of one run of a destination."""
 
     def __init__(self, tables: ReadTables) -> None:
         self._tables = tables
@@ -31,10 +31,10 @@ class SignalRows:
         return [note for row in piece.signals for note in self._notes(row, cursor)]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
-        """Nothing more: each worker follows the journal."""
+        """Do nothing: each worker follows the journal."""
 
     def _notes(self, row: str, cursor: Cursor) -> list[Entry]:
-        # A row's values are in no line, not even its id.
+        # No log line contains a row's values, not even its id.
         before = cursor.offset.coordinates
         tables = self._tables
         try:

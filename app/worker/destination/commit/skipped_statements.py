@@ -27,7 +27,7 @@ class SkippedStatements:
         self._status = status
 
     def before(self, _piece: Piece, _cursor: Cursor) -> Iterable[Entry]:
-        """Nothing to add."""
+        """Return no records."""
         return ()
 
     def committed(self, piece: Piece, _cursor: Cursor) -> None:

@@ -1,10 +1,11 @@
-"""Tables of which a statement changed rows without row events, such as EXCHANGE PARTITION.
+"""Tables whose rows a statement changed without row events, such as EXCHANGE PARTITION.
 
-No change is published of these rows: their topics have rows that the source no longer has, and lack others.
-A table whose existing rows are being read is read to its end, but rows that were read before are as they were.
+These changes are not published: the topics have rows that the source no longer has, and lack other rows. If
+existing rows of a table are being read, they are read to the end, but rows read before the statement stay as
+they were.
 
-Invariant: the record is in the Kafka transaction of the statement, so a worker that dies leaves no such table
-without one. It names the table until an operator has its rows published again.
+Invariant: the record is in the Kafka transaction of the statement, so no table lacks it if a worker dies. The
+record names the table until an operator has its rows published again.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class UnloggedRows:
-    """Those of one run of a destination."""
+    """The unlogged changes of tables in one run of a destination."""
 
     tables: ReadTables
     can_replace: Callable[[TableName], bool]
-    """Whether subscribers of a table can be sent that all its rows are gone."""
+    """Whether a table's subscribers can be sent a record that all its rows are gone."""
     is_read: Callable[[TableName], bool]
     """Whether rows of a table are being read now."""
     show: Callable[[TableSnapshot], None]
-    """Takes the state of a table that is not read."""
+    """Shows the state of a table that is not read."""
     _failed: list[TableSnapshot] = field(default_factory=list)
 
     def before(self, piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
-        """The marks, or the states, of the tables that a piece's statements concern."""
+        """The marks or the states of the tables that a piece's statements concern."""
         self._failed = []
         if not piece.tables.unlogged:
             return ()
@@ -61,7 +62,7 @@ class UnloggedRows:
         return notes
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
-        """Show the tables that are not being read; the marks of the others come with the journal."""
+        """Show the tables that have no snapshot; the marks of other tables come with the journal."""
         for one in self._failed:
             self.show(one)
         self._failed = []

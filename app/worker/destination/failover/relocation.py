@@ -1,13 +1,13 @@
 """Relocation: the position at another server that corresponds to a destination's cursor.
 
-Invariant: no published transaction is published again, and no other is missed. With GTIDs the set
-decides; without them the last transactions are searched for by their fingerprints, in sequence. A
-position without proof is refused with a named error.
+Invariant: no published transaction is published again, and no other transaction is missed. With GTIDs,
+the GTID set decides. Without GTIDs, the last published transactions are searched for by their
+fingerprints, in sequence. A position without proof is refused with a named error.
 
-Errant transactions: those of a standby that its source lacks. Invariant: only a replica can have
-them; additional transactions of any other server are its present writes. They are determined from
-the source that was read, if it answers; else from the server that wrote them, if the standby is
-read-only.
+Errant transactions are transactions of a standby that its source lacks. Invariant: only a replica can
+have errant transactions; additional transactions of any other server are its present writes. They are
+determined from the source that was read, if it answers; else from the server that wrote them, if the
+standby is read-only.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from wire.text import utc
 log = logging.getLogger(__name__)
 
 _FEWEST = 16
-"""The minimum number of transactions to align by, if so many are kept, whatever their age."""
+"""The minimum number of transactions to align by, whatever their age, if that many are kept."""
 _MOST_LISTED = 5
 _SYNCS = 2.0
 _SAME_CLOCK_MS = 1000
@@ -72,18 +72,18 @@ class RelocatedCursor:
 
     offset: SourceOffset
     lost: tuple[Fingerprint, ...] = ()
-    """Published transactions that it lacks permanently, if the settings accept that."""
+    """Published transactions that the server lacks permanently, if the settings accept that."""
     loss: LostInReplication | None = None
-    """The error that reports them."""
+    """The error that reports the lost transactions."""
     skipped: int = 0
-    """The number of transactions skipped there as published, by their fingerprints."""
+    """The number of transactions at the server that are skipped as published, by their fingerprints."""
     clock_skew_ms: int = 0
-    """Difference of its clock from that of the server that was read."""
+    """The difference of the server's clock from the clock of the server that was read."""
     is_same_binlog: bool = False
-    """Whether its binlog is the one that was read, byte for byte, under another server_uuid."""
+    """Whether the server's binlog is the one that was read, byte for byte, under another server_uuid."""
 
     def log(self, destination: str, source: SourceAddress) -> None:
-        """Log the findings once the destination resumes there; a mere check logs nothing."""
+        """Log the findings once the destination resumes at the server; a mere check logs nothing."""
         if abs(self.clock_skew_ms) > _SAME_CLOCK_MS:
             log.warning(
                 "%s: the clocks of the sources differ by %d ms",
@@ -113,12 +113,16 @@ class Relocation:
     other: SourceAddress | None
     """The source that was read, if at another address."""
     compares: bool = True
-    """Whether the last published transactions are compared; not in each check of a server."""
+    """Whether the last published transactions are compared; not every check of a server needs that."""
     clocks: dict[str, int]
     """Milliseconds by which each server's clock exceeded ours when it last answered."""
 
     def moved(self, kept: Fingerprints) -> RelocatedCursor:
-        """The position; raise StandbyLags, SourceDiverged, PositionGone, NoAlignment, LostInReplication."""
+        """The position at the server.
+
+        Raise StandbyLags, StandbyFiltered, SourceDiverged, SourceUnproven, PositionGone, NoAlignment or
+        LostInReplication.
+        """
         if (same := self._same_binlog()) is not None:
             return same
         self._refuse_filters()
@@ -148,8 +152,10 @@ class Relocation:
         return RelocatedCursor(offset=self._offset(position, gtids))
 
     def _same_binlog(self) -> RelocatedCursor | None:
-        """The cursor's own position, if this binlog is the one that was read: a copy of the disk, or a
-        server whose server_uuid was changed."""
+        """The cursor's own position, if this binlog is the one that was read; else None.
+
+        That is the case on a copy of the disk, or if the server's server_uuid was changed.
+        """
         landmark, offset = self.cursor.proof.landmark, self.cursor.offset
         if landmark is None or landmark.last is None or self.cursor.prepared:
             return None
@@ -163,7 +169,7 @@ class Relocation:
         )
 
     def _refuse_filters(self) -> None:
-        """Raise StandbyFiltered if it may have filtered changes of captured tables."""
+        """Raise StandbyFiltered if the server may have filtered changes of captured tables."""
         if self.failover.accept_filters:
             return
         with connected(self.address) as cursor:
@@ -175,8 +181,7 @@ class Relocation:
             raise StandbyFiltered(", ".join(map(str, found)), source=self.address)
 
     def _compare(self, gtids: Gtids) -> None:
-        """Raise SourceDiverged if its transactions differ from the published ones, SourceUnproven if
-        none can be compared."""
+        """Raise SourceDiverged if published transactions differ, SourceUnproven if none can be compared."""
         copies = Copies(facts=self.facts, address=self.address, captures=self._captures())
         copies.refuse_unlogged(gtids)
         proof = self.cursor.proof
@@ -200,7 +205,7 @@ class Relocation:
         if isinstance(gtids, GtidSet):
             missing = str(subtracted(str(gtids), str(self.facts.gtid_executed), self.address))
         else:
-            # Only numbers of one server are comparable.
+            # Only sequence numbers of the same server are comparable.
             missing = ", ".join(mariadb_start.missing(gtids, self.facts))
         channel = self._followed()
         group = follows_group(self.address) if isinstance(gtids, GtidSet) else ""
@@ -254,7 +259,7 @@ class Relocation:
         if found.lacking and self._followed() is None:
             # The server does not send transactions that are written but not yet synced.
             time.sleep(_SYNCS)
-            # A server that lags more than the window has an earlier part of the kept fingerprints.
+            # A server that lags by more than the window has only earlier transactions of those kept.
             recent = kept if found.last_match is None else recent
             scanned, found = self._searched(recent, fallback)
         if found.last_match is None or found.lost:
@@ -264,7 +269,7 @@ class Relocation:
         return self._judged(recent, scanned, found, clock_skew)
 
     def _searched(self, prints: list[Fingerprint], fallback: int) -> tuple[Scan, Aligned]:
-        """Its transactions since ``fallback`` ms before the first print, and their alignment."""
+        """The server's transactions since ``fallback`` ms before the first fingerprint, and their alignment."""
         begin = min(one.ts_ms for one in prints) - fallback
         try:
             position = offset_at_time(begin, self.facts, self.address)
@@ -275,16 +280,16 @@ class Relocation:
         return scanned, align(prints, scanned.found)
 
     def _purged(self, prints: list[Fingerprint], scanned: Scan, clock_skew: int) -> int:
-        """The number of these from before its binlog begins, if the binlog continues with the next.
+        """The number of fingerprints from before the server's binlog, if that continues with the next one.
 
-        Raise PositionPurged if it begins after all of them.
+        Raise PositionPurged if the binlog begins after all of them.
         """
         oldest = self.facts.binlogs[0][0]
         spans = Spans(self.address, oldest)
         first = next(iter(spans), None)
         if first is not None and scanned.begin.order > first.start.order:
             return 0
-        # Part of that second was written before.
+        # Transactions of that second may have been written before the file began.
         begins = (spans.created + 1) * 1000
         before = sum(one.ts_ms + clock_skew < begins for one in prints)
         purged = count_before_start(prints, scanned.found)
@@ -294,7 +299,7 @@ class Relocation:
                 return purged
         channel = self._followed()
         if channel is not None and channel.lag_seconds != 0:
-            # They may still arrive.
+            # The missing transactions may still arrive.
             return 0
         if before == len(prints) or (purged is not None and purged <= before):
             raise PositionPurged(
@@ -346,7 +351,7 @@ class Relocation:
         )
 
     def _loss(self, lost: tuple[Fingerprint, ...]) -> LostInReplication:
-        """The error that reports them; raised unless the settings accept that."""
+        """The error that reports lost transactions; it is raised unless the settings accept the loss."""
         error = LostInReplication(
             f"{len(lost)} transaction(s) of server {self.cursor.offset.server_uuid}: {_listed(lost)}",
             source=self.address,
@@ -356,11 +361,11 @@ class Relocation:
         return error
 
     def _followed(self) -> Channel | None:
-        """The channel it replicates from; if any, missing transactions may still arrive."""
+        """The channel that the server replicates from, if any; then missing transactions may still arrive."""
         return next(iter(channels(self.address)), None)
 
     def _clock_skew(self) -> int:
-        """Milliseconds between this server's clock and that of the server read, when last seen."""
+        """Milliseconds by which this server's clock exceeds the clock of the server read, as last seen."""
         mine = self.clocks[self.facts.server_uuid] = clock_ms(self.address)
         if self.other is not None:
             try:
@@ -410,7 +415,7 @@ def subtracted(whole: str, part: str, address: SourceAddress) -> GtidSet:
 
 
 def _of_mariadb(position: MariadbGtidList, facts: ServerFacts, other: SourceAddress | None) -> str:
-    """MariaDB reports the last GTID per domain and server, so only the standby's own are checked."""
+    """The same on MariaDB: it reports one GTID per domain and server, so only the standby's own are checked."""
     own = {
         at: sequence
         for at, sequence in MariadbGtidState.parse(

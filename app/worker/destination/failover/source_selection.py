@@ -1,8 +1,8 @@
 """Selection of the source to read among a destination's sources, over all its runs.
 
-Invariant: the present source is stored in the journal, so that a restart stays with it. Another one
-is read if this one does not answer or an operator requests it, and only if it is fit; a return
-happens only if the settings enable it.
+Invariant: the present source is stored in the journal, so that a restart stays with it. Another source
+is read if the present one does not answer or an operator requests it, and only if that source is fit.
+A return to an earlier source happens only if the settings enable it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SelectedSource:
     address: SourceAddress
     facts: ServerFacts
     moved: RelocatedCursor | None
-    """The position to resume from, if it is another server than the cursor's."""
+    """The position to resume from, if the server is not the cursor's; else None."""
     notes: list[Entry] = field(default_factory=list)
 
 
@@ -104,7 +104,7 @@ class Sources:
         """Select the source for a run, and its position there. Blocks while it queries and waits.
 
         ``report_wait`` shows the reason of a wait. Raise the error of the present source, or NoSourceFits
-        if others were asked too.
+        if other sources were asked too.
         """
         self._judge = judge
         choice = state.source_choice
@@ -162,7 +162,7 @@ class Sources:
         return selected
 
     def to_json(self) -> list[dict[str, object]]:
-        """For the status page."""
+        """Return the sources for the status page."""
         return [
             {
                 "address": str(source.address),
@@ -198,8 +198,8 @@ class Sources:
         mark = reached()
 
         def is_back() -> bool:
-            # By the cursor at the previous check: a replica always lags a little, and one that lags
-            # more than that is not worth waiting for.
+            # By the cursor at the previous check: a replica always lags a little, and a replica that
+            # lags by more than a check's interval is not worth waiting for.
             nonlocal mark
             before, mark = mark, reached()
             return any(self.fits(one, state, before) for one in earlier)
@@ -216,7 +216,7 @@ class Sources:
         if self.can_switch and self.failover.automatic:
             made.start()
         else:
-            # By earlier settings there may have been one.
+            # With earlier settings there may have been a heartbeat.
             metrics.HEARTBEAT_FAILURES.remove(self._name)
         return made
 
@@ -247,7 +247,7 @@ class Sources:
         if current is not tried[0] or not self.failover.automatic:
             return
         if self._failures >= self.failover.retries:
-            # It has just failed once more.
+            # The present source has just failed once more.
             yield from others
 
     def _select_waiting(
@@ -359,7 +359,7 @@ class Heartbeat:
         go_back: Callable[[], None] | None = None,
     ) -> None:
         self._name, self._failover, self._signals = destination, failover, signals
-        # A response that takes longer than three intervals counts as none.
+        # If a response takes longer than three intervals, the heartbeat counts as failed.
         timeout = max(1.0, 3 * failover.interval)
         self._address = replace(address, heartbeat=timeout / 3)
         self._silent, self._is_back, self._go_back = silent, is_back, go_back

@@ -1,7 +1,7 @@
 """Portions that were handed in, until the transaction of each has committed.
 
-Invariant: a portion's owner learns of it only after the commit, with the cursor after it: all
-transactions up to there are published.
+Invariant: a portion's owner is notified only after the commit, and receives the cursor after it: all
+transactions up to that cursor are published.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Committed:
 
     entered: Entered
     cursor: Cursor
-    """The cursor after it."""
+    """The cursor after the commit."""
 
 
 class Entries:
@@ -36,7 +36,7 @@ class Entries:
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Committed]] = {}
         self._rows: Counter[int] = Counter()
-        """Rows of portions with a number, of which more follow."""
+        """Rows committed so far of each number, while more portions with that number follow."""
 
     def open(self, inlet: Inlet) -> None:
         """Hand portions in here from now on."""
@@ -49,10 +49,10 @@ class Entries:
     def hand_in(
         self, number: int, entering: Entering, *, not_before: Coordinates | None = None
     ) -> asyncio.Future[Committed]:
-        """Hand a portion with this number in; the result comes with its commit.
+        """Hand in a portion with this number; the result is set once it is committed.
 
-        Of several with this number it comes with that of the last one, with the rows of all, or of the first
-        one that is refused.
+        If several portions have this number, the result is set once the last one is committed, with the rows of
+        all, or once one of them is refused.
         """
         assert self._inlet is not None, "open() comes first"
         future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
@@ -61,7 +61,7 @@ class Entries:
         return future
 
     def before(self, _piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
-        """No records: a portion brings its own."""
+        """Return no records: each portion has its own."""
         return ()
 
     def committed(self, piece: Piece, cursor: Cursor, /) -> None:

@@ -1,11 +1,11 @@
-"""The times of reads whose rows are not published yet, for a merge that puts rows in the order of times.
+"""The times of reads whose rows are not published yet, for a merge that orders rows by time.
 
-A row that existed already has the time of its SELECT, by the source's clock. Changes that are later may be
-published before it, as its chunk waits for its position in the stream.
+An existing row has the time of its SELECT, by the source's clock. Later changes may be published before the
+row, since its chunk waits for its position in the stream.
 
-Invariant: from before a SELECT asks for the time until its rows are published, no time after that is stated as
-the one up to which the destination is complete. So a merge releases no record of another destination that would
-have to come after these rows.
+Invariant: from before a SELECT asks for its time until its rows are published, the destination is never stated
+to be complete up to a later time. So a merge releases no record of another destination that must come after
+these rows.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _CLOCK = "SELECT CAST(1000 * UNIX_TIMESTAMP(NOW(3)) AS UNSIGNED)"
 
 
 class ReadTimes:
-    """Those of one run; reads begin in any thread."""
+    """The times of one run's reads; a read may begin in any thread."""
 
     def __init__(self, *, is_merged: bool = False) -> None:
-        """``is_merged``: whether a merge waits for this destination; else the worker's clock will do."""
+        """``is_merged``: whether a merge waits for this destination; if not, the worker's clock is used."""
         self.is_merged = is_merged
         self._numbers = count(1)
         self._times: dict[int, int | None] = {}
-        """By read; None while the time is being asked for."""
+        """The time of each open read; None while it is being queried."""
         self._stated = 0
 
     def begin(self) -> int:
-        """Begin a read, and return its number: no time is stated from here on, until it has one."""
+        """Begin a read and return its number; no time is stated until the read has its time."""
         number = next(self._numbers)
         self._times[number] = None
         return number
 
     def set(self, number: int, time_ms: int) -> None:
-        """Set the time of a read: no later one is stated until it ends."""
+        """Set the time of a read; no later time is stated until the read ends."""
         self._times[number] = time_ms
 
     def end(self, number: int) -> None:
@@ -43,7 +43,7 @@ class ReadTimes:
         self._times.pop(number, None)
 
     def stated(self, time_ms: int) -> int | None:
-        """Return the time to state in place of one before which all commits are published; None for none."""
+        """Return the time to state if all commits before ``time_ms`` are published; None: state no time."""
         open_ = list(self._times.values())
         found = [one for one in open_ if one is not None]
         if len(found) < len(open_):
@@ -53,7 +53,7 @@ class ReadTimes:
         return least
 
     def now(self) -> int:
-        """Return a time that is not before any that was stated, for a record without a SELECT."""
+        """Return a time that is not before any stated time, for a record without a SELECT."""
         return max(self._stated, time.time_ns() // 1_000_000)
 
 

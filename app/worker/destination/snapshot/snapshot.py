@@ -1,7 +1,7 @@
 """The snapshot of a destination: the reading of all tables whose existing rows are still to be published.
 
 Invariant: the keys of a table's changed rows are recorded from before its first SELECT on; the
-stream never waits for it.
+stream never waits for a SELECT.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, 
 log = logging.getLogger(__name__)
 
 LANES = 16
-"""Tables under way at once: of most, the rows that were read are decoded and committed."""
+"""Tables in progress at once; for most of them, rows that were read are being decoded and committed."""
 MOST_LANES = 4 * LANES
-"""With those that cannot be read now."""
+"""The same, including tables that cannot be read now."""
 SELECTS = 2
-"""Of those, the ones whose rows are being read."""
+"""The number of these tables whose rows are being read at once."""
 _GLANCE_SECONDS = 0.5
 _WARNINGS, _UNSEEN = "snapshot", "snapshot grants"
 _BY_ITSELF = "It is read by itself once it can be seen."
@@ -99,37 +99,37 @@ class Snapshot:
     reads_entered: bool
     """Whether existing rows of a table that a RENAME brings in are read without a request."""
     definition: Callable[[TableName], Table | None]
-    """A table as its history has it now; None if there is none. Raises DefinitionChanged if it is not known."""
+    """Returns a table's present definition or, without the table, None; raises DefinitionChanged if unknown."""
     is_masked: Callable[[TableName], bool]
     """Whether a table has masked columns, so that nothing raw of its rows may be stored."""
     requests: Callable[[], Iterable[SnapshotRequest]]
     """The last request on each table."""
     keys: MaskingKeys = NO_KEYS
-    """Those that seal the key of the last row, of tables with masked columns."""
+    """The keys that seal the key of the last row, for tables with masked columns."""
     gate: LoadGate
-    """Where reads wait for the source's load and for the rate."""
+    """Makes reads wait for the source's load and for the rate."""
     can_replace: Callable[[TableName], bool]
-    """Whether subscribers of a table can be sent that all its rows are gone."""
+    """Whether a table's subscribers can be sent a record that all its rows are gone."""
     can_remove: Callable[[TableName], bool]
-    """Whether subscribers of a table can have the rows of the source and no other."""
+    """Whether a table's subscribers can have exactly the rows of the source."""
     spools: Spools = field(default_factory=Spools)
-    """Where the rows of tables without a key are until they enter."""
+    """Where the rows of tables without a key are kept until they enter the stream."""
     unseen: UnseenTables | None = None
-    """The tables that the account may not see; None: that is not looked at."""
+    """The tables that the account may not see; None: this is not checked."""
     emptied: EmptiedTables | None = None
-    """Deletes the rows that subscribers have, where no record of a TRUNCATE does; None: without a history."""
+    """Deletes the rows that subscribers have, if no TRUNCATE record does; None without a history."""
     unsupported: SnapshotUnsupported | None = None
     """Why existing rows cannot be read at this server; requests are answered with it."""
     all: dict[TableName, TableSnapshot] = field(default_factory=dict)
     ends_with: Entry | None = None
-    """A record for the journal once all is read, which stops the destination; None: it continues."""
+    """The journal record that stops the destination once all is read; None: the destination continues."""
     _lanes: dict[TableName, _Lane] = field(default_factory=dict)
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SELECTS))
     _is_active: bool = False
     """Whether tables are being read, for the log."""
 
     async def run(self) -> None:
-        """Read all that is pending, and what is requested meanwhile; ends with the run."""
+        """Read all pending tables, and tables requested meanwhile, until the run ends."""
         self._show_all()
         try:
             while True:
@@ -153,7 +153,7 @@ class Snapshot:
                 lane.reading.stop()
 
     async def _glance(self) -> None:
-        """Wait for the end of a lane, or until requests are looked at again."""
+        """Wait for the end of a lane, or for the next check of requests."""
         lanes = [lane.task for lane in self._lanes.values()]
         if lanes:
             await asyncio.wait(lanes, timeout=_GLANCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -161,9 +161,9 @@ class Snapshot:
             await asyncio.sleep(_GLANCE_SECONDS)
 
     async def _look(self) -> list[TableSnapshot]:
-        """The tables that are known by name since, and wait until they can be seen.
+        """The tables whose names have become known, and which wait until they can be seen.
 
-        Raise RunRestarts once some can: the next run takes them into the schema history.
+        Raise RunRestarts once some can be seen: the next run takes them into the schema history.
         """
         if self.unseen is None or self.unsupported is not None:
             return []
@@ -173,7 +173,7 @@ class Snapshot:
         return found
 
     def participants(self) -> tuple[CommitParticipant, ...]:
-        """What takes part in the run's commits: what makes requests, and the portions handed in."""
+        """The participants in the run's commits: the parts that make requests, and the portions handed in."""
         tables = ReadTables(
             destination=self.destination, captured=self.captured, snapshots=self.all
         )
@@ -194,14 +194,14 @@ class Snapshot:
         return SignalRows(tables), RenamedTables(tables), entered, unlogged, self.entries
 
     def _end_lanes(self) -> bool:
-        """Forget the lanes that have ended, and return whether there were any; raise the error of one."""
+        """Forget the lanes that have ended, and return whether there were any; raise the error of a lane."""
         ended = [name for name, lane in self._lanes.items() if lane.task.done()]
         for name in ended:
             self._lanes.pop(name).task.result()
         return bool(ended)
 
     async def _apply_requests(self) -> list[TableSnapshot]:
-        """The states of tables by requests that are not applied yet; the tables are not read meanwhile."""
+        """Apply the pending requests: stop the reading of their tables, and return the tables' new states."""
         found = [
             self._refused(one)
             for one in self.all.values()
@@ -260,12 +260,12 @@ class Snapshot:
                 "%s: the existing rows of %d table(s) are read", self.destination, len(waiting)
             )
             self._is_active = True
-        # One that cannot be read now leaves its place to others.
+        # A table that cannot be read now leaves its lane to other tables.
         busy = sum(self.all[name].error is None for name in self._lanes)
         return waiting[: max(0, min(LANES - busy, MOST_LANES - len(self._lanes)))]
 
     def _is_unseen(self, one: TableSnapshot) -> bool:
-        """Whether a table cannot be seen, which is shown; it takes no lane from others."""
+        """Whether a table cannot be seen; if so, show that. The table takes no lane from other tables."""
         why = self.unseen.why(one.name) if self.unseen is not None else None
         if why is None:
             return False
@@ -280,7 +280,7 @@ class Snapshot:
         return True
 
     async def _watch(self, tables: Collection[TableName], notes: Iterable[Entry]) -> Seen:
-        """Record the keys of changed rows of these tables only; return the transactions before that.
+        """Record the keys of changed rows of these tables only; return the transactions before that point.
 
         ``notes``: records for the journal, in the same transaction.
         """
@@ -292,7 +292,7 @@ class Snapshot:
         return seen_at((await entered).cursor.offset)
 
     def _begin(self, one: TableSnapshot, sees: Seen) -> None:
-        """Begin to read a table, of which keys are recorded already."""
+        """Begin to read a table, whose changed keys are being recorded already."""
         times = LaneTimes(self.times)
         reader = ChunkReader(
             self.address,
@@ -307,7 +307,7 @@ class Snapshot:
             clock=times,
             spools=self.spools,
             is_divided=self.can_replace(one.name),
-            # Later rows come with the stream only where all changes are published.
+            # Later rows come with the stream only if all changes are published.
             is_bounded=self.can_remove(one.name),
         )
         reading = TableReading(
@@ -325,7 +325,7 @@ class Snapshot:
         self._lanes[one.name] = _Lane(reading, asyncio.create_task(reading.run()))
 
     def _is_over(self) -> bool:
-        """Whether something was read, and nothing is left."""
+        """Whether there are snapshots, and none of them is pending."""
         return bool(self.all) and not any(one.is_pending for one in self.all.values())
 
     def _log_end(self) -> None:
@@ -379,7 +379,7 @@ def snapshot_of(
     status: DestinationStatus,
     signals: Signals,
 ) -> Snapshot:
-    """The snapshot of a run, with what the journal has of it."""
+    """The snapshot of a run, with its state in the journal."""
     history, before = led.opened.history, led.state.parts[SNAPSHOT_REQUEST_PART].all
     in_part = seen_in_part(led.address, led.facts, led.names)
 
@@ -405,7 +405,7 @@ def snapshot_of(
         ]
 
     def is_known(name: TableName) -> bool:
-        """Whether the stream has a table, or it is not published."""
+        """Whether the schema history knows a table, or the table is not published."""
         now = history.now() if history is not None else None
         if now is None or spec.rules.routes.of(name) is None:
             return True
@@ -468,8 +468,10 @@ def snapshot_of(
 
 
 def _last_note(plan: Plan, led: TakenOver) -> Entry | None:
-    """The request that stops a destination once its existing rows are published; None if they are, and it was
-    requested to run since."""
+    """The request that stops a destination once its existing rows are published.
+
+    None if they are published and an operator has made a request since.
+    """
     control, snapshots = led.state.control, led.state.snapshots
     last_ms = max((one.ts_ms for one in snapshots.all.values()), default=0)
     if control is not None and not snapshots.pending and control.ts_ms >= last_ms:

@@ -1,7 +1,8 @@
 """The reading of one table's existing rows, chunk after chunk.
 
-Invariant: chunks enter the stream in the order of their keys, and a refused one takes all later
-ones with it; so what the journal holds as read is published without a gap, whatever ends the run.
+Invariant: chunks enter the stream in the order of their keys, and after a refused chunk all later chunks
+are refused too. So all rows that the journal records as read are published without a gap, whatever ends
+the run.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ from wire.changes import reading_id
 log = logging.getLogger(__name__)
 
 DEPTH = 4
-"""Chunks of a table under way at once: one is read while others are decoded and committed."""
+"""Chunks of a table in progress at once: one chunk is read while others are decoded and committed."""
 _AGAIN_SECONDS = 0.5
 _MOST_SECONDS = 60.0
 _LOST_SECONDS = 5.0
 _QUARANTINED_SECONDS = 10.0
 _ROOM_SECONDS, _FULL_SECONDS = 10.0, 3600.0
-"""Between two looks whether a spool's folder has room, and the time after which the table is FAILED."""
+"""The interval of checks whether a spool's folder has room, and the time after which the table is FAILED."""
 _DIFFERS_SECONDS = 10.0
-"""The time after which a table that is not as its schema history has it is reported. A statement on it may only
-be on its way."""
+"""The time after which a table that differs from its schema history is reported. Before that, a statement on
+the table may still be on its way."""
 _COMPARE = (
     "A statement that the stream has not reached yet is waited for. If there is none, run `python -m app "
     "schema check`; after one that was not logged, begin the history again by snapshot.mode recovery."
@@ -66,15 +67,15 @@ class _UnderWay:
     since: int
     begins: int
     after: TableSnapshot
-    """The table's state once it is committed."""
+    """The table's state once the chunk is committed."""
     committed: asyncio.Future[Committed]
     read: int | None
-    """The number of the read whose rows it has."""
+    """The number of the read whose rows the chunk has."""
     rows: SelectedSpool | None = None
-    """Its rows, if they are several portions."""
+    """The chunk's rows, if they are several portions."""
 
     def close(self) -> None:
-        """Enter no more of its rows."""
+        """Enter no more of the chunk's rows."""
         if self.rows is not None:
             self.rows.close()
 
@@ -96,9 +97,9 @@ class TableReading:
         resume_keys: ResumeKeys,
         emptied: EmptiedTables | None = None,
     ) -> None:
-        """``sees``: the transactions before keys of changed rows are recorded; the first SELECT sees them.
+        """``sees``: the transactions from before changed keys are recorded; the first SELECT must see them.
 
-        ``turns``: held by each read of a chunk. ``times``: those of the reads, as the reader asks for them.
+        ``turns``: held by each read of a chunk. ``times``: the times of the reads, queried by the reader.
         ``resume_keys``: how the last row's key is stored. ``emptied``: deletes the rows that subscribers have.
         """
         self._times, self._resume_keys, self._emptied = times, resume_keys, emptied
@@ -115,11 +116,11 @@ class TableReading:
         self._reported: str | None = None
         """The error that prevents reading now."""
         self._is_quarantined = False
-        """Whether the last rows were refused because of that."""
+        """Whether the last rows were refused because the table is quarantined."""
         self._differs_since: float | None = None
-        """Since when the server's table is not as its history has it."""
+        """Since when the server's table differs from its history."""
         self._full_since: float | None = None
-        """When the spool's folder first had no room, by the monotonic clock; None if it has."""
+        """Since when the spool's folder has no room, by the monotonic clock; None if it has room."""
         self._under_way: deque[_UnderWay] = deque()
 
     def stop(self) -> None:
@@ -128,7 +129,7 @@ class TableReading:
         self._reader.close()
 
     async def run(self) -> None:
-        """Read until the end of the table is published, or until it is stopped; ends with the run."""
+        """Read until the end of the table is published, the reading is stopped, or the run ends."""
         try:
             await self._run()
         finally:
@@ -162,9 +163,9 @@ class TableReading:
         self._reader.close()
 
     def _empty(self) -> _UnderWay:
-        """Hand in that the rows that subscribers have are gone; what changes after it is published after it."""
+        """Hand in a portion that removes all rows of the subscribers; later changes are published after it."""
         before = self._snapshot
-        # After a part of its rows was published, it needs a name that none of them has.
+        # If some rows of the table were published, the portion needs a name that none of them has.
         chunks = before.chunks + 1 if before.chunks else 0
         after = replace(
             before,
@@ -205,7 +206,7 @@ class TableReading:
             self._times.drop()
             if self._is_stopping:
                 return None
-            # The stream has a connection of its own, which may be well, and needs no key that is missing here.
+            # The stream has its own connection, which may be healthy, and needs no key that is missing here.
             self._trouble(error)
             await asyncio.sleep(_LOST_SECONDS)
             return None
@@ -216,7 +217,7 @@ class TableReading:
         return self._hand_in(reached, chunk)
 
     def _differs(self, error: DefinitionChanged) -> None:
-        """Report a definition that the server's table does not have, once it has lasted."""
+        """Report that the server's table differs from its definition, once that has lasted."""
         name, now = ".".join(self._snapshot.name), time.monotonic()
         log.debug("%s: %s", name, error)
         since = self._differs_since = self._differs_since or now
@@ -238,7 +239,7 @@ class TableReading:
         self._report(found)
 
     def _report(self, found: str | None) -> None:
-        """Show why the table is not read to its end now; None: it is."""
+        """Show why the table cannot be read to its end now; None: it can."""
         if found != self._reported:
             self._reported = found
             self._show(replace(self._snapshot, error=found))
@@ -246,7 +247,7 @@ class TableReading:
     def _hand_in(
         self, reached: TableSnapshot, chunk: ReadChunk | None, *, error: str | None = None
     ) -> _UnderWay:
-        """Hand a chunk in; None: the table ends here, as it does not exist or cannot be read."""
+        """Hand in a chunk; None: the reading ends, as the table does not exist or cannot be read."""
         now = time.time_ns() // 1_000_000
         if error is not None:
             state = SnapshotState.FAILED
@@ -255,7 +256,7 @@ class TableReading:
         else:
             state = reached.ended if chunk.is_last else SnapshotState.READING
         if chunk is not None and chunk.spool is not None:
-            # Without a key nothing shows which of its rows were published before.
+            # Without a key, nothing shows which rows of the table were published before.
             return self._enter_all(replace(reached, ts_ms=now), chunk, chunk.spool)
         last = reached.after if chunk is not None else None
         if chunk is not None and chunk.last is not None:
@@ -277,7 +278,7 @@ class TableReading:
         return self._entering(after, chunk, removes=reached.removes, replaced=reached.replacing)
 
     def _enter_all(self, reached: TableSnapshot, chunk: ReadChunk, spool: Spool) -> _UnderWay:
-        """Hand in all rows of a table, which replace those that were published of it."""
+        """Hand in all rows of a table, which replace its published rows."""
         number, since = self._entries.number(), self._since
         rows = SelectedSpool(
             spool,
@@ -302,7 +303,7 @@ class TableReading:
         removes: tuple[str, ...] = (),
         replaced: bool = False,
     ) -> _UnderWay:
-        """Hand in a chunk, or a portion without rows; ``after``: the table's state once it is committed."""
+        """Hand in a chunk, or a portion without rows; ``after``: the table's state after the commit."""
         number, since = self._entries.number(), self._since
         kept = min([since, *(one.since for one in self._under_way)])
         attempt = self._attempt
@@ -349,7 +350,7 @@ class TableReading:
         after: TableSnapshot,
         rows: SelectedSpool | None = None,
     ) -> _UnderWay:
-        """Hand in what enters at a position that is not before ``high``."""
+        """Hand in portions that enter at a position that is not before ``high``."""
         committed = self._entries.hand_in(number, entering, not_before=high)
         point("snapshot.handed")
         return _UnderWay(
@@ -399,11 +400,11 @@ class TableReading:
         await asyncio.sleep(self._again_seconds)
 
     def _wait_again(self, one: _UnderWay, reason: str) -> None:
-        """Wait for as long as it took to read all rows of a table, before they are read again."""
+        """Set the wait before rows are read again: for all rows of a table, as long as reading them took."""
         self._again_seconds = _AGAIN_SECONDS
         self._is_quarantined = reason == QUARANTINED
         if self._is_quarantined:
-            # Once it is resolved, a new run begins.
+            # Once the quarantine is resolved, a new run begins.
             self._again_seconds = _QUARANTINED_SECONDS
             why = f"{reason}: `python -m app schema quarantine {one.after.destination}` shows what to do"
             self._report(f"{TableUnreadable.__name__}: {why}")
@@ -420,14 +421,14 @@ class TableReading:
 class SelectedSpool:
     """The rows of one SELECT, until they are committed or refused.
 
-    The first one says that all earlier rows of the table are gone. If the table changed since the SELECT,
-    it is refused, and so are the others; else it enters, and so do the others, since nothing else of the
+    The first portion states that all earlier rows of the table are gone. If the table changed since the
+    SELECT, this portion and all others are refused. Otherwise all portions enter, since nothing else of the
     stream comes between them. So only the end of a run can leave a part of the rows published. The journal
-    then has the table as one whose rows are to be replaced: the next run begins with the record that all
+    then states that the table's rows are to be replaced: the next run begins with the record that all rows
     are gone.
 
-    Invariant: a portion is read from the spool once a decoder takes it; no two have one name, whatever was
-    killed.
+    Invariant: a portion is read from the spool once a decoder takes it. No two portions have the same name,
+    whatever was killed.
     """
 
     def __init__(
@@ -446,9 +447,9 @@ class SelectedSpool:
         self._number, self._since = number, since
         self._attempt, self._server_id = attempt, server_id
         self.seconds = time.time() - chunk.began_ms / 1000
-        """How long they were read."""
+        """How long reading the rows took."""
         self.after = self._state(len(spool), chunk.rows)
-        """The table's state once all are committed."""
+        """The table's state once all portions are committed."""
 
     def close(self) -> None:
         """Enter no more, and remove the rows."""
@@ -460,7 +461,7 @@ class SelectedSpool:
         for at in range(len(self._spool)):
             blocks = self._spool.blocks(at)
             if blocks is None:
-                # The first one was refused, or the run has ended.
+                # The first portion was refused, or the run has ended.
                 return
             rows += self._spool.rows_of(at)
             state = self._state(at + 1, rows)
@@ -491,7 +492,7 @@ class SelectedSpool:
             self._before,
             state=self._before.ended if is_last else SnapshotState.READING,
             error=self._before.unlogged if is_last else None,
-            # What a kill leaves is removed first, also if the table has a key by then.
+            # Rows that a killed run leaves are removed first, even if the table has a key by then.
             replaces=not is_last,
             replacing=False,
             chunks=self._before.chunks + portions,

@@ -1,11 +1,11 @@
 """The tables that a destination's account may not see, and whose existing rows wait until it may.
 
-The server lists no table on which an account has no privilege. So names are known only of those that the filter
-spells out, or whose rows the stream has had; of others, the databases are shown.
+The server does not list a table on which the account has no privilege. So the name of such a table is known
+only if the filter spells it out, or if the stream has had rows of it; otherwise the table's database is shown.
 
-Invariant: a run ends once a table can be seen that could not be at its beginning. The next one takes it into
-the schema history, and notes that its rows are to be read, in one transaction. A table that a statement of the
-stream has created needs neither.
+Invariant: a run ends once a table can be seen that could not be seen at its beginning. The next run takes the
+table into the schema history, and records that its rows are to be read, in one transaction. A table that a
+statement of the stream has created needs neither.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from tables.state.snapshots.table_snapshot import TableSnapshot, requested
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 10.0
-"""Between two looks at the server."""
+"""The interval of queries to the server."""
 
 
 class UnseenTables:
-    """Those of one run."""
+    """The unseen tables of one run."""
 
     def __init__(
         self, plan: Plan, led: TakenOver, *, is_known: Callable[[TableName], bool]
     ) -> None:
-        """``is_known``: whether the stream has a table, or it is not published."""
+        """``is_known``: whether the schema history knows a table, or the table is not published."""
         self._plan, self._led, self._is_known = plan, led, is_known
         self._sight = self._first = sight_of(led.address, led.facts, led.names)
         self._began = self._sight.names - self._sight.ungranted
-        """The tables that this run could take into its history; it is not tried again for those."""
+        """The tables that this run could take into its history; no further run is begun for these."""
         self._before: frozenset[TableName] = frozenset()
         self._due = 0.0
         self._lacking = self._grants()
 
     def why(self, name: TableName) -> str | None:
-        """Why a table cannot be read yet, with the statement that lets it be seen.
+        """Why a table cannot be read yet, with the statement that makes it visible.
 
-        None if it can, or if the stream has it.
+        None if it can be read, or if the schema history knows it.
         """
         if self._is_known(name):
             return None
@@ -59,25 +59,26 @@ class UnseenTables:
 
     @property
     def scopes(self) -> int:
-        """Databases, or all of them, of which tables may be there that are not known by name.
+        """The number of databases, counting all as one, that may have tables not known by name.
 
-        An account that sees some tables may be meant to see no other databases than theirs.
+        If the filter is not limited to databases, an account that sees some tables may be meant to see no
+        other databases than theirs: 0.
         """
         is_any = open_databases(self._plan.rules.routes.include) is None
         return 0 if is_any and self._sight.names else len(self._lacking)
 
     @property
     def warnings(self) -> list[str]:
-        """What is to be shown of tables that may be there and are not known by name."""
+        """The warnings about tables that may exist and are not known by name."""
         return [
             f"the account may not see all captured tables; one that it may not see is read once it may: {grant}"
             for grant in self._lacking
         ]
 
     async def look(self, known: Mapping[TableName, TableSnapshot]) -> list[TableSnapshot]:
-        """The tables that are known by name since, and wait from now on.
+        """The tables whose names have become known, and which wait from now on.
 
-        Raise RunRestarts once tables can be seen that could not be.
+        Raise RunRestarts once tables can be seen that could not be seen before.
         """
         pending = [name for name, one in known.items() if one.is_pending]
         is_wanted = self._plan.snapshot.is_initial and self._lacking
@@ -88,7 +89,7 @@ class UnseenTables:
                 partial(sight_now, self._led.address, self._led.facts)
             )
         except AqueductError as error:
-            # The stream has a connection of its own, which may be well.
+            # The stream has its own connection, which may be healthy.
             log.debug(
                 "%s: the server was not asked which tables can be seen: %s", self._plan.name, error
             )
@@ -100,7 +101,7 @@ class UnseenTables:
         return self._named(known) if self._plan.snapshot.is_initial else []
 
     def _check_news(self, pending: list[TableName]) -> None:
-        """Raise RunRestarts if tables can be seen, at two looks, which the stream does not have."""
+        """Raise RunRestarts if two checks in a row see tables that the schema history does not know."""
         if self._led.opened.is_partial:
             # The history takes them in once the stream is near the end of the binlog.
             return
@@ -112,10 +113,10 @@ class UnseenTables:
         news = frozenset(
             name
             for name in wanted - self._began
-            # One that would have been seen at the beginning was created since, by a statement on its way.
+            # A table that would have been seen at the beginning was created since, by a statement on its way.
             if not self._first.covers(name) and not self._is_known(name)
         )
-        # That may be so of others too.
+        # Other tables may have been created since, too: only a table that two checks see counts.
         if lasting := news & self._before:
             listed = ", ".join(sorted(".".join(name) for name in lasting))
             raise RunRestarts(f"to read tables that its account may see now: {listed}")

@@ -2,9 +2,9 @@
 
 Invariant: committed records only; nothing is written or kept, and leaders are not affected.
 
-A run may expire records of the schema history while they are read: those that one pass over the
-journal found to be needed may be gone in the next. So an incomplete state is read again before it is
-taken for damage.
+A run may expire records of the schema history while they are read: records that one pass over the
+journal found to be needed may be gone in the next pass. So an incomplete state is read again before it
+counts as damaged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 0.2
 async def committed_state(
     journal: JournalPartition, *, whole_history: bool = False
 ) -> DestinationState:
-    """The present state, with ``whole_history`` the schema history from its oldest checkpoint on.
+    """The present state; with ``whole_history``, its schema history begins with the oldest checkpoint.
 
     It is incomplete only if records are missing in the journal; see ``DestinationState.is_whole``.
     """

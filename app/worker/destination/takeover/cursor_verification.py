@@ -4,8 +4,9 @@ The GTIDs and offsets of a server that was reset or restored grow past the curso
 prove nothing. So the last published transaction is searched for in the binlog, by position and
 bytes.
 
-Invariant: a proven server is read by file and offset, so that nothing can be missed; by GTIDs only
-up to the position before which it may hold transactions that were published from another server.
+Invariant: a proven server is read by file and offset, so that nothing can be missed. It is read by
+GTIDs only up to the position before which it may hold transactions that were published from another
+server.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class CursorVerification:
         try:
             before = transactions_before(position, self.address)
         except AnonymousTransaction:
-            # Those before the position are not sent again; those after it are refused on arrival.
+            # Anonymous transactions before the position are not sent again; later ones are refused on arrival.
             created = int(created_at(self.address, position.file))
             return replace(proof, head=FileHead(file=position.file, created=created))
         to = None
@@ -105,8 +106,10 @@ class CursorVerification:
         return CursorProof(head=head, recent=proof.recent, by_gtids_to=to)
 
     def reads_by_coordinates(self, offset: SourceOffset, proof: CursorProof) -> bool:
-        """Whether the binlog is read by file and offset; raise AnonymousTransaction if a reader by
-        GTIDs would miss one."""
+        """Whether the binlog is read by file and offset.
+
+        Raise AnonymousTransaction if a reader by GTIDs would miss an anonymous transaction.
+        """
         to, position = proof.by_gtids_to, offset.coordinates
         if self.facts.is_mariadb or not isinstance(offset.gtid_set, GtidSet):
             return not self.facts.is_mariadb
@@ -117,7 +120,7 @@ class CursorVerification:
         return False
 
     def _confirmed(self, offset: SourceOffset, proof: CursorProof) -> CursorProof:
-        """A confirmed proof, without a limit that the cursor has passed."""
+        """A confirmed proof, without the limit of reading by GTIDs if the cursor has passed it."""
         to = proof.by_gtids_to
         if to is not None and to.order <= offset.coordinates.order:
             return replace(proof, by_gtids_to=None)
@@ -129,8 +132,10 @@ class CursorVerification:
     def _refuse_other_head(
         self, offset: SourceOffset, proof: CursorProof, landmark: Landmark
     ) -> None:
-        """Raise SourceReset if the cursor is in a later file than the landmark, and that file was
-        replaced: the data between them was never read."""
+        """Raise SourceReset if the cursor's file is later than the landmark's, and is gone or was replaced.
+
+        Then the data between landmark and cursor was never read.
+        """
         head, file = proof.head, offset.coordinates.file
         is_later = head is not None and file == head.file != landmark.end.file
         if head is not None and is_later and not self._is_read(head):
@@ -184,7 +189,7 @@ class CursorVerification:
         return created_at(self.address, file)
 
     def _agreed(self, offset: SourceOffset, gtids: GtidSet, before: GtidSet) -> Coordinates | None:
-        """The end of reading by GTIDs: GTIDs in the set but not before the position may come later."""
+        """The limit of reading by GTIDs, as GTIDs of the cursor may be after its position; None if none are."""
         if before == gtids:
             return None
         if before.issubset(gtids):
@@ -217,14 +222,14 @@ _COUNTERS = "SHOW GLOBAL STATUS WHERE variable_name IN ('Uptime', 'Com_reset')"
 def uninterrupted(
     offset: SourceOffset, proof: CursorProof, facts: ServerFacts, address: SourceAddress
 ) -> bool:
-    """Whether the server proves it; False if it cannot.
+    """Whether the server proves that its binlog is the one that was read; False if it cannot.
 
     An idle source purges files that were read to their end, and the last published transaction with them.
     Files can be restored, copied or cloned only while a server is down, and resets are counted. So a server
     that has run since that transaction was committed, and counts no reset, has the binlog that was read.
 
-    Invariant: only if its oldest file begins right after the cursor's GTIDs, and gtid_mode was not set
-    since, so that nothing unread was purged.
+    Invariant: this holds only if the server's oldest file begins right after the cursor's GTIDs, and
+    gtid_mode was not set since, so that nothing unread was purged.
     """
     landmark, gtids = proof.landmark, offset.gtid_set
     if facts.is_mariadb or not isinstance(gtids, GtidSet) or not facts.has_gtids:
@@ -238,7 +243,7 @@ def uninterrupted(
 
 
 def _shows(address: SourceAddress, committed: float) -> bool:
-    """Whether it was neither started nor reset since then, and each transaction since has a GTID."""
+    """Whether the server was not started or reset since a commit, and later transactions all have GTIDs."""
     try:
         with connected(address) as cursor:
             cursor.execute("SELECT UNIX_TIMESTAMP()")
@@ -260,8 +265,8 @@ def _shows(address: SourceAddress, committed: float) -> bool:
 class CursorRecheck:
     """The second proof of one run.
 
-    Between the first proof and the moment the server opens its binlog for us, it can be reset or restored,
-    or another server can answer at its address. The second proof is of the opened binlog.
+    Between the first proof and the moment when the server opens its binlog for us, the server can be reset or
+    restored, or another server can answer at its address. The second proof is of the opened binlog.
 
     Invariant: nothing of a run is published before its second proof.
     """
@@ -273,7 +278,7 @@ class CursorRecheck:
     _is_proven: bool = False
 
     async def once(self) -> None:
-        """Prove it on the first call; raise SourceReset and related errors, SourceLost at another server."""
+        """Prove the cursor, once; raise SourceReset and related errors, SourceLost at another server."""
         if not self._is_proven:
             await asyncio.to_thread(self._prove)
             self._is_proven = True

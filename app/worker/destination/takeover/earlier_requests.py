@@ -1,8 +1,8 @@
 """The requests from before a worker's start.
 
-Invariant: a destination stays at rest only if the journal, read up to the position where its tail
-began, holds no later request. Rows in Faust's tables may be older than the journal, and a
-destination at rest begins no run that would read it.
+Invariant: a destination stays at rest only if the journal, read up to the position at which the worker's
+tail began, holds no later request. Rows in Faust's tables may be older than the journal, and a
+destination at rest begins no run that would read the journal.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ ReadPartition = Callable[[int, int, Callable[[StoredRecord], object]], Awaitable
 
 
 def reads_journal(topic: str, options: Mapping[str, Any]) -> ReadPartition:
-    """Return the reader of a journal. Records after an open transaction are left to the tail, which
-    began at its first offset or before."""
+    """Return the reader of a journal.
+
+    Records after an open transaction are left to the tail, which began at the transaction's first offset or
+    before it.
+    """
 
     async def read(partition: int, start: int, take: Callable[[StoredRecord], object]) -> None:
         await read_each(options, topic, partition, start=start, take=take, waits_for_open=False)
@@ -40,7 +43,7 @@ async def earlier_requests(
     Raise the error that prevents reading, or JournalDamaged.
     """
     known = {one.destination: one for one in map(control_in, records_of_kind(CONTROL, checkpoint))}
-    # The others run, and a run reads the journal itself.
+    # All other destinations run, and a run reads the journal itself.
     at_rest = [one for one in known.values() if one.desired is not DesiredState.RUN]
     for partition, controls in _by_partition(at_rest, partitions).items():
         names = {one.destination for one in controls}
@@ -52,7 +55,7 @@ async def earlier_requests(
                     log.info("%s: %s", control.destination, control.to_text())
                     known[control.destination] = control
 
-        # From the requests' own records on, as a row may be missing below the newest one.
+        # From after the first of these requests on, as rows of later records may be missing.
         await read(partition, min(one.offset for one in controls) + 1, take)
     return list(known.values())
 

@@ -3,9 +3,9 @@
 A history that is wrong, incomplete or unreadable begins again at the cursor, with the tables whose
 definition is certain there.
 
-Invariant: once each time that the mode is set, and otherwise only if the history cannot be used.
-Cursor, numbers, table versions and quarantine stay as they are, and all else in the journal is
-judged as ever.
+Invariant: the history begins again once each time that the mode is set, and otherwise only if it cannot
+be used. Cursor, numbers, table versions and quarantine stay as they are, and everything else in the
+journal is checked as usual.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HistoryReading:
     """The reason for which the history begins again; None if it does not."""
 
     async def state(self) -> DestinationState:
-        """Return the state; without its history if that is to begin again."""
+        """Return the state; without its history if the history is to begin again."""
         try:
             state = await self.read()
         except JournalDamaged as error:
@@ -80,7 +80,7 @@ class HistoryReading:
     async def opened(
         self, state: DestinationState, open_: Callable[[DestinationState], InitialState]
     ) -> tuple[DestinationState, InitialState]:
-        """Return the initial state, and the state that it was made of; raise what ``open_`` does."""
+        """Return the initial state, after the state from which it was made; raise the errors of ``open_``."""
         try:
             try:
                 return state, await asyncio.to_thread(open_, state)
@@ -93,8 +93,10 @@ class HistoryReading:
             return state, await asyncio.to_thread(open_, state)
 
     async def _without_history(self, error: AqueductError) -> DestinationState:
-        """Read the state without a history that cannot be used; raise if it is not to begin again, or if
-        it is not the history that the error is about."""
+        """Read the state without a history that cannot be used.
+
+        Raise ``error`` if the history is not to begin again, or the error of any other unreadable record.
+        """
         if not self.recovers:
             raise error
         where = {name: error.context[name] for name in ("key", "offset") if name in error.context}
@@ -108,7 +110,7 @@ class HistoryReading:
     def notes(self, state: DestinationState, opened: InitialState) -> list[Note]:
         """Return the journal's records of a recovery, or of the end of its request.
 
-        They are to precede those of the new history.
+        They must precede the records of the new history.
         """
         last = state.parts[RECOVERY_PART].last
         if not self.recovers:

@@ -36,12 +36,12 @@ def snapshots_of_run(
 ) -> list[TableSnapshot]:
     """The snapshots that a run begins, besides those that are pending.
 
-    At the first start that of all captured tables, if so set. Once changes were ``missed``, it is that of all
-    captured tables, and of all that were published before, whose rows may be gone. Later it is, if the first
-    start published them, that of captured tables that existed already and could not be seen before; and, if so
-    set, that of captured tables of which nothing was published yet. A table that cannot be seen, and whose
-    name is known, waits until it can be. ``names``: the tables that the server lists.
-    Raise SnapshotUnsupported if the first ones cannot be read exactly at this server.
+    At the first start: all captured tables, if so set. After changes were ``missed``: all captured tables, and
+    all tables published before, whose rows may be gone. In later runs: if the first start published existing
+    rows, captured tables that existed already and could not be seen before; and, if so set, captured tables of
+    which nothing was published yet. A table that cannot be seen, but whose name is known, waits until it can be
+    seen. ``names``: the tables that the server lists. Raise SnapshotUnsupported if rows are needed at the first
+    start, or after missed changes, and cannot be read exactly at this server.
     """
     address, facts = server
     is_first, wanted, history = state.cursor is None, plan.snapshot, opened.history
@@ -71,7 +71,7 @@ def snapshots_of_run(
 def unseen_names(
     plan: Plan, state: DestinationState, now: SchemaView, sight: Sight
 ) -> Iterable[TableName]:
-    """The names that are known of tables that the account may not see: of the filter, and of the stream."""
+    """The known names of tables that the account may not see, from the filter and from the stream."""
     named = {
         *map(sight.spelled, named_tables(plan.rules.routes.include)),
         *state.quarantine.quarantined,
@@ -86,23 +86,23 @@ def unseen_names(
 def _settled(state: DestinationState, history: SchemaHistory) -> set[TableName]:
     """The tables that were in the history before, or that a statement has created since.
 
-    Which of their rows are published was settled then. They may be out of the history since, by a statement
-    that was not understood, or as an operator has set the cursor.
+    It was settled then which of their rows are published. They may have left the history since, because of a
+    statement that was not understood, or because an operator has set the cursor.
     """
     first = history.checkpoints[0]
     found = set(history.content(first).tables)
     if first.begins and first.number > 1:
-        # One that could not be seen, and whose rows the stream has had, waits by its name already.
+        # A table that could not be seen, but whose rows the stream has had, waits by its name already.
         found.update(state.versions)
     for record in history.records:
         if record.kind != "statement":
-            # Of the tables that the history takes in now, too.
+            # Such a record may be of the tables that the history takes in now.
             continue
         for change in record.changes:
             if isinstance(change, TableChange):
                 (found.discard if change.new is None else found.add)(change.name)
         if len(record.unresolved) > 1:
-            # Another table may have come by a name.
+            # Another table may have taken one of these names.
             found.difference_update(record.unresolved)
         elif record.type == "CREATE TABLE" and not _MAY_EXIST.search(record.statement):
             found.update(record.unresolved)

@@ -1,11 +1,11 @@
 """Initial state of a run: its cursor, its schema history and the journal records of its claim.
 
 Invariant: history and cursor are at the same position. A history past the cursor is rolled back; a
-new one begins at the cursor with the tables that are certain there, and no others. A missing table
-is added once the cursor is so near the end of the binlog that its definition is certain too.
+new history begins at the cursor with only the tables that are certain there. A missing table is added
+once the cursor is so near the end of the binlog that the table's definition is certain too.
 
-Rows older than a start, which are not published. Invariant: a start at the earliest change passes
-silently only if the binlog reaches back to the server's beginning, as far as can be determined.
+Rows older than a start are not published. Invariant: a start at the earliest change is accepted without
+a message only if, as far as can be determined, the binlog reaches back to the server's beginning.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from tables.state.journal.state import DestinationState
 log = logging.getLogger(__name__)
 
 _NEAR_BYTES = 16 << 20
-"""Bytes of binlog, which are read in 2 to 4 s if transactions are small."""
+"""The most bytes that count as near the binlog's end; read in 2 to 4 s if transactions are small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +76,8 @@ class InitialState:
     by_coordinates: bool = False
     """Whether the binlog is read by file and offset, with or without GTIDs."""
     found: frozenset[TableName] = frozenset()
-    """Tables that existed before, without a statement in the stream: those that the history takes in now, and
-    those that it cannot have yet."""
+    """Tables that existed before, without a statement in the stream: tables that the history takes in now, and
+    tables that it cannot take in yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,18 +104,19 @@ class InitialStateBuilder:
     accepts_unproven: bool = False
     """Whether to resume without proof that the server is still the one that was read."""
     hidden: Callable[[TableName, Table], Table] | None = None
-    """Takes the literals out of a definition that may not show them; None: no table is masked."""
+    """Removes the literals from a definition that must not show them; None: no table is masked."""
 
     def open(self, state: DestinationState) -> InitialState:
-        """Return the initial state. Raise PositionGone and related errors if the server lacks the
-        position, SourceReset and related errors if its binlog is a different one, HistoryTooShort if
-        the history begins after the cursor."""
+        """Return the initial state.
+
+        Raise PositionGone and related errors if the server lacks the position, SourceReset and related
+        errors if its binlog is a different one, HistoryTooShort if the history begins after the cursor.
+        """
         opened = self._first() if state.cursor is None else self._again(state, state.cursor)
         return replace(opened, by_coordinates=self._by_coordinates(opened.cursor))
 
     def after_gap(self, state: DestinationState) -> InitialState:
-        """Begin again at the end of the binlog, with continued numbers, where the server lacks the cursor's
-        position."""
+        """Begin again at the end of the binlog, as the server lacks the cursor's position; numbers continue."""
         before = state.cursor
         assert before is not None
         baseline = self._baseline()
@@ -216,7 +217,7 @@ class InitialStateBuilder:
         return self._from_earlier(cursor)
 
     def _resumed(self, part: PublishedPart | None) -> Resume | None:
-        """What another program has published of the first transaction."""
+        """The part of the first transaction that another program has published; None if there is none."""
         if part is None:
             return None
         log.info(
@@ -282,7 +283,7 @@ class InitialStateBuilder:
                 self.destination, cursor.offset.coordinates, _listed(changed),
             )  # fmt: skip
         opened = self._new_history(cursor, kept, baseline.databases, before, views=views)
-        # A table that has a past is missed by more than its rows, such as a snapshot under way.
+        # If there was a history, more than rows may need a missing table, such as a snapshot in progress.
         is_partial = before is not None and has_column_names(self.facts) and bool(changed)
         return replace(opened, is_partial=is_partial)
 
@@ -367,8 +368,10 @@ class InitialStateBuilder:
         )
 
     def _lacks(self, history: SchemaHistory, waiting: Collection[TableName]) -> bool:
-        """Whether the server has tables or views that the history has never recorded, or tables that it does
-        not know though their rows are read; ``waiting``: those whose rows are not."""
+        """Whether the history lacks tables or views of the server, or does not know tables whose rows are read.
+
+        ``waiting``: tables whose rows are not read.
+        """
         now, server = history.now(), server_of(self.facts)
         with connected(self.address) as cursor:
             reader = InventoryReader(cursor, server)

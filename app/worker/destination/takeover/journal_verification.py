@@ -1,7 +1,7 @@
 """Verification of a destination's state in the journal, before a run uses it.
 
-Invariant: the installation is confirmed first, and until then no topic but the journal is accessed,
-as many brokers create a topic on first access.
+Invariant: the installation is confirmed first. Until then no topic but the journal is accessed, since
+many brokers create a topic on first access.
 """
 
 from __future__ import annotations
@@ -68,8 +68,11 @@ class Verification:
 
 
 def _refuse_foreign(cursor: Cursor, installation: str, topic: str, checkpoint: Checkpoint) -> None:
-    """Raise ForeignInstallation if a cursor is of another installation. JournalDamaged if it was this
-    one until the journal's first records were lost: Faust's tables still have them."""
+    """Raise ForeignInstallation if a cursor is of another installation.
+
+    Raise JournalDamaged if Faust's tables show that the journal was of that installation before it lost its
+    first records.
+    """
     destination, other = cursor.destination, cursor.installation
     if other == installation:
         return
@@ -85,8 +88,11 @@ def _refuse_foreign(cursor: Cursor, installation: str, topic: str, checkpoint: C
 
 
 async def _refuse_lost(journal: JournalPartition) -> None:
-    """Raise JournalDamaged if there is no cursor although something was published, which a cursor
-    always precedes: the journal was truncated or recreated, and a new start would repeat all of it."""
+    """Raise JournalDamaged if something was published although there is no cursor.
+
+    A cursor precedes anything published, so the journal was truncated or recreated; a new start would
+    repeat everything.
+    """
     published = await _published(journal)
     if published is not None:
         raise JournalDamaged(
@@ -99,7 +105,7 @@ async def _refuse_lost(journal: JournalPartition) -> None:
 
 
 async def _published(journal: JournalPartition) -> str | None:
-    """A topic with records that a destination published; a version precedes its first row."""
+    """A topic with records that a destination published; a table version precedes its first row."""
     destination, prefix, options = journal.destination, journal.prefix, journal.options
     for written in (transactions_topic(prefix, destination), ddl_topic(prefix, destination)):
         if await end_of(options, written, 0):

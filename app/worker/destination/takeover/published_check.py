@@ -1,9 +1,9 @@
 """Comparison of the published records in a destination's topics with its cursor.
 
 Invariant: rows, table versions and cursor are committed together, so no topic has more than the
-newest cursor counts. If one has, the journal is an older copy or has lost its newest records, and
-numbers would be assigned twice. A topic that takes no records now is not compared: nothing of it can
-be relied on to be read, and the destination is not to wait for it.
+newest cursor counts. If a topic has more, the journal is an older copy or has lost its newest records,
+and numbers would be assigned twice. A topic that takes no records now is not compared: it may not be
+readable either, and the destination must not wait for it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Published:
     options: Mapping[str, Any]
 
     async def check(self, state: DestinationState) -> None:
-        """Raise JournalOutdated if they hold more than the cursor counts."""
+        """Raise JournalOutdated if the topics hold more than the cursor counts."""
         if state.cursor is None:
             return
         async with beside(self._versions(state.cursor)) as versions:
@@ -65,8 +65,10 @@ class Published:
                 raise self._outdated(one, record, what, cursor=state.cursor)
 
     async def check_merged(self, state: DestinationState, partitions: int) -> None:
-        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records;
-        ``partitions``: those of the journal, of which one has the cursors of that merge."""
+        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records.
+
+        ``partitions``: the number of the journal's partitions; one of them has the cursors of that merge.
+        """
         beginning = shard_topics(self.prefix, self.destination)
         topics = {one.topic for one in state.published if one.topic.startswith(beginning)}
         last = await newest(self.options, topics, since_ms=None, wanted=bool) if topics else {}

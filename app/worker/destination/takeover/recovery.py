@@ -2,7 +2,7 @@
 
 Invariant, in this order: the transactional id is taken over first, which ends the old owner's open
 transaction; then the journal is read to its present end; only then is the state used. A checkpoint
-shortens this and never replaces it.
+shortens the reading of the journal and never replaces it.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ async def recover(
 ) -> DestinationState:
     """The verified state of a destination; call it after its producer's ``init_transactions``.
 
-    Its schema history begins with the newest checkpoint, with ``whole_history`` the oldest one
-    kept. ``without_history``: it has not begun, whatever the journal has of it.
+    Its schema history begins with the newest checkpoint; with ``whole_history``, with the oldest one kept.
+    With ``without_history``, it has not begun, whatever the journal has of it.
     """
     destination = journal.destination
 
@@ -119,7 +119,7 @@ async def recover(
 
 
 def of_partition(journal: JournalPartition) -> dict[str, object]:
-    """The context of an error of a record of the journal: where it is, and whose."""
+    """The context of an error of a journal record: its destination, topic and partition."""
     return {
         "destination": journal.destination,
         "topic": journal.topic,
@@ -130,8 +130,10 @@ def of_partition(journal: JournalPartition) -> dict[str, object]:
 async def last_claim(
     journal: JournalPartition, checkpoint: Checkpoint
 ) -> tuple[Cursor | None, Leader | None]:
-    """The cursor and its leader, as far as the journal can be read without waiting; for use before the
-    transactional id is taken over."""
+    """The cursor and its leader, as far as the journal can be read without waiting.
+
+    For use before the transactional id is taken over.
+    """
     keys = (cursor_key(journal.destination), leader_key(journal.destination))
     held = checkpoint.rows
     rows = {key: held.get(key.decode()) for key in keys}
@@ -156,7 +158,7 @@ async def last_claim(
 
 @contextmanager
 def kept_alive() -> Iterator[None]:
-    """Disable garbage collection meanwhile: the objects read are many, and all are kept."""
+    """Disable garbage collection within the block: the objects read are many, and all are kept."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -190,7 +192,7 @@ async def folded(
 async def folded_without_history(destination: str, read: Read) -> DestinationState:
     """The state of a destination in the journal, whose schema history is to begin again.
 
-    All of it is read, as each record that cannot be read is to be removed.
+    The whole journal is read, since each record of the history that cannot be read is to be removed.
     """
     state = DestinationState.with_history_from(destination, OLDEST)
     await read(state, 0)

@@ -1,6 +1,6 @@
 """The answers of a destination's sources: what a server is, and whether it can be captured at all.
 
-Invariant: the server is asked once for each judgement, and the first one while the journal is read.
+Invariant: a server is asked once for each decision on it, and the first server while the journal is read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SourceAnswers:
         return self.sources.first(choice) if choice is not None else None
 
     async def answer(self, source: Source | None) -> Answer | None:
-        """A server's answer, from a thread of its own; None if there is none to ask."""
+        """A server's answer, from a thread of its own; None if there is no server to ask."""
         if source is None:
             return None
         return await in_its_own_thread(lambda: self.query(source))
@@ -76,11 +76,11 @@ class SourceAnswers:
             )
             names = InventoryReader(cursor, server_of(facts)).names()
             self.names[str(address)] = frozenset(names)
-        # What is proven of this server must not be asked of another one.
+        # Later queries must not reach another server, for which these facts do not hold.
         return replace(address, server=facts.server_uuid), facts
 
     async def selected(self, state: DestinationState, early: EarlyAnswer) -> SelectedSource:
-        """The first source that fits; waits for one. The first one may have been asked already."""
+        """The first source that fits; waits for a source. The first in order may have been asked already."""
         status = self.status
         answers: dict[str, asyncio.Task[Answer | None]] = {}
         asked, answer_of_asked = early

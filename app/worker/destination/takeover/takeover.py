@@ -98,7 +98,7 @@ class TakenOver:
     names: frozenset[TableName]
     """The server's tables that the account has privileges for."""
     lacking: tuple[TableVersion, ...] = ()
-    """Table versions that their topic lacks, since it was made again."""
+    """Table versions that the topic of table versions lacks, since it was recreated."""
     spread: Mapping[str, Spread] = field(default_factory=dict)
     """Topics whose keys are spread over more partitions from this claim on."""
 
@@ -153,9 +153,9 @@ class Takeover:
             if self.mapping is not None:
                 notes += self._mapping_notes(self.mapping, led)
             notes += await self._topic_notes(led)
-            # Once nothing can refuse the mapping any more.
+            # Topics get more partitions only once nothing can refuse the mapping any more.
             led = replace(led, spread=await self._spread(grown, topics, led))
-            # Set before, as the claim may be committed without an acknowledgement.
+            # Set before the claim, which may be committed without an acknowledgement.
             self.signals.claimed = led.opened.cursor.epoch
             await led.publisher.claim(notes, led.lacking)
             self.phases.reached("epoch claimed")
@@ -189,22 +189,23 @@ class Takeover:
             )
 
     def _mapping_notes(self, mapping: MappingChoice, led: TakenOver) -> list[Note]:
-        """The notes of a version that comes into force, and of the tables that it is tried on again."""
+        """The notes of a version that comes into force, and of the tables on which it is tried again."""
         notes = mapping.notes(led.opened.cursor, self.plan.rules.routes, led.names)
         kept, version = mapping.kept(led.state), mapping.number
         if not notes or version is None:
             return kept
         now = time.time_ns() // 1_000_000
         again = led.state.quarantine.try_rules_again(version=version, ts_ms=now)
-        # They are newer than those that this worker knows of, before it follows the journal that far.
+        # These are newer than the resolutions that this worker has received from the journal so far.
         self.signals.resolutions.update({one.name: one for one in again})
         return [*notes, *kept, *map(note_of, again)]
 
     async def _spread(
         self, grown: Mapping[str, Growth], topics: Topics, led: TakenOver
     ) -> Mapping[str, Spread]:
-        """Give topics the partitions that the mapping asks for; earlier leaders are fenced, so what they
-        have written is before the ends that are read.
+        """Give topics the partitions that the mapping requires; return how keys are spread from here on.
+
+        Earlier leaders are fenced, so all their records are before the ends that are read.
         """
         counts = {topic: one.partitions for topic, one in grown.items()}
         tagged = tag_counts(self.plan.rules.routes, led.state.published, grown)
@@ -227,9 +228,9 @@ class Takeover:
     async def _grow(
         self, counts: Mapping[str, int], topics: Topics, state: DestinationState
     ) -> set[str]:
-        """Give topics so many partitions; return those that cannot be given any, whose tables all wait.
+        """Give topics these partition counts; return the topics that cannot get them, whose tables all wait.
 
-        Raise TopicUnusable with their tables, if some do not wait yet.
+        Raise TopicUnusable with the tables of these topics, if some tables do not wait yet.
         """
         try:
             if counts:
@@ -287,7 +288,7 @@ class Takeover:
         async def confirm(*, is_new: bool) -> None:
             if await confirmed != installation:
                 raise RunRestarts(f"as the journal is of {await confirmed}, not of {installation}")
-            # A merge may be added to a destination with a past; this topic has nothing that can be lost.
+            # A merge may be added to an existing destination; its topic has nothing that can be lost.
             await topics.ensure(*self.plan.topics.progress_of(self.plan.name))
             await self.plan.topics.ready(topics, self.plan.name, is_new=is_new)
 
@@ -433,9 +434,9 @@ class Takeover:
         )
 
     async def _confirmed_topics(self, ids: TopicIds, state: DestinationState) -> list[Note]:
-        """Compare the destination's own topics, and those that the published tables have now.
+        """Compare the ids of the destination's own topics, and of the present topics of published tables.
 
-        Raise TopicReplaced for the former, TopicUnusable with the tables of the latter.
+        Raise TopicReplaced for one of its own topics, TopicUnusable with its tables for any other.
         """
         notes = await ids.confirm({plan.name for plan in self.plan.topics.of(self.plan.name)})
         tables: dict[str, set[TableName]] = {}
@@ -446,7 +447,7 @@ class Takeover:
                 tables.setdefault(topic, set()).add(name)
             if route is not None and name in state.quarantine.quarantined:
                 waiting.update(route.topics)
-        # Those of tables that wait are compared before these come back.
+        # The topics of tables that wait are compared before these tables come back.
         try:
             return [*notes, *await ids.confirm(tables.keys() - waiting)]
         except TopicReplaced as error:
@@ -462,7 +463,7 @@ class Takeover:
         return [note_of(one) for one in quarantine.try_topics_again(names, epoch=epoch, ts_ms=now)]
 
     async def _lacking_versions(self, state: DestinationState) -> list[TableVersion]:
-        """All table versions, if an operator has accepted that their topic was made again; else none."""
+        """All table versions, if an operator has accepted that their topic was recreated; else no versions."""
         found: dict[bytes, TableVersion] = {}
 
         def take(record: StoredRecord) -> None:
@@ -476,9 +477,9 @@ class Takeover:
         return sorted(found.values(), key=lambda one: (one.database, one.table, one.version))
 
     async def _last_leader(self) -> Leader | None:
-        """The leader by the journal, if its cursor shows that it claimed after this worker.
+        """The leader in the journal, if the cursor shows that this leader claimed after this worker.
 
-        Raise Fenced if the cursor was claimed since by a leader that is not recorded.
+        Raise Fenced if a leader that is not recorded has claimed the cursor since.
         """
         claimed = self.signals.claimed
         cursor, leader = await last_claim(self.plan.journal, self.checkpoint)
@@ -575,7 +576,7 @@ def _noted(
 
 
 async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -> list[TableName]:
-    """Return the tables that wait for their topics, and whose topics can take their rows now."""
+    """Return the tables that wait for their topics, if the topics can take the tables' rows now."""
     found = {
         name: route
         for name, entry in quarantine.quarantined.items()
@@ -588,7 +589,7 @@ async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -
         topic: route.partitions
         for route in found.values()
         if route.mapped is not None and not routes.merged
-        # Else they keep the count with which they were written.
+        # Other topics keep the partition count with which they were written.
         if route.mapped.repartition_from == (publisher.written.get(route.topic) or -1)
         for topic in route.topics
     }
@@ -613,7 +614,7 @@ class WeakTopics:
         self._found: dict[str, tuple[str, ...]] = {}
 
     def __call__(self, topic: str, weak: tuple[str, ...]) -> None:
-        """Record the reasons for which a topic is weak; empty if it is not."""
+        """Record the reasons why a topic is weak; empty if it is not weak."""
         if weak:
             self._found[topic] = weak
         else:

@@ -1,8 +1,8 @@
 """The inlet of the stream, where portions from outside the source enter.
 
-Invariant: a portion enters between two transactions of the source, at the first such position read after it
-was handed in that is not before its own; and portions enter in the order in which they were handed in. While
-one waits, an idle source is no obstacle.
+Invariant: portions enter between two transactions of the source, in the order in which they were handed in. A
+portion enters at the first such position that is read after it was handed in and that is not before its own
+position. A waiting portion enters even if the source is idle.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from connectors.mysql.stream.interruption import Bell
 Entering = Callable[[Coordinates], Iterable[Portion]]
 """Makes one portion or several, in the reader's thread, once their position is known.
 
-Nothing else of the stream is between them, however long it takes to make them; so the stream waits for them.
+They enter directly after each other: the stream waits until all of them are made, however long that takes.
 """
 
 
 class Inlet:
-    """Filled by any thread, emptied by the reader's; see Interruption."""
+    """Filled by any thread, emptied by the reader's thread; see Interruption."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Entering, Coordinates | None]] = deque()
@@ -53,5 +53,5 @@ class Inlet:
         return self._bell.fileno()
 
     def noticed(self) -> None:
-        """Make it unreadable."""
+        """Make the descriptor unreadable."""
         self._bell.noticed()

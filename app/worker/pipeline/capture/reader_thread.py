@@ -28,11 +28,11 @@ from tables.history.resolved_statement import ResolvedStatement
 log = logging.getLogger(__name__)
 
 STALL_SECONDS = 120.0
-"""Limit for one statement, or for one chunk with skipped transactions."""
+"""Seconds allowed for the work on one chunk before it is put, mainly for its statement."""
 
 
 Deletes = Callable[[Coordinates, Transaction, ResolvedStatement], Iterator[Portion]]
-"""Makes what enters before a statement that begins there: the deletes of the rows that it removes."""
+"""Makes the deletes of the rows that a statement removes; they enter before the statement, at its start."""
 
 
 class ReaderClosed(Exception):
@@ -62,13 +62,13 @@ class Reader(threading.Thread):
         """The start time and the position of the chunk in work."""
 
     def run(self) -> None:
-        """Read; the error that ends it is reported after all that was read."""
+        """Read the stream; report the error that ends it after everything that was read."""
         try:
             for chunk in self._stream.chunks(self._decoders.idle, interruption=self.inlet):
                 point("read.chunk")
                 self._working = (time.monotonic(), chunk.start)
                 entered = [*self.inlet.before(chunk)]
-                # Some are made while they are put, which may take long.
+                # Some portions are made only while they are put, which may take long.
                 entering = chain.from_iterable(entered)
                 if chunk.is_rest:
                     self._working = None
@@ -77,7 +77,7 @@ class Reader(threading.Thread):
                     continue
                 effect = None if self._schema_tracker is None else self._schema_tracker.note(chunk)
                 self._working = None
-                # Deletes wait for what precedes them to be published, which may take long too.
+                # Deletes wait until everything before them is published, which may take long too.
                 parts = self._parts(chunk, effect)
                 if not all(map(self._decoders.put, chain(entering, parts))):
                     return

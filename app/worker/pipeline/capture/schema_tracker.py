@@ -62,7 +62,7 @@ class SchemaTracker:
         self._shadows = shadows
         self._dropped: dict[TableName, Table] = {}
         self.transaction: Transaction | None = None
-        """That of the last statement."""
+        """The transaction of the last statement."""
         # A run may begin between the two steps that replace a table.
         for record in history.records:
             self._remember(record)
@@ -81,7 +81,7 @@ class SchemaTracker:
         )
 
     def note(self, chunk: Chunk) -> ResolvedStatement | None:
-        """Apply the statement at the end of a chunk, if any; return it if anyone must know of its effect."""
+        """Apply the statement at the end of a chunk, if any; return it if decoders must know its effect."""
         if not chunk.ends_in_statement:
             return None
         listener = _Listener()
@@ -159,7 +159,7 @@ class SchemaTracker:
         self._existing.update(record.unresolved)
 
     def _remember(self, record: SchemaRecord) -> None:
-        """Remember dropped tables: another that takes such a name replaces it."""
+        """Remember dropped tables: a table that later takes the name of one of them replaces it."""
         for change in record.changes:
             if not isinstance(change, TableChange):
                 continue
@@ -176,7 +176,7 @@ class _Listener:
 
     def __init__(self) -> None:
         self.found: tuple[Transaction, Query, int] | None = None
-        """With the position at which it begins."""
+        """The statement with its transaction, and the position at which it begins."""
         self.end_pos = 0
 
     def rows(
@@ -188,7 +188,7 @@ class _Listener:
         """Not noted."""
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
-        """Record the statement; a chunk ends with its last one."""
+        """Record the statement; a chunk ends with its last statement."""
         # If it ends its transaction, its end position is reported after it.
         self.found, self.end_pos = (transaction, query, pos), pos + 1
 

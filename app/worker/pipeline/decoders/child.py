@@ -1,8 +1,10 @@
-"""The main loop of a decoder process, at one end of a socket; ``app.worker.pipeline.decoders.pool``
-has the other.
+"""The main loop of a decoder process, at one end of a socket.
 
-Invariant: it ends when its parent does, busy or not: a separate thread sees the end of the socket. That thread
-receives at all times, so neither side blocks while both send; the parent sends no more than a few portions.
+The other end is in ``app.worker.pipeline.decoders.pool``.
+
+Invariant: the process ends when its parent does, busy or not: a separate thread sees the end of the socket.
+That thread receives at all times, so neither side blocks while both send; the parent sends no more than a few
+portions.
 The portion next in order is finished before a later one is decoded.
 """
 
@@ -158,7 +160,7 @@ KEPT_BYTES: Final = 64 * 1024 * 1024
 """Free memory that is kept; what exceeds it is returned to the system."""
 _PAD_BYTES: Final = 4 * 1024 * 1024
 _MMAP_BYTES: Final = 32 * 1024 * 1024
-"""From this size on, memory is the system's again once it is freed. glibc accepts no more."""
+"""Blocks of this size and larger are returned to the system when they are freed. glibc accepts no more."""
 
 
 def keep_memory() -> bool:

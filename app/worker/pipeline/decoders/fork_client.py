@@ -1,10 +1,10 @@
 """The client of the fork server, which makes decoders by forking.
 
-A fork takes milliseconds where a new Python takes most of a second, and it shares memory; so a worker keeps one
-fork server as long as it lives, and starts another if it is lost.
+A fork takes milliseconds and shares memory, while a new Python process takes most of a second. So a worker
+keeps one fork server as long as it lives, and starts another if that is lost.
 
 Invariant: the exit status of a copy is reported once, by the fork server that made it, and stored by its owner.
-Files that a copy may have are never given to another one.
+Files that a copy may have received are never given to another copy.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Copy:
         self._until("kill", within)
 
     def status(self, *, within: float) -> int | None:
-        """Return the exit status; None if the process has not ended in that time, or if it is unknown."""
+        """Return the exit status; None if the process has not ended in that time, or the status is unknown."""
         return self._until("status", within)
 
     def _until(self, kind: str, within: float) -> int | None:
@@ -227,7 +227,7 @@ class _Handle:
     """A process by file descriptor, which a later process with the same pid does not share (pidfd_open(2))."""
 
     def __init__(self, pid: int) -> None:
-        # Held only briefly: a closed descriptor may be reused at once.
+        # Held only briefly, so that no thread uses a closed descriptor, which may be reused at once.
         self._lock = threading.Lock()
         try:
             self._descriptor: int | None = os.pidfd_open(pid)
@@ -292,8 +292,11 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _worker_signals_blocked() -> Iterator[None]:
-    """Start children with these signals blocked for good: signals to the whole process group (Ctrl-C, a
-    supervisor) reach them too, but the worker decides when they end."""
+    """Block these signals for good in children that are started meanwhile.
+
+    Signals to the whole process group (Ctrl-C, a supervisor) reach children too, but the worker decides when
+    they end.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WORKER_SIGNALS)
     try:
         yield

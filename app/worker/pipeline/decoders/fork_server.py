@@ -1,7 +1,7 @@
 """The fork server, which forks decoders; ``app.worker.pipeline.decoders.fork_client`` starts it.
 
-Invariant: it has one thread, has imported all that a decoder needs, and only forks itself and reports exit
-statuses. It ends when the worker does; its copies see the end of their own sockets.
+Invariant: it has one thread, has imported all that a decoder needs, and only forks itself, kills copies and
+reports exit statuses. It ends when the worker does; its copies then see the end of their own sockets.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _live(name: str, files: list[int], control: socket.socket) -> NoReturn:
 
 
 def _state_of(kind: str, pid: int) -> bytes:
-    """``kill`` a copy, or return its exit status if it has ended."""
+    """Return a copy's state: ``alive``, ``status`` and its value, or ``gone``; ``kill`` kills it if alive."""
     try:
         ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

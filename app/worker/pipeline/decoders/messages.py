@@ -41,7 +41,7 @@ class Given(NamedTuple):
     number: int
     portion: Portion
     learned: tuple[Effect, ...]
-    """The effects of earlier portions since its last one."""
+    """The effects of earlier portions that the decoder does not know yet."""
 
 
 class PickledState(NamedTuple):
@@ -89,7 +89,7 @@ class Connection:
     """One end of the socket; any thread may send, one thread receives."""
 
     def __init__(self, end: socket.socket) -> None:
-        # As far as the system allows, a whole portion fits, so that its sender need not wait.
+        # A whole portion fits, as far as the system allows, so that its sender need not wait.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         self._socket = end
         self._reader = cast("io.BufferedReader", end.makefile("rb", buffering=_READ_AHEAD))

@@ -1,10 +1,11 @@
-"""Decoders: a pool of processes, or the stage in the thread that puts.
+"""Decoders: a pool of processes, or the stage in the thread that puts portions.
 
-A portion goes to the first free process, and the state passes from one to the next.
+A portion goes to the process that has the fewest, and the state passes from one process to the next.
 
-Invariant: the number of decoders affects only speed. Whatever a decoder does, pieces come out once each, in the
-order of the portions, and an error in its place; a decoder that dies ends the pool, and its error comes after
-the pieces finished in order by then. Pending portions are bounded by bytes and count.
+Invariant: the number of decoders affects only speed. Whatever a decoder does, pieces are delivered once each,
+in the order of the portions, and an error at its position among them. A decoder that dies ends the pool; its
+error is delivered after the pieces that are finished in order by then. Pending portions are bounded by bytes
+and count.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 1.0
 _LOOKS = 15
-"""Checks of the decoders within the time that one may stall."""
+"""Checks of the decoders within the time that a decoder may stall."""
 _ENDING_SECONDS = 5.0
 """Timeout for a child to end after it has closed its socket."""
 STALL_SECONDS = 15.0
-"""Limit without a message and without CPU use. A chunk takes less than a second of CPU."""
+"""Limit of the time without a message and without CPU use. A chunk takes less than a second of CPU time."""
 _LEAST_CPU_SECONDS = 0.2
-"""Minimum that counts as work in that time: a stopped process uses none, a swapping one little."""
+"""CPU time in that limit that counts as work: a stopped process uses none, a swapping process little."""
 _LONGEST_GLANCE = 2.0
-"""The most that counts of the time between two checks: the worker may have been frozen itself."""
+"""Seconds that count at most between two checks: longer, and the worker itself may have been frozen."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _TIMES = slice(11, 13)
 """User and system time, among the fields of /proc/<pid>/stat after the name."""
@@ -58,7 +59,7 @@ _TIMES = slice(11, 13)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits on pending portions. There is room below a limit, so one portion may exceed it."""
+    """Limits on pending portions. Below a limit another portion is accepted, which may exceed it."""
 
     portions_each: int = 2
     """Portions of one decoder: one in work and the next."""
@@ -82,9 +83,9 @@ def start(
 ) -> Decoders:
     """Start ``count`` processes, or with 0 decode in the thread that puts.
 
-    ``state`` is that before the first portion; ``name`` appears in process titles and errors. ``deliver`` and
-    ``fail`` are called by one thread, in order. Raise DecoderLost if no process can be started and, with no
-    processes, any error of ``spec.make()``.
+    ``state`` is the state before the first portion; ``name`` appears in process titles and errors. ``deliver``
+    and ``fail`` are called by one thread, in order. Raise DecoderLost if no process can be started, or with 0
+    any error of ``spec.make()``.
     """
     if count == 0:
         return Inline(spec.make(), state=state, deliver=deliver, fail=fail)
@@ -149,7 +150,7 @@ class Inline:
 
 
 class Pool:
-    """Starts the processes at once; raises DecoderLost if that fails."""
+    """A pool of processes, which it starts at once; raises DecoderLost if that fails."""
 
     def __init__(
         self,
@@ -298,7 +299,7 @@ class Pool:
     # --- watching -------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """End the pool if the decoder next to work has stalled."""
+        """End the pool if the decoder with the portion next in order has stalled."""
         while not self._over.wait(self._limits.stall_seconds / _LOOKS):
             with self._lock:
                 worker = self._next_to_work()
@@ -465,9 +466,9 @@ class Worker:
         self.sizes: dict[int, int] = {}
         """Sizes of its unfinished portions, by number."""
         self.news: list[bytes] = []
-        """News of others since its last turn."""
+        """News of other decoders since its last turn."""
         self.learned: list[Effect] = []
-        """The effects of portions since its last one."""
+        """The effects of portions that it does not know yet."""
         self.messages_received = 0
         """Count of messages received from it."""
 
@@ -504,7 +505,7 @@ class Relay:
         return learned
 
     def numbered(self, worker: Worker, message: Numbered) -> None:
-        """Take back the state, and the news for the others."""
+        """Take back the state, and keep the news for the other decoders."""
         if message.news is not None:
             for other in self._workers:
                 if other is not worker:
@@ -524,8 +525,8 @@ class Relay:
 class DecoderProcess:
     """A child and the connection to it. Raises DecoderLost if no process can be started.
 
-    Invariant: a child has its own end of its own socket and no other of ours. It is ended by killing it, since
-    it holds nothing that must survive.
+    Invariant: a child has its own end of its own socket, and no other socket of this process. It is ended by
+    killing it, since it holds nothing that must survive.
     """
 
     def __init__(self, name: str) -> None:
@@ -562,7 +563,7 @@ class DecoderProcess:
 
     def kill(self) -> None:
         """Kill the child, from any thread; a blocked send or receive returns."""
-        # Shutting the socket alone ends it, busy or not, if it cannot be killed at once.
+        # If the child cannot be killed at once, shutting the socket down ends it, busy or not.
         self.connection.shut()
         self._copy.kill()
 
@@ -573,7 +574,7 @@ class DecoderProcess:
 
 
 def _fork(name: str) -> tuple[socket.socket, IO[bytes], Copy]:
-    """Return our end of its socket, its output and the process; raise OSError, with nothing left open."""
+    """Fork a child; return our end of its socket, its output and its handle. An OSError leaves nothing open."""
     with contextlib.ExitStack() as stack:
         own_end, child_end = socket.socketpair()
         stack.callback(own_end.close)
@@ -605,11 +606,11 @@ def cpu_seconds(pid: int) -> float | None:
 
 @dataclass(slots=True)
 class StallWatch:
-    """Checks, periodically, whether a decoder that has work makes no progress, as a frozen or swapped process.
+    """Detects a decoder that has work and makes no progress, such as a frozen or swapped process.
 
-    Invariant: only the decoder whose piece is next in order is checked, since others may wait for it, and those
-    that have not started. One that uses CPU is working, however long it takes. Time in which the worker was
-    frozen itself does not count.
+    Invariant: only a decoder that has not started, or the decoder whose piece is next in order, is checked: all
+    others may be waiting for it. A decoder that uses CPU is working, however long it takes. Time in which the
+    worker itself was frozen does not count.
     """
 
     limit: float = STALL_SECONDS
@@ -623,7 +624,7 @@ class StallWatch:
     """The CPU time of the subject at its last progress."""
 
     def stalled(self, pid: int, progress: object) -> float | None:
-        """Return the seconds without progress once too many; ``progress`` changes with each message."""
+        """Return the seconds without progress from ``limit`` on; ``progress`` changes with each message."""
         now, used = self.clock(), self.cpu(pid)
         if self._subject != (pid, progress) or self._works(used):
             self._subject, self._still, self._used = (pid, progress), 0.0, used

@@ -22,14 +22,14 @@ class Decoded(Protocol):
     def number(self, state: Any, news: list[Any]) -> tuple[Any, list[Any]]:
         """Take the state after the previous portion; return the state after this one, and its news.
 
-        ``news`` is what earlier portions announced, in order, without what this stage knows already because it
-        received or announced it itself.
+        ``news`` is what earlier portions announced, in order, except for news that this stage has already
+        received or has announced itself.
         """
 
     def encode(self) -> list[Any]:
         """Make the finished pieces in their order; called once, after ``number``.
 
-        An error that the last one holds comes right after it, and ends the stream.
+        An error in the last piece takes effect right after that piece, and ends the stream.
         """
 
 

@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 def dead_letter_record(item: DeadRows, ordinal: int) -> Record:
-    """Return the dead letter; ``ordinal`` is the first row's in its transaction."""
+    """Return the dead letter's record; ``ordinal`` is that of the first row in its transaction."""
     meta = {
         "format": FORMAT,
         "kind": item.kind,
@@ -42,7 +42,7 @@ def dead_letter_record(item: DeadRows, ordinal: int) -> Record:
 
 
 def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
-    """Return what is reported of it to the run."""
+    """Return the dead letter as it is reported to the run."""
     transaction = item.transaction
     position = f"{transaction.file}:{item.pos}"
     return DeadLetter(".".join(item.name), transaction.gtid, position, ordinal, item.reason)
@@ -51,7 +51,7 @@ def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
 def dead_letter_fields(
     key: bytes, value: bytes, headers: Mapping[str, bytes], offset: int
 ) -> dict[str, Any]:
-    """Return the content of a record of ``dead_letter_record``, for operators and programs."""
+    """Return the content of a dead letter's record, for operators and programs."""
     name, meta = orjson.loads(key), orjson.loads(headers[HEADER_META])
     if meta["format"] != FORMAT:
         raise JournalTooNew(f"a dead letter of format {meta['format']}", offset=offset)

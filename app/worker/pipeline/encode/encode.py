@@ -67,7 +67,7 @@ class Encoder:
         epoch: int,
         spread: Callable[[str], int | None] | None = None,
     ) -> None:
-        """``spread``: the partition count of a topic's keys, where it differs from the route's."""
+        """``spread`` returns the partition count of a topic's keys; None if the route's applies."""
         self.spread = spread
         self.rules = rules
         self.connector = connector
@@ -103,14 +103,14 @@ class Encoding:
         earlier: Progress | None,
         cut: Transaction | None,
     ) -> None:
-        """``earlier``: the progress of ``first``, if it began before. ``cut``: a part of it ends here."""
+        """``earlier``: the progress of ``first`` before this piece; ``cut``: the transaction cut at its end."""
         rules = self._rules = encoder.rules
         self._encoder = encoder
         self._now = time.time_ns() // 1_000_000
         self._emitted = Emitted(seq)
         self._formats: dict[str, Records] = {}
         self._own = self._records(rules.routes.format)
-        """Writes statements and transaction markers, which belong to no one table."""
+        """Writes statements and transaction markers, which belong to no single table."""
         self._writers: dict[str, BatchWriter] = {}
         self._tables: dict[int, WriteRows] = {}
         self._first, self._first_earlier, self._cut = first, earlier, cut
@@ -160,8 +160,8 @@ class Encoding:
     def write(self, items: list[Item], latest: Mapping[TableName, TableVersion]) -> None:
         """Encode all items in order; ``latest`` has the versions of emptied tables.
 
-        Items are consumed, and records become batches as they come: a piece has up to a hundred thousand small
-        rows, and each takes a kilobyte in memory.
+        Items are consumed, and records are made into batches early: a piece has up to a hundred thousand small
+        rows, and the records of each take a kilobyte of memory.
         """
         items.reverse()
         while items:
@@ -188,7 +188,7 @@ class Encoding:
             self._markers.end(self._transaction, last=last)
 
     def finished(self) -> list[FinishedBatch]:
-        """Return the batches, those of a partition in order."""
+        """Return the batches, in order within each partition."""
         self._finish()
         return self._finished
 
@@ -238,9 +238,9 @@ class Encoding:
     def _truncation(
         self, item: Ddl, route: Route, version: TableVersion | None, ordinal: int
     ) -> None:
-        """Write to the topic of a table's rows that all of them are gone.
+        """Write to a table's row topic that all of its rows are gone, or that their replacement ends.
 
-        A version with another topic is of rows before the mapping changed.
+        A version with another topic belongs to rows from before the mapping changed.
         """
         topic = route.topic
         if item.replacement is Replacement.ENDS:
@@ -295,7 +295,7 @@ class Encoding:
         return found
 
     def _row_writer(self, topic: str, route: Route) -> RecordWriter:
-        """Return the writer of a table's records, to the topic and to those of tags."""
+        """Return the writer of a table's records to its topic and to the topics of its tags."""
         own = self._placed_writer(topic, route, topic)
         if not route.tag_topics:
             return own
@@ -313,7 +313,7 @@ class Encoding:
     def _many(self, topic: str, route: Route, spread_as: str) -> BatchWriter:
         """Return the batch writer of a row topic; only records of rows can be made smaller.
 
-        ``spread_as``: the topic whose keys have the same partitions.
+        ``spread_as``: the topic over whose partitions the same keys are spread.
         """
         writer = self._writers.get(topic)
         if writer is not None:
@@ -387,7 +387,7 @@ class MarkerWriter:
                 earlier.part,
                 dict(earlier.counts),
             )
-            # The markers of an earlier part already count what it published.
+            # Values that are published and not in the counts belong to an earlier part, which had markers.
             self._has_begin_marker = (
                 earlier.is_published if self._all else earlier.order > sum(self._counts.values())
             )

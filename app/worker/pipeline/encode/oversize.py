@@ -42,14 +42,14 @@ class OversizeRecords:
         self.counts: Counter[str] = Counter()
         """Records by outcome."""
         self.saved = 0
-        """Bytes removed from them."""
+        """Bytes removed from these records."""
 
     def of(self, format_: RecordFormat) -> Shrink:
         """Return the function that makes records of this format smaller."""
         return lambda topic, record: self._replacement(topic, record, format_)
 
     def _replacement(self, topic: str, record: Record, format_: RecordFormat) -> Record:
-        """Return the record to publish in its place; the same if it is not a row."""
+        """Return the record to publish in place of an oversize record; the same record if it has no value."""
         key, value, headers = record
         if value is None:
             return record

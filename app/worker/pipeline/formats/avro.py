@@ -3,10 +3,10 @@
 Invariant: a schema is registered before the first record that has its id. The subject of a topic with one
 logical table is ``<topic>-value``, else ``<topic>-<name of the schema>``, so that tables do not share one.
 
-Avro schemas of the envelopes of a table version. Invariant: equal columns make equal schemas, also
-in other shards and on other workers. Each column may be null, with null as default, so that columns
-may come and go compatibly. Names have only what Avro allows; where a column's differs, ``doc`` has
-the column's own. Source: https://avro.apache.org/docs/1.12.0/specification/
+Invariant of schemas: equal columns make equal schemas, in other shards and on other workers too. Each column
+may be null, with null as default, so that adding or removing a column is compatible. Names have only characters
+that Avro allows; if a field's name differs from its column's, ``doc`` has the column's.
+Source: https://avro.apache.org/docs/1.12.0/specification/
 """
 
 from __future__ import annotations
@@ -135,14 +135,14 @@ class Avro:
         return f"{own}-{namespace_of(logical)}.Envelope"
 
     def _topic(self, topic: str) -> str:
-        """The topic that consumers read, of which this destination may publish a share."""
+        """The topic that consumers read: the merged topic, if this destination publishes a share of it."""
         prefix, destination = self._rules.prefix, self._rules.destination
         is_share = topic.startswith(shard_topics(prefix, destination))
         return merged_topic(prefix, destination, topic) if is_share else topic
 
     def _registered(self, table: TableName, subject: str, schema: Schema) -> RegisteredSchema:
-        """Return a table's schema with its id; raise SchemaRefused with the table."""
-        # A registry may take long to answer, of many schemas in turn.
+        """Return a table's schema with its id; raise SchemaRefused, which names the table."""
+        # A registry may take long to answer, and many schemas may be registered one after the other.
         report_progress()
         try:
             number = self._registry.register(subject, schema_text(schema))
@@ -186,7 +186,7 @@ class _Table:
     """The field of each column."""
     values: dict[str, ValueOf]
     image: str
-    """The full name of an image's schema: with it, fastavro need not find out that a value is one."""
+    """The full name of an image's schema: given it, fastavro need not determine a value's schema."""
 
     def message(self, envelope: Envelope) -> bytes:
         """Return the message of a change."""
@@ -244,7 +244,7 @@ def schema_number(message: bytes) -> int:
 
 
 def schema_text(schema: Schema) -> str:
-    """Return a schema as the registry gets it; equal ones are equal texts."""
+    """Return a schema as the registry gets it; equal schemas have equal texts."""
     return orjson.dumps(schema).decode()
 
 
@@ -259,13 +259,13 @@ def namespace_of(table: TableName) -> str:
 
 
 def avro_name(name: str) -> str:
-    """Return a name as Avro allows it; different ones may become equal."""
+    """Return a name as Avro allows it; different names may become equal."""
     found = _FOREIGN.sub("_", name)
     return found if found and not found[0].isdigit() else f"_{found}"
 
 
 def field_names(columns: Iterable[Column]) -> dict[str, str]:
-    """Return the field of each column; of columns whose fields would be equal, later ones get a number."""
+    """Return the field of each column; a field whose name is already taken gets a number."""
     found: dict[str, str] = {}
     for number, column in enumerate(columns, 1):
         name = avro_name(column.name)
@@ -340,7 +340,7 @@ def _optional(name: str, kind: Any) -> Schema:
 
 
 def _column_types(columns: Iterable[Column]) -> list[Any]:
-    """Return the types of columns; a named one is defined at its first use."""
+    """Return the types of columns; a named type is defined at its first use."""
     found: list[Any] = []
     for one in columns:
         kind = kind_of(one.type)
@@ -353,7 +353,7 @@ def _column_types(columns: Iterable[Column]) -> list[Any]:
 class AvroForm:
     """The envelope in Avro; see RecordForm.
 
-    Invariant: see RecordForm. A registry is asked for the schemas of records, and given none.
+    Invariant: see RecordForm. Schemas are read from a registry, and never registered there.
     """
 
     def __init__(self, rules: PublishingRules, registry: SchemaRegistry) -> None:
@@ -415,7 +415,7 @@ class AvroForm:
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
-    """The column of each field, by the first mention of an image's schema."""
+    """The column of each field, from the first occurrence of the image's schema."""
     for field in schema["fields"]:
         if field["name"] == "before":
             image = next(one for one in field["type"] if isinstance(one, dict))
@@ -424,7 +424,7 @@ def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of Avro as JSON that differs for different ones of a type."""
+    """An Avro value as JSON; different values of a type stay different."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, Decimal):

@@ -1,10 +1,10 @@
 """The envelope as a Debezium connector and Kafka Connect's JSON converter write it, for one run.
 
-Source: records of Debezium 3.6.1 on Kafka Connect 4.1.2. The envelope has milliseconds alone, so ``ts_us`` and
+Source: records of Debezium 3.6.1 on Kafka Connect 4.1.2. The envelope has only milliseconds, so ``ts_us`` and
 ``ts_ns`` end with zeros.
 
-Schemas that Kafka Connect's JSON converter puts into each record, for ``schemas.enable``. Source:
-records of Debezium 3.6.1 on Kafka Connect 4.1.2. Defaults of columns are omitted.
+With ``schemas.enable``, each record contains its schema, as Kafka Connect's JSON converter writes it in those
+records. Defaults of columns are omitted.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class _Table:
         )
 
     def key(self, key: bytes) -> bytes:
-        """Return the key of a row for the envelope's."""
+        """Return the key of a row, from the envelope's key."""
         if not self._key_values and not self._key_head:
             return key
         own = key
@@ -292,7 +292,7 @@ _TIMES = ("ts_ms", "ts_us", "ts_ns")
 
 
 def form_of(column: Column, modes: Modes) -> Form:
-    """Return the form of a column in the modes of a connector. NULL is given to no function."""
+    """Return the form of a column in the modes of a connector; its function is not called for NULL."""
     kind = kind_of(column.type)
     found = sql_type(kind.base).connect(kind, column.nullable, modes)
     return Form({**found.schema, "optional": column.nullable}, found.value)

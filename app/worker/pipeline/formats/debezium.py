@@ -4,13 +4,13 @@ Invariant: the same change always makes the same key, ChangeId and images; only 
 belong to the run that published it. Constant text of a table version, an event or a piece is rendered once,
 since a row takes a few microseconds, most of them for its text.
 
-A tag without a column is on each record of its table. A tag with one is on updates that changed the column, and
-on all other records, since an insert, a delete and a TRUNCATE bring or take the column's value. Where the image
-before lacks the column, an update that set it counts as a change.
+A tag without a column is on each record of its table. A tag with a column is on updates that changed the
+column, and on all other records, since an insert, a delete and a TRUNCATE add or remove the column's value. If
+the before image lacks the column, an update that sets the column counts as a change.
 
 A DDL record has the effect of its statement and the impact on subscribers. Without a schema history no effect
-is reported, rather than one that may be wrong. The steps of an online schema change tool are reported as the
-change that they amount to.
+is reported, since it might be wrong. The steps of an online schema change tool are reported as the one change
+that they amount to.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _images_and_rest(value: bytes) -> tuple[tuple[bytes, bytes], dict[str, Any]]
 
 
 class TableText:
-    """The constant text, for records with the same tags."""
+    """The constant text of a table version's records with the same tags."""
 
     __slots__ = (
         "_by_tags",
@@ -150,7 +150,7 @@ class TableText:
     def __init__(
         self, version: TableVersion, route: Route | None, *, connector: str, epoch: int
     ) -> None:
-        """``route``: that of the version's table; None if it is not captured any more."""
+        """``route`` is the route of the version's table; None if it is not captured any more."""
         self.version, self._route = version, route
         connector_fields = {
             "version": __version__,
@@ -206,14 +206,14 @@ class RowTags:
     """The tags of one table version's rows."""
 
     def __init__(self, tags: Iterable[Tag], columns: Iterable[str]) -> None:
-        """``columns``: the names as in images, which tags may have in another case."""
+        """``columns`` has the names as in images; tags may write them in another case."""
         names = {one.lower(): one for one in columns}
         stated = [(one.name, one.column.lower()) for one in tags]
         self._tags = tuple((name, names.get(column, column)) for name, column in stated)
         self._raw = tuple(stated)
-        """With the columns as in the binlog, in lower case."""
+        """The tags with the names of columns as in the binlog, in lower case."""
         self.all = tuple(dict.fromkeys(name for name, _ in self._tags))
-        """Those of records that are no updates."""
+        """The tags of records that are not updates."""
         self.watches = any(column for _, column in self._tags)
         """Whether updates differ in their tags."""
 
@@ -275,7 +275,7 @@ class Envelope:
     def _tagged_rows(
         self, text: TableText, append: Any, item: Rows, ordinal: int, order: int
     ) -> int:
-        """Write the rows of one event, of which each has its own tags; see ``_rows``."""
+        """Write the rows of one event, each with its own tags; see ``_rows``."""
         for tags, rows in text.tags.runs(item.rows):
             run = item._replace(rows=rows)
             order = self._rows(text.with_tags(tags), append, run, ordinal, order)
@@ -339,7 +339,7 @@ class Envelope:
         numbers: tuple[str, int, int],
         more: Headers,
     ) -> None:
-        """Write a key change: a delete under the old key (compacted topics too), a create under the new."""
+        """Write a key change: a delete and a tombstone under the old key, a create under the new key."""
         before, after, old, new, marks = row
         head, middle, tail, end = texts
         name, ordinal, order = numbers
@@ -462,7 +462,7 @@ class Envelope:
 def _position_members(transaction: Transaction, pos: int) -> str:
     """Return the members from the server's id to the offset."""
     gtid = transaction.gtid
-    # A GTID has no sign that JSON escapes; log_bin may give the files of a binlog any name.
+    # A GTID has no character that JSON escapes, but log_bin may give the files of a binlog any name.
     shown = "null" if gtid is None else f'"{gtid}"'
     return f'{transaction.server_id},"gtid":{shown},"file":{_json(transaction.file)},"pos":{pos}'
 
@@ -512,9 +512,9 @@ def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Mar
 def effect_fields(
     resolved: ResolvedStatement | None, rules: PublishingRules, versions: Mapping[TableName, int]
 ) -> dict[str, Any]:
-    """Return fields of a DDL record; none without a history, or if the statement affects nothing in it.
+    """Return the fields of a statement's effect in a DDL record; none without a history or an effect.
 
-    ``versions``: those of the published tables that it altered or renamed, from it on.
+    ``versions`` has the versions, from the statement on, of published tables that it altered or renamed.
     """
     if resolved is None or (resolved.record is not None and resolved.record.is_of_views):
         return {}

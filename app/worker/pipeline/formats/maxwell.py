@@ -2,8 +2,9 @@
 
 Source: ``RowMap.toJSON`` and ``BinlogConnectorEvent`` of Maxwell 1.45, with the options output_binlog_position,
 output_gtid_position, output_server_id and output_thread_id; for values its ``schema/columndef``. Maxwell's
-``xid`` is InnoDB's, and its ``commit`` is on the last row of a transaction; the envelope has neither. ``xid``
-here is the ``seq`` of the transaction's first record: all of its rows share it and no other's, and it grows.
+``xid`` is InnoDB's, and its ``commit`` is on the last row of a transaction; the envelope has neither. Here
+``xid`` is the ``seq`` of the transaction's first record: all rows of a transaction share it, no other
+transaction has it, and it grows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Table:
     def row(self, envelope: Envelope) -> Shaped:
         """Return the row of a change."""
         before, after = envelope["before"] or {}, envelope["after"] or {}
-        # An image before with columns that the one after lacks is that of a partial row image.
+        # The before image has columns that the after image lacks only if row images are partial.
         data = {**after, **{name: value for name, value in before.items() if name not in after}}
         changed = {name: value for name, value in before.items() if _differs(name, value, after)}
         shaped = _head(envelope, subscribers_name(envelope["source"]), _TYPES[envelope["op"]])
@@ -58,7 +59,7 @@ def _rows(version: TableVersion) -> ShapeRow:
 
 
 def _truncation(envelope: Envelope, table: TableName) -> Shaped:
-    """Return the record of a TRUNCATE; Maxwell has none."""
+    """Return the record of a TRUNCATE, which Maxwell does not have."""
     return {**_head(envelope, table, "table-truncate"), "sql": truncate_statement(table)}
 
 

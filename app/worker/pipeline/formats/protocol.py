@@ -26,9 +26,9 @@ it; returns the ``order`` of the last record."""
 Image = Mapping[str, Any]
 """Values by the names of columns."""
 WrittenImage = Callable[[Image], Image]
-"""Returns an image of the envelope as a record in another format has it; columns may be missing in both."""
+"""Converts an image of the envelope to that of a record in another format; columns may be missing in both."""
 RestoredImage = Callable[[Image], Image]
-"""Returns an image that was read of a record as one of the envelope; columns may be missing in both."""
+"""Converts an image that was read from a record to an image of the envelope; columns may be missing in both."""
 Marker = tuple[bytes, bytes]
 """Key and value of a BEGIN or END record."""
 
@@ -40,14 +40,14 @@ class Emitted:
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
-        """The last number given."""
+        """The last ``seq`` that was assigned."""
         self.size = 0
         """Bytes of keys and values so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetachedImages:
-    """An oversize row's value with its images taken out."""
+    """The images of an oversize row's value, and the value without them."""
 
     images: bytes
     """The images, as the claim store keeps them."""
@@ -55,7 +55,7 @@ class DetachedImages:
     """Bytes of each image present, by name."""
     committed_ms: int
     value: Callable[[str, object], bytes]
-    """Returns the value without them, from the name and content of the member that replaces them."""
+    """Returns the value without its images; takes the name and content of the member that replaces them."""
 
 
 class Records(Protocol):
@@ -77,10 +77,10 @@ class Records(Protocol):
         ordinal: int,
         order: int,
     ) -> None:
-        """Write the truncation of a table; ``schema``: its latest version, if any."""
+        """Write the truncation of a table; ``schema`` is the table's latest version, if any."""
 
     def replaced(self, item: Ddl, route: Route, writer: RecordWriter) -> None:
-        """Write, without a value, that all rows have come that replace those from before a truncation."""
+        """Write the record without a value that ends a replacement: all rows after its truncation have come."""
 
     def begin(self, transaction: Transaction) -> Marker:
         """Return the BEGIN record of a transaction."""
@@ -113,7 +113,7 @@ class FormatFactory(Protocol):
 
     @staticmethod
     def keeps_tombstones(rules: PublishingRules) -> bool:
-        """Return whether a delete has a tombstone too."""
+        """Return whether a delete is followed by a tombstone."""
 
     def form(self, rules: PublishingRules) -> RecordForm | None:
         """Return how records are read and compared; None: as envelopes."""
@@ -131,7 +131,8 @@ class ReadRecord:
     """``u`` for any image of a row; ``d``; or ``t`` for a TRUNCATE."""
     table: TableName
     is_real: bool
-    """Whether ``table`` is the real one; else it is the one for subscribers, of a TRUNCATE any of the two."""
+    """Whether ``table`` is certainly the real table; if not, it is the table for subscribers, for a TRUNCATE
+    either of the two."""
     schema: int | None
     """The version of its columns; None if the record does not state it."""
     image: Image | None = None
@@ -142,18 +143,18 @@ class ReadRecord:
 class RecordForm(Protocol):
     """The form of records in a format other than the envelope, as they are read and compared.
 
-    Of a record its image is compared, and nothing that depends on when it was written. Numbers keep all their
-    digits. Nothing is registered with a schema registry.
+    Only a record's image is compared, and nothing that depends on when the record was written. Numbers keep all
+    their digits. Nothing is registered with a schema registry.
     """
 
     def written(self, table: TableName, definition: Definition) -> WrittenImage:
-        """Return the function of a table's images."""
+        """Return the function that converts a table's images to this format."""
 
     def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
         """Read a record with a value; raise ValueError if that is not possible."""
 
     def restored(self, definition: Definition) -> RestoredImage | None:
-        """Return the inverse of ``written``, to images that are written in this format as they were read.
+        """Return the inverse of ``written``; its result, written in this format again, is what was read.
 
-        What the format cannot distinguish may differ. None: records cannot be read back.
+        Values that the format cannot distinguish may differ. None: records cannot be read back.
         """

@@ -25,12 +25,12 @@ class Shape:
     """A format."""
 
     name: str
-    """The rule's, and that of the header ``format``."""
+    """The name in rules of the mapping, and in the header ``format``."""
     rows: Callable[[TableVersion], ShapeRow]
     """Returns the function for the rows of a table version."""
     values: Callable[[Kind], Callable[[Any], Any] | None]
-    """Returns, for a kind of column, the function of its values, without NULL, to those of the envelope; None:
-    they stay as they are."""
+    """Returns, for a kind of column, the function that converts its values to the envelope's; it is not called
+    for NULL. None: the values stay as they are."""
     truncation: Callable[[Envelope, TableName], Shaped]
     """Returns the value for a TRUNCATE of a table of this name."""
     committed_ms: Callable[[Shaped], int]
@@ -42,9 +42,9 @@ class Shape:
     image: Callable[[Shaped], dict[str, Any]]
     """Returns the row of a value that has one."""
     images: tuple[str, ...] = ("data", "old")
-    """The members of a value that have parts of the row."""
+    """The members of a value that contain parts of the row."""
 
 
 def truncate_statement(table: TableName) -> str:
-    """Return a statement that truncates a table; the envelope has only that it was truncated."""
+    """Return a statement that truncates a table; the envelope does not have the source's statement."""
     return f"TRUNCATE TABLE `{table[1].replace('`', '``')}`"

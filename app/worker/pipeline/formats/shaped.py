@@ -47,7 +47,7 @@ class ShapedFactory:
 
     @staticmethod
     def keeps_tombstones(rules: PublishingRules) -> bool:
-        """See FormatFactory; in any other topic they mean nothing to readers of the shape."""
+        """See FormatFactory; without compaction, tombstones mean nothing to readers of the shape."""
         return rules.compacted
 
     def form(self, _rules: PublishingRules) -> ShapedForm:
@@ -117,8 +117,8 @@ _CLAIMED = "rows whose images are in the claim store, which are not read in this
 class ShapedForm:
     """A format in JSON; see RecordForm.
 
-    The record of a row is made as the worker makes it, from the row's envelope, and read as one of a topic
-    is: so both sides of a comparison have the format's own values, whatever these cannot distinguish.
+    A row's record is made from its envelope, as the worker makes it, and read like a record of a topic. So both
+    sides of a comparison have the format's own values, whatever the format cannot distinguish.
 
     Invariant: see RecordForm.
     """
@@ -161,7 +161,7 @@ class ShapedForm:
 
 
 def version_of(table: TableName, definition: Definition) -> TableVersion:
-    """Return a version of a table, for what depends on its columns alone."""
+    """Return a version of a table, for uses that depend only on its columns."""
     return TableVersion(
         destination="",
         database=table[0],

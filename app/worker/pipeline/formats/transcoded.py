@@ -1,8 +1,8 @@
 """Formats other than the envelope: each finished envelope is parsed and written in another shape.
 
-Invariant: keys, headers, order and numbers are the envelope's. Headers add what the shape cannot state, so that
-any reader sees of a record, without parsing it, its format, destination, number and time. Statements,
-transaction markers and table versions keep their form.
+Invariant: keys, headers, order and numbers are the envelope's, but a format may write keys in its own form.
+Headers add what the shape cannot state, so that any reader sees a record's format, destination, number and time
+without parsing it. Statements, transaction markers and table versions keep their form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wire.records import (
 Encode = Callable[[Envelope], bytes]
 """Returns a record's value for its envelope."""
 EncodeKey = Callable[[bytes], bytes]
-"""Returns a record's key for the envelope's."""
+"""Returns a record's key for the key of its envelope."""
 _PLACE = PLACE.encode()
 
 
@@ -44,7 +44,7 @@ class Transcoder(Protocol):
 
     @property
     def name(self) -> str:
-        """The rule's, and that of the header ``format``."""
+        """The name in rules of the mapping, and in the header ``format``."""
 
     @property
     def keeps_tombstones(self) -> bool:
@@ -135,7 +135,7 @@ class TranscodingWriter:
             self._emitted.size -= len(key or b"")
 
     def _keyed(self, keys: EncodeKey, key: bytes, headers: Headers) -> tuple[bytes, Headers]:
-        """The format's own key, in the headers of a change of it too; what chooses a partition stays."""
+        """The format's own key, and the headers with its old and new key; what chooses a partition stays."""
 
         def own(found: bytes) -> bytes:
             plain, separator, place = found.partition(_PLACE)
@@ -149,7 +149,7 @@ class TranscodingWriter:
         ]
 
     def _encoded(self, envelope: Envelope) -> bytes:
-        """Return the value; raise RecordNotEncodable, without the text of the failure: it may have values."""
+        """Return the value; raise RecordNotEncodable without the failure's text, which may contain values."""
         try:
             return self._encode(envelope)
         except (AqueductError, MemoryError):
@@ -165,7 +165,7 @@ class TranscodingWriter:
             ) from None
 
     def _headers(self, source: Mapping[str, Any]) -> Headers:
-        """The facts of an envelope that a reader needs and the shape may not have."""
+        """The facts of an envelope that a reader needs and the shape may lack."""
         gtid, schema = source["gtid"], source["schema"]
         return [
             (HEADER_FORMAT, self._name),

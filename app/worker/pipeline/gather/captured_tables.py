@@ -123,9 +123,9 @@ class CapturedTable:
         names = {table_map.columns[index].name for index in key}
         is_own = bool(key) and set(key) == set(table_map.primary_key or ())
         self.identifies_rows = is_own and masked.merged.isdisjoint(key)
-        """Whether the records' key is the table's own, with its values or what differs as they do."""
+        """Whether the records' key is the table's own, with values that differ wherever the table's do."""
         self.has_row_keys = self.identifies_rows and names.isdisjoint(masked.rules)
-        """Whether it is the table's own, with its values as they are."""
+        """Whether the records' key is the table's own, with unchanged values."""
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
 
@@ -141,7 +141,7 @@ class GivenUp:
 
 
 Schema = Table | QuarantinedMarker | GivenUp
-"""The entry of a table in its history; a table that it never met has none."""
+"""The entry of a table in the schema history; a table that the history does not know has no entry."""
 
 
 class ParkedTable:
@@ -181,7 +181,7 @@ class CapturedTables:
         self._names: set[Name] = set(known or ())
         """The existing tables, as far as known."""
         self._by_case: dict[Name, set[Name]] | None = None
-        """Those names by their lower case, once needed."""
+        """The existing names by their lower case; computed when first needed."""
         self._wanted: dict[Name, Route | None] = {}
         self._charsets = charsets
         self._server = server
@@ -193,8 +193,8 @@ class CapturedTables:
     def learn(self, record: SchemaRecord) -> None:
         """Record the effect of a statement on tables; their descriptions are checked again.
 
-        A quarantined table stays so: its later events follow those already parked. One that was given up stays
-        so until it is created again.
+        A quarantined table stays quarantined: its later events follow those already parked. A table that was
+        given up stays so until a statement creates or drops it.
         """
         for change in record.changes:
             if not isinstance(change, TableChange) or self.is_quarantined(change.name):
@@ -207,7 +207,7 @@ class CapturedTables:
     def lost(self, record: SchemaRecord) -> list[Name]:
         """Return the captured tables whose rows cannot be read after a statement that could not be resolved.
 
-        A table without history needs none if the binlog has full metadata.
+        A table that the history does not know can still be read if the binlog has column names.
         """
         return [
             name
@@ -231,7 +231,7 @@ class CapturedTables:
         self._by_case = None
 
     def route(self, name: Name) -> Route | None:
-        """Return the route of a table; a sequence has none, nor has a tool's shadow table."""
+        """Return the route of a table; None if it is not captured, a sequence, or a tool's shadow table."""
         if name not in self._wanted:
             route = self._routes.of(name)
             if route is not None and (self.is_shadow(name) or self._is_sequence(name)):
@@ -288,7 +288,7 @@ class CapturedTables:
         )
 
     def is_in_memory(self, name: Name) -> bool:
-        """Whether a captured table is known to lose its rows as its server restarts."""
+        """Whether a captured table is known to lose its rows when its server restarts."""
         known = self._known.get(name)
         return isinstance(known, Table) and is_in_memory(known) and self.captures(name)
 
@@ -303,16 +303,18 @@ class CapturedTables:
     def of(self, table_map: TableMap) -> TableHandling | None:
         """Return the table, or None if it is not captured.
 
-        Raise RowUnreadable if a column of a captured table cannot be read, WitnessesDiffer if its rows
-        contradict the definition of its history, or that lacks labels, RuleImpossible if the mapping's rules
-        do not fit it, and TopicUnusable if they do not say where its rows go.
+        Raise RowUnreadable if a column of a captured table cannot be read. Raise WitnessesDiffer if its rows
+        contradict its definition in the history, or if that is missing or lacks labels. Raise RuleImpossible if
+        the mapping's rules do not fit the table, and TopicUnusable if they do not determine its topic.
         """
         known = self._tables.get(id(table_map))
         return known[1] if known is not None else self._judged(table_map)
 
     def defined(self, name: Name, table: Table) -> CapturedTable | None:
-        """Return a table as its rows will show it, by a definition of its history; None if it is not captured,
-        is quarantined or given up, or only its rows show what they are."""
+        """Return a table as its rows will show it, by a definition of its history.
+
+        None if it is not captured, is quarantined or given up, or if only its rows show how they are published.
+        """
         route = self.route(name)
         if (
             route is None
@@ -383,8 +385,11 @@ class CapturedTables:
             raise RowUnreadable.of(name, error.detail) from error
 
     def _refuse_shared_keys(self, route: Route) -> None:
-        """Raise RuleImpossible if a literal name of the mapping, which ignores case, takes another table too
-        whose rows have the same keys: that in the rule's own case is published, else the first by name."""
+        """Raise RuleImpossible if another table with the same keys is published in place of this one.
+
+        A literal name of the mapping ignores case, and may match several tables whose rows have the same keys.
+        Then the table in the rule's own case is published, else the first by name.
+        """
         mapped = route.mapped
         if mapped is None or route.shard is not None or mapped.rules.shard_in_key != "auto":
             return
@@ -407,7 +412,7 @@ class CapturedTables:
                 )
 
     def _add_unknown(self, name: Name) -> None:
-        """Add an existing table that the history does not have: others may be its shadows."""
+        """Add an existing table that the history does not have: other tables may be its shadows."""
         if name not in self._names:
             self._names.add(name)
             self._tables.clear()
@@ -432,7 +437,7 @@ def _lower(name: Name) -> Name:
 
 
 def _unproven(as_logged: TableMap, completed: TableMap) -> frozenset[int]:
-    """Return the NOT NULL columns that the table map marks as nullable, unless its key proves an outer join."""
+    """Return the NOT NULL columns that a table map marks as nullable; none if its key proves an outer join."""
     if as_logged.hides_not_null:
         return frozenset()
     both = enumerate(zip(as_logged.columns, completed.columns, strict=True))
@@ -440,7 +445,7 @@ def _unproven(as_logged: TableMap, completed: TableMap) -> frozenset[int]:
 
 
 def _key(table_map: TableMap, route: Route) -> tuple[int, ...]:
-    """Return the key columns of the records; raise RuleImpossible if the table lacks one of its route."""
+    """Return the key columns of the records; raise RuleImpossible if the table lacks a column of the key."""
     if route.key_columns is None:
         return tuple(table_map.primary_key or ())
     indexes = {(column.name or "").lower(): at for at, column in enumerate(table_map.columns)}
@@ -516,7 +521,7 @@ def _column(column: MappedColumn, charsets: Charsets) -> Column:
 
 
 class NullCheck:
-    """Decodes rows as ``rows`` does, after checking the columns ``never_null``.
+    """Decodes rows as ``rows`` does, and checks the columns ``never_null``.
 
     A server marks all columns as nullable if a statement has the table on the inner side of an outer join.
     Without row metadata this looks like a table that was altered with its binlog off.
@@ -565,16 +570,16 @@ class RowRun(NamedTuple):
 
 
 class RowSelection:
-    """The selection for one table version.
+    """The selection of one table version's rows by the mapping's rules.
 
-    An update that moves a row into the filter is an insert for subscribers, one that moves it out a delete.
-    The rules on operations follow that.
+    For subscribers, an update that moves a row into the filter is an insert, and an update that moves it out is
+    a delete. The rules on operations apply to the result.
 
     Invariant: an excluded row keeps its ordinal, so each change has the same ChangeId with any rules.
     """
 
     def __init__(self, table: TableName, rules: Rules, definition: Definition) -> None:
-        """``definition``: that of all columns. Raise ValueError if the filter does not fit it."""
+        """``definition`` has all columns. Raise ValueError if the filter does not fit it."""
         self._table = table
         self._operations = frozenset(rules.operations or ("insert", "update", "delete"))
         types = {column.name: column.type for column in definition.columns}
@@ -590,7 +595,7 @@ class RowSelection:
         return cls(table, rules, definition)
 
     def runs(self, rows: list[Row], event_type: int) -> Iterator[RowRun]:
-        """Yield all rows of an event in order, those of one outcome together."""
+        """Yield all rows of an event in order, consecutive rows of one outcome together."""
         judged = [self._judged(row, event_type) for row in rows]
         for kind, run in groupby(judged, key=lambda one: one[0]):
             found = [row for _, row in run]
@@ -651,10 +656,10 @@ _RARE = (
 
 
 class PacketRows:
-    """Reads packets of one table, with a decoder that is made when it is first needed.
+    """Reads rows of one table from packets of a SELECT; their decoder is made when it is first needed.
 
-    Invariant: they are those that its decoder of the binlog makes of the same values; where that is not
-    certain, there are none, and the packets take the long way through that decoder.
+    Invariant: the rows equal those that the table's binlog decoder makes of the same values. Where that is not
+    certain, no rows are returned, and the packets take the long way through the binlog decoder.
     """
 
     def __init__(
@@ -666,8 +671,7 @@ class PacketRows:
         *,
         is_direct: bool,
     ) -> None:
-        """``decoder``: that of the table's rows in the binlog; ``is_direct``: whether that reads all that is
-        needed of a row."""
+        """``decoder``: that of the table's binlog rows; ``is_direct``: whether it alone reads all of a row."""
         self._table, self._map, self._charsets = decoder.table, table_map, charsets
         self._rules, self._is_direct = rules, is_direct
         self._decoder: PacketDecoder | None = None

@@ -1,11 +1,11 @@
 """The first step of a decoder: the items of a portion, decoded and in order, but not yet numbered.
 
-A chunk is cut by its bytes in the binlog; records of small rows are a hundred times as large, and a compressed
-transaction or one large event comes whole. So what is gathered of a chunk is cut again where there is enough
-for one Kafka transaction: between transactions or within one, down to single rows.
+A chunk is cut by its bytes in the binlog. But records of small rows are a hundred times larger, and a
+compressed transaction or a large event is never cut there. So the items of a chunk are cut again where they
+suffice for one Kafka transaction: between transactions or within one, down to single rows.
 
 Invariant: no other portion is needed here. Rows of tables that are not captured are only counted, and only if a
-published row after them needs its ordinal. What follows a cut is numbered as another chunk's items are.
+published row after them needs its ordinal. The items after a cut are numbered like those of another chunk.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Gathering:
 
         ``limit``: bytes of records from which the items are cut; None: they never are. ``landmark``: returns
         the transaction that ended last, as it is in the chunk. ``is_cut``: whether the portion begins within a
-        transaction. ``watched``: the tables of which the keys of changed rows are recorded. ``published_as``:
-        replaces the type of the rows' events.
+        transaction. ``watched``: the tables whose changed keys are recorded. ``published_as``: replaces the
+        type of the rows' events.
         """
         self._tables = tables
         self._rules = rules
@@ -130,7 +130,7 @@ class Gathering:
         prints = None if self._digests is None else self._digests(is_cut=is_cut)
         self.gathered = Gathered(prints=prints)
         self._size = self._before = 0
-        """Bytes of records since the cut, and those of them before the open transaction."""
+        """Bytes of records since the cut, and the part of them before the open transaction."""
         self._uses: dict[TableName, TableUse] = {}
         self._savepoints: dict[str, int] = {}
         """For each savepoint of the open transaction, the count of items before it."""
@@ -141,7 +141,7 @@ class Gathering:
         """The table of ``_map``, if it is quarantined or given up."""
 
     def finished(self, open_: Transaction | None) -> list[Gathered]:
-        """Return what becomes pieces, at least one; ``open_``: the transaction open at the chunk's end."""
+        """Return the items of each piece, at least one; ``open_``: the transaction open at the chunk's end."""
         if self.gathered.error is not None:
             open_ = None
         if open_ is not None:
@@ -165,8 +165,10 @@ class Gathering:
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
-        """Decode the rows of an event, or note that their table is not captured; cut before them if there is
-        enough."""
+        """Decode the rows of an event, or note that their table is not captured.
+
+        Cut before them if the items reach the limit.
+        """
         if (limit := self._limit) is not None:
             if transaction is not self._current:
                 if self._size >= limit:
@@ -198,7 +200,7 @@ class Gathering:
         self._select(transaction, rows, event_type, pos)
 
     def _select(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
-        """Add the rows that the table's rules publish; the others have ordinals too."""
+        """Add the rows that the table's rules publish; the other rows have ordinals too."""
         assert self._use is not None
         selection, published_as = self._use.table.selection, self._published_as
         if selection is None:
@@ -211,7 +213,7 @@ class Gathering:
                 self.gathered.ordinal += run.size
 
     def _keep(self, transaction: Transaction, rows: list[Row], event_type: int, pos: int) -> None:
-        """Add rows of the table of ``_use``, with cuts between them if there is enough."""
+        """Add rows of the table of ``_use``, with cuts between them if they exceed the limit."""
         use = self._use
         assert use is not None
         values, limit = use.values_of(rows, event_type), self._limit
@@ -335,7 +337,7 @@ class Gathering:
             self._query = self._tables.hidden_text(text)
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
-        """Note a statement, and the captured tables of which it removes all rows."""
+        """Note a statement, and the captured tables whose rows it removes."""
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
@@ -369,9 +371,9 @@ class Gathering:
             added(gathered.changed, watched, None)
 
     def announce(self, transaction: Transaction, name: TableName, table: Table, pos: int) -> None:
-        """Add that a published table has these columns from here on, though no statement made it so here.
+        """Announce that a published table has these columns from here on, without a statement of the source.
 
-        Nothing is added where only rows show how it is published, or where DDL is not.
+        Nothing is added if only rows show how the table is published, or if ALTER TABLE is not published.
         """
         change = TableChange(name=name, old=table, new=table)
         resolved = ResolvedStatement(type="", logical=(change,))
@@ -411,7 +413,7 @@ class Gathering:
         yield from (name for name in self._watched if not known or name in known)
 
     def _expect_deletes(self, truncated: Route) -> None:
-        """Raise RuleImpossible for a table whose rows the reader cannot have deleted before its TRUNCATE."""
+        """Raise RuleImpossible if the reader cannot have put deletes of a table's rows before its TRUNCATE."""
         if self._resolved is None or truncated.table not in self._resolved.emptied:
             why = "truncates is deletes, and the schema history does not know the table; choose record or omit"
             raise RuleImpossible.of(truncated.table, why)
@@ -419,7 +421,7 @@ class Gathering:
     def _truncated(self, query: Query) -> Route | None:
         """Return the route of the table that a TRUNCATE empties; None if it is not captured."""
         resolved = self._resolved
-        # The history knows the table by the name of its rows.
+        # The history has the name that the table's row events have.
         known = resolved.emptied[0] if resolved is not None and resolved.emptied else None
         name = known or truncated_table(query.sql, query.database)
         if name is None:
@@ -430,8 +432,10 @@ class Gathering:
         return route
 
     def change(self, transaction: Transaction, query: Query) -> None:
-        """Skip a change logged as a statement, if no captured table changed; that of a server which has emptied
-        a table in memory, as it restarted, is a TRUNCATE."""
+        """Skip a change logged as a statement, if no captured table changed.
+
+        A change by which a server logs that a table in memory is empty after its restart is a TRUNCATE.
+        """
         gathered = self.gathered
         if gathered.first is None:
             gathered.first = transaction
@@ -443,7 +447,7 @@ class Gathering:
         gathered.filtered[EventType.QUERY] += 1
 
     def _empty(self, transaction: Transaction, query: Query, name: TableName) -> None:
-        """Add that all rows of a table are gone, by no statement of anybody's."""
+        """Add that all rows of a table are gone, though no client's statement removed them."""
         route = self._tables.route(name)
         assert route is not None
         if route.fault:
@@ -461,13 +465,13 @@ class Gathering:
             added(gathered.changed, name, None)
 
     def savepoint(self, name: str) -> None:
-        """Note where the rows begin that a rollback to this savepoint undoes."""
+        """Note a savepoint: a rollback to it undoes the rows after it."""
         self._savepoints[name] = len(self.gathered.items)
 
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
-        """Drop rows that did not happen; their ordinals stay theirs.
+        """Drop rows that were rolled back; their ordinals are not reused.
 
-        Raise UnsupportedEvent if some are in an earlier chunk or before a cut, and so may be published.
+        Raise UnsupportedEvent if some of them are in an earlier chunk or before a cut, and so may be published.
         """
         gathered, earlier = self.gathered, earlier or self._is_within
         is_known = not earlier if savepoint is None else savepoint in self._savepoints
@@ -485,7 +489,7 @@ class Gathering:
     def undone_rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
     ) -> None:
-        """Note rows that did not happen: later ones need their ordinals."""
+        """Note rows that were rolled back: later rows need their ordinals."""
         gathered = self.gathered
         if gathered.prints is not None:
             gathered.prints.rows(table_map, event_type, body)
@@ -494,8 +498,10 @@ class Gathering:
         self._passed.append((table_map, event_type, body))
 
     def _forget_keys(self, undone: Rows) -> None:
-        """Remove the keys of rows that were undone, which are the last of their table: a SELECT's rows with
-        these keys are the newest."""
+        """Remove the keys of rows that were rolled back, which are the last of their table.
+
+        A row with such a key that a SELECT returned is still the newest.
+        """
         table = undone.use.table
         if keys := self.gathered.changed.get(table.name):
             del keys[len(keys) - len(changed_keys(table, undone.rows) or ()) :]
@@ -513,7 +519,7 @@ class Gathering:
         if gathered.prints is not None:
             gathered.prints.end(transaction, pos)
         if rules.markers or (rules.part_markers and gathered.end_pos is None):
-            # Only the first that ends here can have begun in another chunk, and so be published in parts.
+            # Only the first transaction that ends here can have begun in another chunk, and so have parts.
             gathered.items.append(End(transaction))
         gathered.end(transaction, pos)
         self._savepoints.clear()
@@ -534,9 +540,9 @@ class Gathering:
 
 
 def changed_keys(table: CapturedTable, rows: list[Row]) -> list[str] | None:
-    """Return the keys that rows have or had, by which a row that a SELECT returned is recognized.
+    """Return the keys that rows have or had, to recognize the same rows among those that a SELECT returned.
 
-    Invariant: two rows have one key only if they are one row. None: the records' keys do not ensure that.
+    Invariant: rows have the same key only if they are the same row. None: the records' keys do not ensure that.
     """
     if not table.identifies_rows:
         return None
@@ -546,7 +552,7 @@ def changed_keys(table: CapturedTable, rows: list[Row]) -> list[str] | None:
 
 
 def bare_keys(keys: Iterable[str]) -> set[str]:
-    """Return keys as their records have them, without what chooses the partition."""
+    """Return keys as their records have them, without the part that chooses the partition."""
     return {key.partition(PLACE)[0] for key in keys}
 
 
@@ -563,10 +569,10 @@ def weight_of_rows(rows: list[Row], values: int) -> int:
 
 
 def dropped_routes(resolved: ResolvedStatement | None, tables: CapturedTables) -> tuple[Route, ...]:
-    """Return the routes of these tables; none without a schema history, which alone knows what existed.
+    """Return the routes of the dropped tables whose rows are to be deleted, in the order of the drops.
 
-    Invariant: a table that is renamed, replaced or a tool's shadow is not dropped; the order is that of the
-    drops.
+    Without a schema history there are none, since only the history knows which tables existed. Invariant: a
+    table that is renamed, replaced or a tool's shadow is not dropped.
     """
     if resolved is None or resolved.is_noise:
         return ()

@@ -1,7 +1,7 @@
 """Rows events from outside a chunk, such as the parked events of a table.
 
-Invariant: they are gathered as a chunk's are; they neither end a transaction of the source nor move the
-position.
+Invariant: the events are gathered like those of a chunk, but neither end a transaction of the source nor move
+the position.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Inserting:
             gathering.mark_end(transaction)
 
     def mapped(self, raw: bytes) -> TableMap:
-        """Return a table map, one object for the same bytes."""
+        """Return a table map; the same bytes yield the same object."""
         table_map = self._maps.get(raw)
         if table_map is None:
             table_map = self._maps[raw] = parse_table_map(raw, mariadb=self._mariadb)

@@ -29,9 +29,9 @@ from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 
 SELECTED = -1
-"""In place of an event's type: of rows that a SELECT returned."""
+"""In place of an event's type, for rows that a SELECT returned."""
 REMOVED = -2
-"""The same: of rows that a SELECT did not return, and that subscribers have."""
+"""In place of an event's type, for deletes of rows that subscribers have and the source does not."""
 ValuesOf = Callable[[list[Row], int], int]
 """Returns the count of records with a value that the rows of an event of this type make."""
 
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
 
 
 class Replacement(Enum):
-    """A point of the replacement of all rows of a table."""
+    """The begin or the end of a replacement of all rows of a table."""
 
     BEGINS = "begins"
     ENDS = "ends"
@@ -79,7 +79,7 @@ class Ddl(NamedTuple):
     pos: int
     ordinal: int
     emptied: tuple[Route, ...]
-    """The routes of the captured tables of which it removes all rows, as subscribers are to see."""
+    """The routes of the captured tables whose rows it removes, where subscribers are informed of that."""
     resolved: ResolvedStatement | None
     """Its effect on tables, if a schema history is kept."""
     parks: tuple[tuple[str, str], ...]
@@ -89,7 +89,7 @@ class Ddl(NamedTuple):
     parked: Query | None = None
     """The statement with its literals, for the quarantine, where ``query`` hides them."""
     replacement: Replacement | None = None
-    """Of no statement: rows of the emptied table follow that are to replace those before, or all have come."""
+    """If it is no statement: rows that replace those of the emptied table follow, or all of them have come."""
     altered: tuple[AlteredTable, ...] = ()
     """The captured tables that it altered or renamed."""
 
@@ -102,7 +102,7 @@ class Ddl(NamedTuple):
 
     @property
     def versions(self) -> dict[TableName, int]:
-        """The versions from it on of the tables that it altered or renamed, as far as they are published."""
+        """The versions, from the statement on, of the published tables that it altered or renamed."""
         return {one.table.name: one.number for one in self.altered if one.number is not None}
 
 
@@ -154,7 +154,7 @@ def values_of(item: Item) -> int:
 
 
 class GtidRuns:
-    """Collects them in the order of the binlog.
+    """Collects GTIDs, in the order of the binlog, as runs of consecutive numbers.
 
     Invariant: a transaction costs one comparison here, as long as numbers are consecutive.
     """
@@ -191,14 +191,14 @@ class Gathered:
     """Items and counts, from the first transaction to the last."""
 
     prints: FingerprintWindow | RecentTransactions | None = None
-    """Digests transactions: all of them without GTIDs, else the last ones."""
+    """Digests transactions: all of them if they have no GTIDs, else only the last."""
     items: list[Item] = field(default_factory=list)
     uses: list[TableUse] = field(default_factory=list)
     """The tables in the order of their first rows."""
     first: Transaction | None = None
     """The first transaction with any item."""
     last: Transaction | None = None
-    """The last one that ended."""
+    """The last transaction that ended."""
     ordinal: int = 0
     """Source rows so far of the open transaction, among these items."""
     values: int = 0
@@ -209,9 +209,9 @@ class Gathered:
     """Count of items at that position."""
     whole_values: int = 0
     gtids: GtidRuns = field(default_factory=GtidRuns)
-    """Of the transactions that ended."""
+    """GTIDs of the transactions that ended."""
     decisions: list[Decision] = field(default_factory=list)
-    """Of XA transactions, in the order of the binlog."""
+    """Decisions on XA transactions, in the order of the binlog."""
     filtered: Counter[int] = field(default_factory=Counter)
     """Rows events of tables that are not captured, by type."""
     given_up: Counter[int] = field(default_factory=Counter)
@@ -263,6 +263,6 @@ class Gathered:
         self.keep_used()
 
     def keep_used(self) -> None:
-        """Remove the tables without rows left."""
+        """Remove the tables of which no rows remain."""
         held = {id(item.use) for item in self.items if isinstance(item, Rows)}
         self.uses = [use for use in self.uses if id(use) in held]

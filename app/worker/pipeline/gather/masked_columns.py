@@ -1,7 +1,7 @@
-"""What the column actions of a mapping make of one version of a table: rules, names and dropped columns.
+"""The effect of a mapping's column actions on one version of a table: rules, names and dropped columns.
 
 Invariant: row filters and field tags read the values as in the binlog; all else sees the replacements. A fault
-in a masked table's rows is reported without what the decoder said of it, which may quote them.
+in a masked table's rows is reported without the decoder's text, which may quote values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Decode = Callable[[int, bytes], list[Row]]
 
 
 class MaskedRow(tuple[str | None, ...]):
-    """A row as published, with the columns that filters and tags read as in the binlog."""
+    """A row as published, and in ``raw`` the columns that filters and tags read, as in the binlog."""
 
     raw: tuple[str | None, str | None]
     """The images before and after; never written."""
@@ -42,7 +42,7 @@ class MaskedColumns:
     dropped: frozenset[int] = frozenset()
     """Indexes of columns."""
     merged: frozenset[int] = frozenset()
-    """Indexes of columns whose different values may be published as one, or not at all."""
+    """Indexes of columns whose different values may be published as the same value, or not at all."""
     watched: frozenset[int] = frozenset()
     """Columns that a filter or a tag reads; empty if all of them are published as they are."""
     masks: bool = False
@@ -50,7 +50,7 @@ class MaskedColumns:
 
     @classmethod
     def of(cls, table_map: TableMap, route: Route) -> MaskedColumns:
-        """Return those of a route."""
+        """Return the actions of a route."""
         if route.mapped is None or not route.mapped.rules.column_actions:
             return _NONE
         names = [column.name or "" for column in table_map.columns]
@@ -77,10 +77,10 @@ class MaskedColumns:
         )
 
     def definition(self, definition: Definition) -> Definition:
-        """Return a definition with the columns as published; dropped ones are no longer in it."""
+        """Return a definition, which lacks dropped columns already, with its columns as published."""
         columns = [self._column(column) for column in definition.columns]
         if self.masks:
-            # What is stored of their comments is without its text.
+            # Stored definitions of masked tables have no text of comments either.
             columns = [replace(column, comment=None) for column in columns]
         return replace(
             definition,
@@ -95,11 +95,11 @@ class MaskedColumns:
             hidden = {"unknown": ""} if column.initial is not None else None
             return replace(rule.column(column), initial=hidden)
         new = self.renames.get(column.name)
-        # It is the same column if the source renames it, and the mapping names it as before.
+        # The column stays the same if the source renames it, and the mapping publishes it under the old name.
         return column if new is None else replace(column, name=new, id=column.id or column.name)
 
     def guarded(self, decode: Decode, table_map: TableMap, charsets: Charsets) -> Decode:
-        """Return the decoder of rows with what filters and tags read, and with faults that quote no value."""
+        """Return a decoder that adds what filters and tags read, and whose faults quote no value."""
         if self.watched:
             unread = frozenset(range(len(table_map.columns))) - self.watched
             raw = CompiledDecoder(table_map, charsets, key=(), omitted=unread)
@@ -134,7 +134,7 @@ def _watched(row: Row, raw: Row) -> Row:
 
 
 class _Discreet:
-    """Rows whose faults are reported without a quotation."""
+    """Rows whose faults are reported without quoting values."""
 
     def __init__(self, decode: Decode, name: str) -> None:
         self._decode, self._name = decode, name

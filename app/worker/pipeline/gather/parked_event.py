@@ -33,7 +33,7 @@ def key_of(name: tuple[str, str]) -> bytes:
 
 
 def record_of_rows(item: ParkedRows, first_ordinal: int) -> Record:
-    """Return the record of a rows event; ``first_ordinal``: rows of its transaction before its chunk."""
+    """Return the record of a rows event; ``first_ordinal``: its transaction's rows before its piece."""
     meta = {
         "format": FORMAT,
         "kind": "rows",
@@ -101,12 +101,12 @@ class ParkedEvent:
 
 
 def is_of_rows(headers: Iterable[tuple[str, bytes]]) -> bool:
-    """Return whether a parked event has rows; one of a statement has no table map."""
+    """Return whether a parked event has rows; a parked statement has no table map."""
     return any(name == HEADER_TABLE_MAP for name, _ in headers)
 
 
 def sealed_record(record: Record, keys: MaskingKeys) -> Record:
-    """Return a record with its value sealed: it has raw values of masked columns."""
+    """Return a record with its value sealed, since it contains raw values of masked columns."""
     key, value, headers = record
     name, raw = sealed(keys, value, key)
     return key, raw, [*headers, (HEADER_SEALED, name.encode())]
@@ -120,7 +120,10 @@ def parked_of(
     *,
     keys: MaskingKeys = NO_KEYS,
 ) -> ParkedEvent:
-    """Read what ``record_of_rows`` and ``record_of_statement`` wrote; raise MappingError without its key."""
+    """Read what ``record_of_rows`` and ``record_of_statement`` wrote.
+
+    Raise MappingError if the value is sealed with a key that is not among ``keys``.
+    """
     name, meta = orjson.loads(key), orjson.loads(headers[HEADER_META])
     if HEADER_SEALED in headers:
         value = opened(keys, headers[HEADER_SEALED].decode(), value, key)

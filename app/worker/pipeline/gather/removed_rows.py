@@ -1,8 +1,8 @@
-"""Deletes of rows that subscribers have and the source has not, made of their records.
+"""Deletes of rows that subscribers have and the source does not, made from the rows' records.
 
 Invariant: ``before`` of such a delete has the columns of the key, and those of the last record if it is given;
-``absent`` names the others, as in a partial row image. A key in another form than the table's records have now
-makes none.
+``absent`` names all other columns, as in a partial row image. A key whose form differs from that of the table's
+present records makes no delete.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class RemovedRow(NamedTuple):
     """A row as subscribers have it."""
 
     key: str
-    """That of its records, JSON."""
+    """The key of its records, as JSON."""
     image: str | None
-    """Its columns by the last record, JSON; None if these are not known."""
+    """Its columns in the last record, as JSON; None if they are not known."""
 
 
 def removed_rows(table: CapturedTable, rows: Iterable[RemovedRow]) -> list[Row]:

@@ -1,8 +1,8 @@
 """Gathers rows that a SELECT returned, and their keys.
 
-Invariant: they are decoded, filtered and masked as inserted rows of the binlog are; and the key of each one is
-known until they are numbered. A row that subscribers have is deleted only if a SELECT that would have returned
-the source's row with its key returned none that the rules publish.
+Invariant: the rows are decoded, filtered and masked like inserted rows of the binlog, and the key of each row
+is known until it is numbered. A row is deleted at the subscribers only if a SELECT that covers its key returned
+no row with that key that the rules publish.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SelectGathering:
         self.refused: str | None = None
         """Why none of the rows can be published."""
         self.unreadable: SnapshotUnsupported | None = None
-        """Why they cannot be read at all."""
+        """Why the rows cannot be read at all."""
 
     def all(
         self, transaction: Transaction, table_map: TableMap, blocks: tuple[bytes, ...], pos: int
@@ -84,7 +84,7 @@ class SelectGathering:
     def remove(
         self, transaction: Transaction, table_map: TableMap, keys: Collection[str], pos: int
     ) -> None:
-        """Add deletes of rows with these keys that are not among the rows that were added."""
+        """Add a delete for each of these keys that none of the added rows has."""
         if not keys or self.refused is not None:
             return
         table = self._tables.of(table_map)
@@ -100,7 +100,7 @@ class SelectGathering:
     def delete(
         self, transaction: Transaction, table_map: TableMap, rows: Iterable[RemovedRow], pos: int
     ) -> None:
-        """Add deletes of these rows; none of a quarantined table, as the statement that removed them waits."""
+        """Add deletes of these rows, unless the table is quarantined: the statement that removed them waits."""
         table = self._tables.of(table_map)
         if isinstance(table, CapturedTable):
             self._gathering.add_deletes(transaction, table_map, removed_rows(table, rows), pos)
@@ -113,7 +113,7 @@ class SelectGathering:
             self.gathered.items.append(End(transaction))
 
     def empty(self, transaction: Transaction, name: TableName, pos: int) -> None:
-        """Add that all rows of a table are gone, as its TRUNCATE would, unless its mapping publishes none."""
+        """Add that all rows of a table are gone, as a TRUNCATE would, if the rules publish such records."""
         route = self._tables.route(name)
         if route is None or self._tables.is_given_up(name):
             self.refused = NOT_PUBLISHED
@@ -128,7 +128,7 @@ class SelectGathering:
             self.gathered.ordinal += 1
 
     def replaced(self, transaction: Transaction, name: TableName, pos: int) -> None:
-        """Add that all rows that replace those before it have come, unless they were refused."""
+        """Add that all rows of a replacement have come, unless they were refused."""
         route = self._tables.route(name)
         if self.refused is None and route is not None and route.records_truncates:
             self.gathered.items.append(_replacement(transaction, route, pos, Replacement.ENDS))
@@ -143,7 +143,7 @@ class SelectGathering:
             self._gathering.mark_end(transaction)
 
     def drop(self, changed: set[str] | Everything) -> int:
-        """Drop the rows whose keys changed, and return their count; sets ``refused`` if any row may be one."""
+        """Drop the rows whose keys changed and return their count; refuse all if the keys are not known."""
         gathered, dropped = self.gathered, 0
         if isinstance(changed, Everything):
             self.refuse("rows of it changed, and which ones is not known")
@@ -165,7 +165,7 @@ class SelectGathering:
                 kept.append(item if len(rows) == len(item.rows) else item._replace(rows=rows))
         if dropped:
             has_rows = any(isinstance(one, Rows) for one in kept)
-            # That all rows have come is true without any here.
+            # The end of a replacement holds even if no row remains.
             gathered.items = kept if has_rows else [one for one in kept if _ends(one)]
             gathered.values = sum(map(values_of, gathered.items))
             gathered.keep_used()

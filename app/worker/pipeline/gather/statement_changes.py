@@ -1,8 +1,9 @@
 """Changes logged as statements, which are skipped if it is certain that no captured table changed.
 
-Invariant: two proofs are needed. The statement's text names the tables that it writes; and nothing else was
-written by a trigger, a view, a foreign key or a function. For the second, MySQL lists the databases of all
-tables that the statement used; else only a tool's own tables and those named in the settings are accepted.
+Invariant: two proofs are needed. The statement's text names the tables that it writes; and no trigger, view,
+foreign key or function wrote to other tables. For the second proof, MySQL lists the databases of all tables
+that the statement used. If these do not suffice, only a tool's own tables and tables that the settings name are
+accepted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class StatementJudge:
         self._trusted = expressions(trusted)
 
     def passed(self, query: Query) -> frozenset[TableName]:
-        """Return the tables that a statement changed; raise StatementBasedChange unless none is captured."""
+        """Return the tables that a statement changed; raise StatementBasedChange if any may be captured."""
         session = Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
         try:
             names = written_tables(query.sql, self._server, session)

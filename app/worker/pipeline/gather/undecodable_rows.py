@@ -1,7 +1,7 @@
 """Undecodable rows, separated from the other rows of their event.
 
-Invariant: rows are separated if the lengths in their event give the start of each; else the whole event is
-undecodable, and counts as one row.
+Invariant: rows are separated if the lengths in their event determine where each row starts; else the whole
+event is undecodable, and counts as one row.
 """
 
 from __future__ import annotations

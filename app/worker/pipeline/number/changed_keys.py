@@ -1,11 +1,11 @@
 """The keys of changed rows, of tables whose existing rows are being read.
 
-A row that was read with a SELECT is published only if its key has not changed since then, as the stream has
-published a newer image of it otherwise.
+A row that a SELECT returned is published only if no row with its key has changed since; otherwise the stream
+has published a newer image of it.
 
-Invariant: what is recorded passes between decoders as news, in the order of the portions, so that each of them
-has the same record when it numbers a portion; and it is in generations, so that what no read needs any more can
-be dropped. It is bounded, also while a table cannot be read and so begins no generation.
+Invariant: keys pass between decoders as news, in the order of the portions, so that each decoder has the same
+record when it numbers a portion. They are recorded in generations, so that keys that no read needs any more can
+be dropped. The record is bounded, even while a table cannot be read and so begins no generation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 MOST_KEYS = 1_000_000
-"""Keys in the record, of some 130 bytes each; with more, those of the largest table are forgotten."""
+"""Keys in the record, of some 130 bytes each; if there are more, the largest table's are forgotten."""
 
 Name = tuple[str, str]
 """Database and table."""
@@ -29,7 +29,7 @@ QUARANTINED = "it is quarantined"
 
 
 class Watched(NamedTuple):
-    """The tables of which keys are recorded from here on; the record of others is dropped."""
+    """The tables whose keys are recorded from here on; the keys of other tables are dropped."""
 
     tables: frozenset[Name]
 
@@ -41,7 +41,7 @@ class Changed(NamedTuple):
 
 
 class GenerationBegun(NamedTuple):
-    """A new generation of a table's keys begins; those before ``kept`` are dropped."""
+    """A new generation of a table's keys begins; generations before ``kept`` are dropped."""
 
     table: Name
     generation: int
@@ -72,7 +72,7 @@ class ChangedKeys:
         self._tables: dict[Name, dict[int, set[str] | None]] = {}
         self._refused: dict[Name, int] = {}
         self._most = 0
-        """No fewer than the keys in the record."""
+        """An upper bound of the count of keys in the record."""
 
     def learn(self, news: KeyNews) -> None:
         """Record what a portion announced."""
@@ -118,7 +118,7 @@ class ChangedKeys:
         return attempt <= self._refused.get(table, -1)
 
     def since(self, table: Name, generation: int) -> set[str] | Everything:
-        """The keys that changed since a generation began; everything if the table is not watched."""
+        """Return the keys that changed since a generation began; Everything if they are not known."""
         known = self._tables.get(table)
         if known is None:
             return Everything()
@@ -132,7 +132,7 @@ class ChangedKeys:
 
 
 def added(keys: dict[Name, list[str] | None], table: Name, more: Iterable[str] | None) -> None:
-    """Add a table's keys; None: any."""
+    """Add ``more`` keys of a table; None: any of its keys may have changed."""
     known = keys.setdefault(table, [])
     if more is None:
         keys[table] = None

@@ -70,7 +70,7 @@ class Numbers:
         return cls(seq=cursor.seq, safe=cursor.offset.coordinates, resume=cursor.resume)
 
     def take_up(self, transaction_id: str, start: Coordinates) -> Progress:
-        """Return the progress of the partly published transaction; raise ResumeMismatch if it is another."""
+        """Return the progress of the partly published transaction; raise ResumeMismatch if this is another."""
         resume, self.resume = self.resume, None
         assert resume is not None
         if transaction_id != resume.transaction_id:

@@ -33,12 +33,12 @@ class VersionBook:
         known: Mapping[Name, TableVersion],
         spread: Mapping[str, Spread] | None = None,
     ) -> None:
-        """``spread``: topics whose keys are spread over other partitions than ``known`` has, from now on."""
+        """``spread``: topics whose keys are from now on spread over more partitions than in ``known``."""
         self._destination = destination
         self._latest = dict(known)
         self._matched: dict[Name, tuple[Route, Definition]] = {}
-        """What each table's latest version was last valid for: to compare columns takes as long as to encode
-        twenty rows."""
+        """By table: the route and definition that its latest version last matched. To compare columns takes as
+        long as to encode twenty rows."""
         self._owners = {_kafkas(one.topic): name for name, one in known.items()}
         """The table with the latest version in each topic."""
         self._spread: dict[str, int] = {}
@@ -62,7 +62,7 @@ class VersionBook:
             self.count += version.version - (latest.version if latest else 0)
 
     def _take_spread(self, version: TableVersion) -> None:
-        """Take a topic's count; tables without a row since the last change still have the one before."""
+        """Take a topic's partition count if it is greater; tables without newer rows have an older count."""
         if (version.partitions or 0) > self._spread.get(version.topic, 0):
             self._spread[version.topic] = version.partitions or 0
             self._since[version.topic] = version.since
@@ -73,7 +73,7 @@ class VersionBook:
         return self._latest.get((database, table))
 
     def is_other(self, route: Route, definition: Definition) -> bool:
-        """Whether a table of which rows were published has had other columns for subscribers so far."""
+        """Whether a table's published version has other columns for subscribers than this definition."""
         latest = self._latest.get(route.table)
         if latest is None:
             return False
@@ -95,7 +95,7 @@ class VersionBook:
         """Return the version of a table whose rows at ``pos`` have this definition, and whether it is new.
 
         Without ``shows_not_null`` the definition lacks the nullability of columns. Raise RuleImpossible if
-        the settings give the table a topic that another one has.
+        the settings give the table a topic that another table has.
         """
         matched = self._matched.get(route.table)
         if matched is not None and matched[0] is route and matched[1] is definition:
@@ -110,7 +110,7 @@ class VersionBook:
             is_published_so = (
                 (latest.topic, latest.format) == (route.topic, route.format)
                 and latest.partitions in (None, partitions)
-                # An earlier version, which lacks this, remains, but for a table that has rules.
+                # A version from before this was recorded stays valid, unless the table has rules.
                 and (latest.stated == stated or (latest.stated is None and route.mapped is None))
                 and (
                     latest.logical == route.logical
@@ -150,9 +150,9 @@ class VersionBook:
 def masked_since(
     definition: Definition, latest: TableVersion, stated: Mapping[str, Any]
 ) -> Definition:
-    """Return a definition in which a column that is masked from now on is another one than before.
+    """Return a definition in which a column that is masked from now on is a new column.
 
-    So consumers keep nothing of what the mask covers: rows of earlier versions have no known value in it.
+    So consumers keep nothing that the mask covers: rows of earlier versions have no known value in that column.
     """
     was, now = ((one or {}).get("masked", {}) for one in (latest.stated, stated))
     if not now or latest.stated is None:
@@ -180,7 +180,7 @@ _MASKED = "@masked:"
 
 
 def _shows_more(was: Any, now: Any) -> bool:
-    """Whether a column's values by one action have parts that those by another hide."""
+    """Whether a column's values by the action ``was`` may show a part that the action ``now`` hides."""
     return was is None or (was != now and written_kind(was).shows_part)
 
 

@@ -31,7 +31,7 @@ class Handoff:
         self._loop = loop
         self._max_bytes = max_bytes
         self._enough = enough
-        """Bytes that justify a Kafka transaction before its time."""
+        """Bytes from which a Kafka transaction begins before its interval is over."""
         self._ready = asyncio.Event()
         self._plenty = asyncio.Event()
         self._room = threading.Condition()
@@ -76,7 +76,7 @@ class Handoff:
             self._room.notify_all()
 
     async def take(self, *, max_bytes: int, timeout: float) -> Piece | None:  # noqa: ASYNC109
-        """Return all pieces present as one of about ``max_bytes``; None after ``timeout`` seconds without any.
+        """Return the waiting pieces as one, of about ``max_bytes``; None after ``timeout`` seconds without any.
 
         Raise the reader's error once everything before it was taken.
         """
@@ -114,7 +114,7 @@ class Handoff:
         return taken
 
     def _is_full(self) -> bool:
-        # A piece that is not whole needs more.
+        # A piece that is not whole can be taken only after later pieces complete it.
         waits = bool(self._pieces) and self._pieces[0].whole
         return waits and (self._bytes >= self._max_bytes or len(self._pieces) >= MAX_PIECES)
 

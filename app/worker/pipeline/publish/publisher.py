@@ -62,25 +62,25 @@ _COMPACTION = Compaction(
     max_lag_ms=3_600_000,
     delete_retention_ms=60_000,
 )
-"""Of the journal and what is made of it. What is not compacted yet is read where there is no checkpoint: some
-25,000 cursors, where Kafka's own default is a gigabyte. No tombstone is written, so that only the markers of
-transactions wait for ``delete_retention_ms``; by default they stay for a day."""
+"""Compaction of the journal. A worker without a checkpoint reads all that is not compacted yet: some 25,000
+cursors, but a gigabyte with Kafka's own default. No tombstone is written, so that only the markers of
+transactions are kept for ``delete_retention_ms``; by default they stay for a day."""
 
 _CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
 """Faust's tables remove a row by a tombstone, which must stay until each worker that starts has read it."""
 
 
 OF_TOPICS = (KafkaDenied, KafkaRefused, RecordTooLarge, TopicGone, TopicReplaced, TopicUnfit)
-"""Errors that may be those of single topics, while all others can be written to."""
+"""Errors that may concern single topics, while all other topics can be written to."""
 
 _ANSWER_SECONDS = 15.0
-"""Seconds for the brokers to say which topics take no records."""
+"""Seconds for the brokers to answer which topics take no records."""
 
 TablesOf = Callable[[str], Collection[TableName]]
 """Returns the tables that are published to a topic."""
 
 _PROGRESS_MS = 24 * 3_600_000
-"""How long a topic of progress keeps records."""
+"""How long a progress topic keeps records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +94,9 @@ class TopicPlans:
     max_message_bytes: int
     journal_partitions: int
     keeps_existing: bool = False
-    """Whether topics of rows that were there before keep their partitions and their retention."""
+    """Whether row topics that existed before keep their partitions and their retention."""
     takes_all: bool = False
-    """Whether a topic of rows that is there must take records of ``max_message_bytes``."""
+    """Whether an existing row topic must take records of ``max_message_bytes``."""
     offline_seconds: float
     """How long a destination waits for topics that take no records, before it continues without them."""
     progress: bool = False
@@ -143,12 +143,12 @@ class TopicPlans:
         return self._plan(dead_letters_topic(self.prefix, destination), 1, "delete", -1)
 
     def progress_of(self, destination: str) -> list[TopicPlan]:
-        """Return the topic of these times, if the destination has one; only the last record counts."""
+        """Return the plan of the progress topic, if there is one; only its last record counts."""
         name = progress_topic(self.prefix, destination)
         return [self._plan(name, 1, "delete", _PROGRESS_MS)] if self.progress else []
 
     def of(self, destination: str) -> list[TopicPlan]:
-        """Return all topics that a destination needs before its first row."""
+        """Return the plans of all topics that a destination needs before its first row."""
         names = (transactions_topic(self.prefix, destination), ddl_topic(self.prefix, destination))
         return [
             self.journal(),
@@ -159,7 +159,7 @@ class TopicPlans:
         ]
 
     async def ready(self, topics: Topics, destination: str, *, is_new: bool) -> None:
-        """Have all of these; of one that has a past, none is made again. Raise as ``ensure`` does."""
+        """Ensure a destination's topics; create them only if it is new. Raise as ``Topics.ensure`` does."""
         plans = self.of(destination)
         await topics.ensure(*plans, before=() if is_new else {plan.name for plan in plans})
 
@@ -202,22 +202,24 @@ class Publisher:
         self._permit = permit or WritePermit()
         self._single = {plan.name for plan in plans.of(cursor.destination)}
         self._committed: set[str] = set()
-        """The topics that this run has written to, which are not made again by it either."""
+        """The topics that this run has written to; it does not create them again either."""
         self._writable: set[str] = set()
         """The topics to which the account may write."""
         self.cursor = cursor
         """The cursor last committed, or to be claimed."""
         self._offline = {} if offline is None else offline
         self._refused: dict[str, AqueductError] = {}
-        """The topics whose brokers have just refused records by the topic's settings."""
+        """The topics whose brokers have just refused records because of the topics' settings."""
         self.stated: Callable[[int], int | None] = lambda time_ms: time_ms
         """See CompletenessWatch."""
 
     async def claim(
         self, notes: Iterable[Note] = (), versions: Iterable[TableVersion] = ()
     ) -> None:
-        """Commit the cursor, and what else the journal is to hold from here on: the first act of a leader,
-        which shows its epoch to all. ``versions``: those that their topic lacks."""
+        """Commit the cursor and ``notes`` to the journal: a leader's first act, which shows its epoch to all.
+
+        ``versions`` are the table versions that the schemas topic lacks.
+        """
         await self._topics.ensure(*self._plans.of(self.cursor.destination))
         async with self._permit.writing(), self._producer.transaction() as kafka:
             sent = [await self._send_version(kafka, version) for version in versions]
@@ -230,7 +232,7 @@ class Publisher:
 
     async def publish(self, piece: Piece) -> None:
         """Commit a piece and the cursor after it; on any error none of it is visible."""
-        # The topic of a version in the journal existed, whether its first rows were published or not.
+        # Also the topics of versions without rows: for a version in the journal, the topic must have existed.
         topics = piece.topics
         await self.prepare(topics)
         notes = [] if self.ids is None else await self.ids.confirm(topics)
@@ -253,11 +255,11 @@ class Publisher:
         self.cursor = cursor
 
     async def _check_rights(self, topics: Iterable[str]) -> None:
-        """Raise KafkaDenied for a topic that the account may not write to, once for each in this run, and
-        TooFewBrokers for one that takes no records now.
+        """Raise KafkaDenied if the account may not write to a topic, TooFewBrokers if a topic takes no records.
 
-        In a transaction its refusal would be one of several partitions, and the others' be in doubt. And a
-        transaction is not complete before all of its partitions have its end.
+        Each topic is checked once in a run. In a transaction, the refusal would concern one of several
+        partitions, and the outcome of the others would be in doubt. And a transaction is complete only when all
+        of its partitions have its end.
         """
         unknown = {*topics} - self._writable
         refused = await self._topics.unwritable(unknown)
@@ -271,7 +273,7 @@ class Publisher:
         return self._plans.progress
 
     async def complete(self, time_ms: int) -> None:
-        """Commit that all of the source's commits before a time are published, in milliseconds since 1970."""
+        """Publish the time, in milliseconds since 1970, before which all source commits are published."""
         writing = self._permit.writing()
         async with writing, self._producer.transaction() as kafka:
             await (await self._send_progress(kafka, time_ms))
@@ -283,7 +285,7 @@ class Publisher:
         return await kafka.send(topic, value=orjson.dumps(value), partition=0)
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Have the topics of rows among these, with so many partitions: make what is missing, once.
+        """Make sure that the row topics among these exist, with these partition counts; create each only once.
 
         Raise as ``Topics.ensure`` does.
         """
@@ -295,9 +297,9 @@ class Publisher:
     async def unusable(
         self, topics: Mapping[str, int], more: Mapping[str, int] | None = None
     ) -> dict[str, AqueductError]:
-        """Return why topics of rows among these cannot be written to; make those that are missing.
+        """Return why row topics among these cannot be written to; create missing topics.
 
-        ``more``: those that are to have more partitions than they were written with, which are given to them.
+        ``more``: topics that are given more partitions than they were written with, and the new counts.
 
         Raise KafkaDenied or TooFewBrokers if the destination's own topics cannot be written to, and KafkaLost.
         """
@@ -332,17 +334,17 @@ class Publisher:
         *,
         is_waiting: bool = False,
     ) -> AqueductError:
-        """Return the error of the tables whose topics are its cause; itself if the cause is another.
+        """Return the error of the tables whose topics cause ``error``, or ``error`` if it has another cause.
 
-        ``topics``: those that were to be written to, with their partition counts. Those that take no records
-        now are waited for at first, unless the tables wait already (``is_waiting``).
+        ``topics``: the topics that were to be written to, with their partition counts. A topic that takes no
+        records now is waited for at first, unless the tables wait already (``is_waiting``).
         """
         try:
             async with asyncio.timeout(_ANSWER_SECONDS if isinstance(error, KafkaLost) else None):
                 unfit = await self.unusable(topics)
                 waited_for = {} if is_waiting else await self._waited_for(topics, unfit)
         except (KafkaLost, TimeoutError) as lost:
-            # If Kafka does not answer, or own topics take no records: it is waited for.
+            # Kafka does not answer, or the destination's own topics take no records: it is waited for.
             if isinstance(error, KafkaLost):
                 return lost if isinstance(lost, TooFewBrokers) else error
             raise
@@ -361,8 +363,11 @@ class Publisher:
     async def _waited_for(
         self, topics: Iterable[str], unfit: Mapping[str, AqueductError]
     ) -> dict[str, AqueductError]:
-        """Those topics that take no records now and are waited for: not for long yet, or no other topic of rows
-        takes any, so that nothing could be published without them."""
+        """Return the topics that take no records now and are waited for.
+
+        A topic is waited for while it has not been offline for long, or while no other row topic takes records
+        either, so that nothing could be published without it.
+        """
         now = time.monotonic()
         offline: dict[str, AqueductError] = {
             name: one for name, one in unfit.items() if isinstance(one, TooFewBrokers)
@@ -382,7 +387,7 @@ class Publisher:
         }
 
     async def digests(self, topics: Collection[str]) -> dict[str, str]:
-        """Digests of what brokers judge records of these topics by."""
+        """Return digests of the settings by which brokers judge the records of these topics."""
         if not topics:
             return {}
         found = await self._topics.digests(topics)
@@ -398,8 +403,10 @@ class Publisher:
 
     @contextlib.asynccontextmanager
     async def _named(self, piece: Piece, sent: list[Any]) -> AsyncIterator[None]:
-        """Name the record in the error if the broker refuses a batch as too large, and the topics that take
-        none; ``sent`` ends with the batches."""
+        """Name the record in the error if the broker refuses it as too large; note topics that refuse records.
+
+        ``sent`` ends with the futures of the batches.
+        """
         self._refused = {}
         try:
             yield
@@ -421,7 +428,7 @@ class Publisher:
                 and limit
                 and limit < self._plans.max_message_bytes
             ):
-                # By the topic's own limit; what exceeds ours is a matter of the setting ``oversize``.
+                # The topic's own limit refused it; a record above our limit is a matter of ``oversize``.
                 self._refused = {batch.topic: found}
             raise found from error
 
@@ -430,7 +437,7 @@ class Publisher:
             yield await self._send_version(kafka, version)
             value = journal.encoded(version.to_json())
             yield await self._note(kafka, (journal.version_key(version), value))
-        # A checkpoint of the history, among the notes, is older than this piece; so its records follow it.
+        # A checkpoint of the history, among the notes, is older than this piece, whose records follow it.
         for note in piece.notes:
             yield await self._note(kafka, note)
         for record in piece.tables.history:
@@ -471,7 +478,7 @@ class Publisher:
 async def ungrown(
     counts: Mapping[str, int], topics: Topics, destination: str
 ) -> dict[str, AqueductError]:
-    """Give each of these topics so many partitions; return why some of them have fewer."""
+    """Raise the partition counts of these topics to ``counts``; return the errors of those that failed."""
     found: dict[str, AqueductError] = {}
     for name, count in sorted(counts.items()):
         try:
@@ -486,7 +493,7 @@ async def ungrown(
 
 
 def _of_batches(piece: Piece, sent: list[Any]) -> Iterable[tuple[FinishedBatch, Any]]:
-    """The batches of a piece with what came of each, which ``sent`` ends with."""
+    """The batches of a piece, each with its future; ``sent`` ends with these futures."""
     return zip(reversed(piece.batches), reversed(sent), strict=False)
 
 

@@ -1,8 +1,8 @@
 """Kafka's ids of the topics that a run writes to, compared with those in the journal.
 
 Invariant: nothing is written to a topic before its id was compared once in the run, or noted in the same Kafka
-transaction. A topic that is made again while the run lasts is found within seconds. A difference counts only if
-a second look has it too, as a broker may lag.
+transaction. A topic that is recreated while the run lasts is found within seconds. A difference counts only if
+a second look confirms it, since a broker may lag.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class TopicIds:
     destination: str
     topics: Topics
     reread: str
-    """A topic whose records each run reads again, and judges: the journal, which cannot have its own id."""
+    """The topic whose records each run reads and judges: the journal, which cannot contain its own id."""
     known: dict[str, str] = field(default_factory=dict)
     """The ids in the journal."""
     tables: Callable[[], Mapping[str, Iterable[str]]] = dict
     """Returns the names of the tables that were published to each topic."""
     suspects: frozenset[str] = frozenset()
-    """The topics that were made again, by the last look."""
+    """The topics that were recreated, by the last look."""
     _confirmed: dict[str, str] = field(default_factory=dict)
     """The topics that were compared in this run."""
 
     async def confirm(self, names: Collection[str]) -> list[Note]:
-        """Compare topics that exist; return the notes of those that are not in the journal.
+        """Compare existing topics with the journal; return the notes of topics that the journal lacks.
 
-        Raise TopicReplaced for those that were made again. Each topic is asked for once.
+        Raise TopicReplaced for recreated topics. A topic is compared once.
         """
         unknown = [name for name in names if name not in self._confirmed]
         if not unknown:
@@ -60,7 +60,7 @@ class TopicIds:
         return [note_of(one) for one in new.values()]
 
     async def check(self, names: Collection[str]) -> Mapping[str, str]:
-        """Return the ids of those of these topics that exist; raise TopicReplaced for those made again."""
+        """Return the ids of the existing topics among these; raise TopicReplaced for recreated topics."""
         found = await self.topics.ids(names)
         if self._replaced(found):
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -69,10 +69,7 @@ class TopicIds:
         return found
 
     async def watch(self) -> None:
-        """Look for topics that are made again, until cancelled; raise TopicReplaced.
-
-        RunRestarts if it is the one that each run reads again.
-        """
+        """Look for recreated topics until cancelled; raise TopicReplaced, or RunRestarts for ``reread``."""
         suspected: set[str] = set()
         while True:
             await asyncio.sleep(_AGAIN_SECONDS if suspected else _LOOK_SECONDS)
@@ -96,7 +93,7 @@ class TopicIds:
         }
 
     def _refuse(self, replaced: Collection[str]) -> None:
-        """Raise TopicReplaced for topics that were made again, if there are any."""
+        """Raise TopicReplaced for recreated topics, if there are any."""
         self.suspects = frozenset(replaced)
         if not replaced:
             return
@@ -117,7 +114,7 @@ class TopicIds:
 
 
 def _remedy(destination: str, topics: Iterable[str], tables: Collection[str]) -> str:
-    """What ends it: the commands with these names."""
+    """Return the remedy: the commands, with these names."""
     accept = " ".join(map(shlex.quote, [destination, *topics]))
     again = " ".join(map(shlex.quote, [destination, *tables]))
     text = (

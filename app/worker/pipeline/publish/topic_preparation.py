@@ -59,8 +59,8 @@ class TopicPreparation:
     def _certain(self, names: Iterable[tuple[str, str]]) -> dict[str, int]:
         """Return the topics of the tables that are captured as long as they keep their names.
 
-        A tool may swap tables in two steps, with no table between them that its shadows belong to. So the topic
-        of any table with a shadow's name waits for a row.
+        A tool may swap tables in two steps, between which the main table of its shadows does not exist. So the
+        topic of any table with a shadow's name waits for a row.
         """
         tables = self._tables
         routes = [

@@ -1,8 +1,8 @@
 """The size limit of a Kafka transaction: lowered when Kafka is too slow, raised again later.
 
 Invariant: a transaction that missed its deadline is never retried at the same size, down to a floor; the larger
-size is tried again once smaller ones succeed with ease. A batch that a topic refused is never sent as large
-again, unless many transactions succeeded since.
+size is tried again once smaller transactions succeed with ease. After a topic refused a batch, no batch as
+large is sent again until many transactions have succeeded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Budget:
     most: int
     """The setting for bytes of keys and values in one Kafka transaction."""
     batch: int | None = None
-    """Batch bytes that the last topic to refuse one accepts; None if none did, or long ago."""
+    """Batch bytes that fit all topics that refused a batch; None if no topic did, or only long ago."""
     halvings: int = 0
     _easy: int = 0
     _since: int = 0
@@ -42,7 +42,7 @@ class Budget:
 
     @property
     def chunk(self) -> int:
-        """Bytes of the binlog to decode at once: small rows are a hundred times as large as records."""
+        """Bytes of the binlog to decode at once: as records, small rows are a hundred times larger."""
         return max(TARGET >> self.halvings, _LEAST_CHUNK)
 
     @property

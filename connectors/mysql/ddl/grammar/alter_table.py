@@ -1,6 +1,6 @@
 """ALTER TABLE: its actions, one by one.
 
-Invariant: an unknown action is a fault of the whole statement, for it might concern columns.
+Invariant: an unknown action is a fault of the whole statement, because the action might concern columns.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _actions(reader: Reader) -> list[Action]:
 def _add(reader: Reader) -> list[Action]:
     if reader.take("SYSTEM", "VERSIONING"):
         return [SystemVersioning(kind="ADD SYSTEM VERSIONING", added=True)]
-    # A period of that name that exists has made its columns NOT NULL already.
+    # If a period of that name exists, its columns are NOT NULL already.
     if reader.take("PERIOD", "FOR") or reader.take("PERIOD", "IF", "NOT", "EXISTS", "FOR"):
         return [AddPeriod(period=period(reader))]
     if keys.is_key(reader):
@@ -120,7 +120,7 @@ def _add_key(spec: IndexSpec) -> AddIndex:
 def _add_several(reader: Reader, if_not_exists: bool) -> list[Action]:
     elements = Elements()
     reader.enclosed(lambda: element(reader, elements))
-    # Includes the keys defined within the columns.
+    # These keys are part of the column definitions, and are added with the columns.
     own = [key for spec in elements.columns for key in keys.of_column(spec, reader.server)]
     return [
         *(AddColumn(spec=spec, if_not_exists=if_not_exists) for spec in elements.columns),
@@ -320,7 +320,7 @@ _SECONDARY = frozenset({"SECONDARY_LOAD", "SECONDARY_UNLOAD"})
 def partition_work(reader: Reader) -> Action | None:
     """Work on partitions; None if something else follows.
 
-    Invariant: it changes no column; but it may touch another table, which is returned, like a table that
+    Invariant: it changes no column. Another table that it touches is in the action, such as a table that
     MariaDB makes of a partition.
     """
     key, following = reader.key, reader.keys[reader.at + 1]

@@ -1,7 +1,7 @@
 """A column's definition: its type and its attributes.
 
-Invariant: an unknown attribute is left for the caller, who reports it as a fault; a known one is
-kept, if only as text for the column's definition.
+Invariant: an unknown attribute is left for the caller, which reports it as a fault. A known attribute is
+kept, if only as text for the column's definition, unless it concerns only storage or checks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LITERALS = frozenset({lexer.STRING, lexer.HEX, lexer.BITS})
 
 
 class _Draft:
-    """A column being parsed: the fields of its type, those of its attributes, and other text."""
+    """A column being parsed: the fields of its type, the fields of its attributes, and other text."""
 
     __slots__ = ("attributes", "others", "type")
 
@@ -45,7 +45,7 @@ def column(reader: Reader) -> ColumnSpec:
 
 
 def attributes(reader: Reader) -> Attributes:
-    """Attributes alone, as ``Column.definition`` holds them."""
+    """Attributes without a name and type, as in ``Column.definition``."""
     draft = _Draft()
     _read_attributes(reader, draft)
     return _attributes(draft)
@@ -60,7 +60,7 @@ def _attributes(draft: _Draft) -> Attributes:
 
 @cache
 def _names() -> dict[str, list[tuple[str, ...]]]:
-    """The types' names by their first word, longer ones first."""
+    """The types' names by their first word, names of more words first."""
     found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for name in sorted(resolution.NAMES, key=lambda name: -name.count(" ")):
         words = tuple(name.upper().split())
@@ -95,7 +95,7 @@ _DECIMAL = re.compile(r"([0-9]*)\.[0-9]*")
 
 
 def _arguments(reader: Reader) -> tuple[int, ...]:
-    """A type's numbers; of a single number the server uses the part before its point."""
+    """A type's numbers; of a single number with a point, the server uses the part before the point."""
     if reader.keys[reader.at + 2] == ")" and (
         found := _DECIMAL.fullmatch(reader.texts[reader.at + 1])
     ):
@@ -105,7 +105,7 @@ def _arguments(reader: Reader) -> tuple[int, ...]:
 
 
 def _label(reader: Reader) -> Label:
-    """An ENUM's or a SET's label; an introducer before it only determines how its bytes are read."""
+    """A label of an ENUM or SET; an introducer before it only determines how its bytes are read."""
     if reader.key.startswith("_") and reader.keys[reader.at + 1] in _LITERALS:
         reader.at += 1
     text = reader.texts[reader.at]

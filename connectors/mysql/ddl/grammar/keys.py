@@ -1,7 +1,7 @@
 """Keys and constraints: PRIMARY KEY, UNIQUE, INDEX, FULLTEXT, SPATIAL, FOREIGN KEY, CHECK.
 
-Invariant: a key's columns are kept, because they identify rows; for a foreign key the index that it
-needs; for a check nothing.
+Invariant: a key's columns are kept, because they identify rows. A foreign key becomes the index that it
+needs; a check is skipped.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _index(reader: Reader, kind: IndexKind, symbol: str | None) -> IndexSpec:
 
 
 def _begins_method(reader: Reader) -> bool:
-    """Whether no name comes first: TYPE may be one."""
+    """Whether a method comes first, and not a name; TYPE may begin either."""
     return reader.key == "USING" or (
         reader.key == "TYPE" and reader.keys[reader.at + 1] not in ("(", *_METHOD)
     )
@@ -145,7 +145,7 @@ _STATEMENT_OPTIONS = frozenset({"ALGORITHM", "LOCK"})
 
 
 def _skip_option(reader: Reader) -> bool:
-    """Skip an option about storage, known or an engine's own."""
+    """Skip an option that concerns storage: a known option, or an engine's own."""
     following = reader.keys[reader.at + 1]
     assigned = reader.is_name() and following == "=" and reader.key not in _STATEMENT_OPTIONS
     if reader.key not in _SKIPPED_OPTIONS and not assigned:

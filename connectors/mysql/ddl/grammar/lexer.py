@@ -4,10 +4,10 @@ Invariant: tokens end where the server's own lexer ends them, by its version and
 sql_mode; whether a word is a keyword is left to the grammar.
 Source: ``lex_one_token`` in MySQL's ``sql_lex.cc``.
 
-Comments between ``/*`` and ``*/``: those whose content is executed, and the ends of the others.
-Invariant: the behaviour is the server's, by its version. A plain comment ends at the first ``*/``,
-whatever it contains; one that the server does not execute may contain one nested comment. Source:
-``lex_one_token`` and ``consume_comment`` in MySQL's and MariaDB's ``sql_lex.cc``.
+Comments between ``/*`` and ``*/`` are executed or skipped. Invariant: this is decided as on the server, by
+its version. A plain comment ends at the first ``*/``, whatever it contains; an executable comment that the
+server skips may contain comments, but those cannot be nested further. Source: ``lex_one_token`` and
+``consume_comment`` in MySQL's and MariaDB's ``sql_lex.cc``.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ class LexicalFault(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Lexed:
-    """A statement's tokens, in four lists of one length; the last two entries of each mark the
-    end, so that reading one token further is always possible."""
+    """A statement's tokens, in four lists of the same length.
+
+    The last two entries of each list mark the end, so that the token after the current one can always be read.
+    """
 
     sql: str
-    """The statement with blanks for the delimiters of executed comments and for skipped ones;
-    other text keeps its position."""
+    """The statement with blanks in place of the delimiters of executed comments.
+
+    Blanks also replace executable comments that are skipped. Other text keeps its position."""
     keys: list[str]
-    """A word or sign in upper case; for a quoted name or a literal, its kind."""
+    """Of each token, the word or sign in upper case; for a quoted name or a literal, its kind."""
     texts: list[str]
-    """A name's or a string's content; else the text itself."""
+    """Of each token, the content of a name or string; else the text itself."""
     starts: list[int]
     ends: list[int]
 
@@ -131,8 +134,8 @@ def lexed(sql: str, server: Server, session: Session) -> Lexed:
     scan = _Scan(sql, server, session)
     scan.run()
     if (scan.fault or scan.stray) and may_be_rewritten(sql):
-        # Old servers log what they did not execute with nested comments: read as a plain comment,
-        # it ends early.
+        # Old servers log a comment that they did not execute with its nested comments; read as a plain
+        # comment, it would end too early.
         again = _Scan(sql, server, session, rewritten=True)
         again.run()
         if not again.fault and not again.stray:
@@ -162,7 +165,7 @@ class _Scan:
         self._pieces: list[str] = []
         self._copied = 0
         self.stray = False
-        """Whether a comment ended that did not begin."""
+        """Whether a comment's end was found without its beginning."""
         self.fault = ""
         """The reason why the pass did not reach the end."""
 
@@ -184,7 +187,7 @@ class _Scan:
         return Lexed(text, [*keys, END, END], [*texts, "", ""], [*starts, *last], [*ends, *last])
 
     def _take(self, kind: str, start: int, end: int) -> int:
-        """Read one token or gap; return the start of the next."""
+        """Read one token or gap; return where the next one starts."""
         if kind == "gap":
             return end
         if kind == "comment":
@@ -296,15 +299,15 @@ _VERSION = re.compile(r"[0-9]{5}")
 _SIX_BEFORE_BLANK = re.compile(r"[0-9]{6}(?=[\t\n\v\f\r ])")
 _SIX = re.compile(r"[0-9]{6}")
 _NOT_EXECUTED = re.compile(r"/\* [0-9]{5}")
-"""The rewritten start of a comment that a server did not execute: a blank for the ``!``."""
+"""The start of a comment that a server did not execute and rewrote, with a blank in place of the ``!``."""
 
-# MariaDB skips comments for those versions of MySQL that it shares nothing with.
+# MariaDB skips comments for the versions of MySQL with which it shares nothing.
 _MYSQL_ONLY = range(50700, 100000)
 _SIX_DIGITS_SINCE = (8, 1, 0)
 
 
 def content(sql: str, start: int, server: Server) -> int | None:
-    """The start of the content of the comment at ``start`` if it is part of the statement; else None."""
+    """Return where the content of the comment at ``start`` begins, if the server executes it; else None."""
     maria = sql.startswith("/*M!", start)
     if not sql.startswith("/*!", start) and not (maria and server.mariadb):
         return None
@@ -321,7 +324,7 @@ def content(sql: str, start: int, server: Server) -> int | None:
 
 
 def _version(sql: str, begin: int, server: Server) -> str | None:
-    """The digits of the version that a comment requires; None if it is for any."""
+    """The digits of the version that a comment requires; None if it is for any version."""
     if server.mariadb:
         six = _SIX.match(sql, begin)
     elif server.version >= _SIX_DIGITS_SINCE:
@@ -334,10 +337,9 @@ def _version(sql: str, begin: int, server: Server) -> str | None:
 
 
 def end_of_comment(sql: str, start: int, server: Server, *, rewritten: bool = False) -> int | None:
-    """The end of the unexecuted comment at ``start``; None if it never ends.
+    """Return the end of the unexecuted comment at ``start``; None if it never ends.
 
-    ``rewritten``: a comment with the start that servers give unexecuted ones may contain another
-    comment.
+    With ``rewritten``, a comment whose start shows that a server rewrote it may contain other comments.
     """
     if sql.startswith("/*!", start) or (server.mariadb and sql.startswith("/*M!", start)):
         return _end(sql, start + 2, nests=True)
@@ -358,7 +360,7 @@ def _end(sql: str, at: int, *, nests: bool = False) -> int | None:
 
 
 def may_be_rewritten(sql: str) -> bool:
-    """Whether a comment has the start that servers give to unexecuted ones."""
+    """Return whether a comment has the start that servers give to comments that they do not execute."""
     return _NOT_EXECUTED.search(sql) is not None
 
 

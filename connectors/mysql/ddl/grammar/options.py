@@ -44,7 +44,7 @@ class _Found:
 
 
 def table_options(reader: Reader, *, commas: bool = True) -> TableOptions:
-    """A table's options, as many as follow; a comma that ends them is left for the caller."""
+    """A table's options, as many as follow; without ``commas``, a comma is left for the caller."""
     found = _Found()
     while _table_option(reader, found):
         if commas and reader.key == ",":

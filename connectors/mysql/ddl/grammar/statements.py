@@ -1,18 +1,18 @@
-"""Statement parser, and the classification of statements that are not understood.
+"""Statement parser: the statement's kind, and the rules for databases, indexes and sequences.
 
-Invariant: a statement that may concern a table is understood to its last token, or it is a fault;
-one is harmless only by a rule that names it.
+Invariant: a statement that may concern a table is understood to its last token, or is a fault. A statement
+is harmless only by a rule that names it.
 
-CREATE, ALTER and DROP DATABASE. Invariant: a database's character set and collation are kept, since
-its tables inherit them.
+Invariant of CREATE, ALTER and DROP DATABASE: a database's character set and collation are kept, since its
+tables inherit them.
 
-CREATE INDEX and DROP INDEX, which are forms of ALTER TABLE. Invariant: they become the same
-actions, so that their effects follow the same rules.
+Invariant of CREATE INDEX and DROP INDEX: they become actions of ALTER TABLE, so that their effects follow
+the same rules.
 
-MariaDB's sequences: tables of one row whose columns the server defines, and whose rows are not
-captured. Invariant: in all that concerns its name, a sequence is a table; of its properties only
-its numbers' type matters. Source: MariaDB Server, sql/sql_sequence.cc, ``sequence_structure``, and
-the output of 10.11 and 11.8.
+MariaDB's sequences are tables of one row, whose columns the server defines, and whose rows are not
+captured. Invariant: the name of a sequence is treated like that of a table; of its properties only the type
+of its numbers matters. Source: MariaDB Server, sql/sql_sequence.cc, ``sequence_structure``, and the output
+of 10.11 and 11.8.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ _NO_TABLES = frozenset(
 
 
 def other_statement(sql: str) -> NoTable | None:
-    """A statement that is no DDL, recognized by its first word alone: statements of rows can
-    have megabytes; None for any other."""
+    """Return a statement that is not DDL, recognized by its first word alone; None for any other statement.
+
+    The rest is not parsed, because statements that change rows can have megabytes.
+    """
     if (word := _FIRST_WORD.match(sql)) and word[1].upper() not in _READ:
         return NoTable(type=word[1].upper())
     return None
@@ -148,7 +150,7 @@ def _skip_account(reader: Reader) -> None:
 
 
 def _no_table(reader: Reader, verb: str) -> NoTable:
-    """A statement on neither a table nor a database, by the rules above."""
+    """A statement on neither a table nor a database, if ``_NO_TABLES`` names its kind."""
     word = reader.take_one(_NO_TABLES)
     if word is None:
         raise reader.fault(f"not known to {verb}")
@@ -234,7 +236,7 @@ __all__ = ["GrammarFault", "other_statement", "statement"]
 
 
 _RESERVED = frozenset({"DEFAULT", "CHARACTER", "CHAR", "COLLATE", "READ"})
-"""These are no unquoted names, so that an option begins there."""
+"""Words that cannot be unquoted names, so that an option begins with them."""
 _MANGLED = "#mysql50#"
 
 
@@ -253,13 +255,13 @@ def alter_database(reader: Reader) -> AlterDatabase:
     """Parse the rest of ALTER DATABASE; the name may be missing."""
     name = None if _begins_options(reader) else reader.name()
     if reader.take("UPGRADE", "DATA", "DIRECTORY", "NAME"):
-        # A directory of MySQL 5.0: its name had a prefix, and is now the plain name.
+        # A directory of MySQL 5.0, whose name had a prefix, gets the name without the prefix.
         return AlterDatabase(name=name, to=name.removeprefix(_MANGLED) if name else None)
     return AlterDatabase(name=name, charset=database_options(reader))
 
 
 def _begins_options(reader: Reader) -> bool:
-    """Whether there is no name: a server reads any word as one that can be one."""
+    """Whether options begin without a name; a server reads any word that can be a name as a name."""
     if reader.key == "COMMENT" and reader.server.mariadb:
         return reader.keys[reader.at + 1] in ("=", lexer.STRING)
     return reader.key in _RESERVED
@@ -335,7 +337,7 @@ def create_sequence(reader: Reader, *, or_replace: bool, temporary: bool) -> Cre
 
 
 def alter_sequence(reader: Reader) -> Statement:
-    """Parse the rest of ALTER SEQUENCE; most of it changes no column."""
+    """Parse the rest of ALTER SEQUENCE; most options change no column."""
     reader.take("IF", "EXISTS")
     name = reader.table()
     kind = _type(reader)
@@ -353,7 +355,7 @@ def drop_sequences(reader: Reader, *, temporary: bool) -> DropSequences:
 
 
 def _type(reader: Reader) -> str | None:
-    """Read all options, and return the type of its numbers if given."""
+    """Read all options, and return the type of the sequence's numbers if given."""
     found = None
     while reader.key != END:
         if reader.take("AS"):

@@ -136,7 +136,7 @@ class Reader:
         return text
 
     def name_or_string(self) -> str:
-        """A value that may be written either way, such as a character set."""
+        """A value that may be written as a name or as a string, such as a character set."""
         return self.string() if self.is_string() else self.name()
 
     def integer(self) -> int:
@@ -154,8 +154,10 @@ class Reader:
     # --- token ranges ---------------------------------------------------------------------------
 
     def skip_parentheses(self) -> tuple[int, int]:
-        """Skip the contents of parentheses; return the index after the opening one and that of
-        the closing one."""
+        """Skip parentheses with their contents.
+
+        Return the index after the opening parenthesis, and the index of the closing parenthesis.
+        """
         self.need("(")
         begin, depth = self.at, 1
         while depth:
@@ -167,14 +169,14 @@ class Reader:
         return begin, self.at - 1
 
     def listed(self, item: Callable[[], Result]) -> tuple[Result, ...]:
-        """Items between commas; at least one."""
+        """One or more items, with commas between them."""
         found = [item()]
         while self.take(","):
             found.append(item())
         return tuple(found)
 
     def enclosed(self, item: Callable[[], Result]) -> tuple[Result, ...]:
-        """Items between commas, in parentheses."""
+        """One or more items in parentheses, with commas between them."""
         self.need("(")
         found = self.listed(item)
         self.need(")")

@@ -1,7 +1,7 @@
 """A default in the type of its column, as a row record has it.
 
-Invariant: the value is exactly what MySQL stores, or NotConstant is raised; text beyond what a rule covers is
-never approximated.
+Invariant: the value is exactly what MySQL stores, or NotConstant is raised; a text that no rule covers is never
+approximated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "lo
 
 
 def value_in(column: Column, literal: Literal, execution: Execution, server: Server) -> Any:
-    """The value in the column's type; raise NotConstant."""
+    """Return the value of a literal in the column's type; raise NotConstant."""
     if literal is None:
         return None
     base, numbers = _base(column.type)
@@ -53,7 +53,7 @@ def value_in(column: Column, literal: Literal, execution: Execution, server: Ser
 
 
 def implicit(column: Column) -> Any:
-    """What MySQL stores in a NOT NULL column without a default; raise NotConstant."""
+    """Return the value that MySQL stores in a NOT NULL column without a default; raise NotConstant."""
     base, numbers = _base(column.type)
     digits = numbers[0] if numbers else 0
     fraction = f".{'0' * digits}" if digits else ""
@@ -170,7 +170,7 @@ def _bit(literal: Literal, size: int) -> str:
 
 
 def _binary(literal: Literal) -> bytes:
-    """The bytes of a literal; of a text only if all connections' character sets agree on them."""
+    """The bytes of a literal; a text must be ASCII, whose bytes are the same for all connections."""
     if isinstance(literal, Bits):
         return literal.value
     text = literal.value if isinstance(literal, Text) else getattr(literal, "text", None)

@@ -1,9 +1,9 @@
-"""What rows have in a column that ALTER TABLE adds to them.
+"""The value that existing rows have in a column that ALTER TABLE adds.
 
 It is JSON: ``{"value": …}``, encoded as in a row record, or ``{"unknown": …}`` with the part of the column's
-definition on which it depends.
+definition on which the value depends.
 
-Invariant: a value is given only if MySQL gives the same one to every row.
+Invariant: a value is given only if MySQL gives the same value to every row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def initial(column: Column, attributes: Attributes, execution: Execution, server
 
 
 def initial_after(old: Column, new: Column, execution: Execution | None, server: Server) -> str:
-    """The JSON once ``old`` was redefined as ``new``, as MySQL converts the value."""
+    """Return the JSON after ``old`` is redefined as ``new``, with the value as MySQL converts it."""
     same = (old.type, old.exact_type, old.charset) == (new.type, new.exact_type, new.charset)
     if not old.initial or same:
         return old.initial
@@ -68,12 +68,12 @@ _OPAQUE = ("bit", "binary", "varbinary", "timestamp", "year", "float", "double")
 
 
 def _is_opaque(kind: str) -> bool:
-    """Whether the wire's text of a value is not the text that MySQL converts it through."""
+    """Whether the text of a value on the wire is not the text through which MySQL converts the value."""
     return kind.startswith(_OPAQUE) or "blob" in kind
 
 
 def hidden_initial(initial_json: str, attributes: Attributes | None) -> str:
-    """The JSON as it may be stored if literals may not: values that no literal gave stay."""
+    """Return the JSON for a store that must not have literals: only values that no literal gave are kept."""
     if not initial_json or "unknown" in json.loads(initial_json):
         return UNKNOWN if initial_json else ""
     is_implicit = attributes is not None and (attributes.default or "NULL").upper() == "NULL"

@@ -1,7 +1,7 @@
-"""The value after DEFAULT, as far as it is the same for every row.
+"""The value after DEFAULT, if it is the same for every row.
 
-Invariant: what is not certainly a constant raises NotConstant; no function is evaluated but those of the
-statement's own time.
+Invariant: a value that is not certainly constant raises NotConstant. The only functions that are evaluated are
+those of the statement's own time, and those of an empty JSON document.
 """
 
 from __future__ import annotations

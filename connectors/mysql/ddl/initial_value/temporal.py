@@ -34,7 +34,7 @@ def zone_of(execution: Execution, server: Server) -> tzinfo:
     name = execution.time_zone or ""
     if name.upper() == "SYSTEM":
         name = server.system_time_zone
-        # The system's own names, such as CST, mean several zones.
+        # A name that the system gives, such as CST, can mean several zones.
         if name not in _UTC_NAMES:
             raise NotConstant(f"time zone SYSTEM, which is {name or 'not known'}")
     if name in _UTC_NAMES:
@@ -49,19 +49,19 @@ def zone_of(execution: Execution, server: Server) -> tzinfo:
 
 
 def date_value(literal: Literal, execution: Execution, server: Server) -> str:
-    """DATE."""
+    """Return the value of a DATE; raise NotConstant."""
     (year, month, day), _, _ = _parts(literal, execution, server, 6)
     return f"{year:04d}-{month:02d}-{day:02d}"
 
 
 def datetime_value(literal: Literal, digits: int, execution: Execution, server: Server) -> str:
-    """DATETIME with so many digits of fraction."""
+    """Return the value of a DATETIME with this number of fraction digits; raise NotConstant."""
     ymd, hms, micros = _parts(literal, execution, server, digits)
     return datetime_text(ymd, hms, fraction_text(micros, digits))
 
 
 def timestamp_value(literal: Literal, digits: int, execution: Execution, server: Server) -> str:
-    """TIMESTAMP, in UTC."""
+    """Return the value of a TIMESTAMP, in UTC; raise NotConstant."""
     if isinstance(literal, Now):
         moment = _started(execution, digits)
         if literal.is_utc:
@@ -84,7 +84,7 @@ def timestamp_value(literal: Literal, digits: int, execution: Execution, server:
 
 
 def time_value(literal: Literal, digits: int, execution: Execution, server: Server) -> str:
-    """TIME."""
+    """Return the value of a TIME; raise NotConstant."""
     if isinstance(literal, Now):
         _, (hour, minute, second), micros = _parts(literal, execution, server, digits)
         return f"{hour:02d}:{minute:02d}:{second:02d}{fraction_text(micros, digits)}"

@@ -1,7 +1,7 @@
 """Cut-over: the swap of tables at the end of an online schema change, presented as one ALTER.
 
-Invariant: a shadow's own creation and removal is noise; a table that takes another's place is that
-table, altered; every other effect of a statement is returned unchanged.
+Invariant: the creation and removal of a shadow are noise. A shadow that replaces its table is that table,
+altered. Every other effect of a statement is returned unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class OnlineAlter:
 
     name: TableName
     old: Table | None
-    """None if it is no longer known."""
+    """None if the old table is no longer known."""
     new: Table
     tool: str
     shadow: TableName
@@ -37,13 +37,13 @@ class OnlineAlter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMovedAway:
-    """A table is gone, and its shadow is ready: the first of two steps, or the end."""
+    """A table is gone, and its shadow is ready: the first of two steps, or the end of the table."""
 
     name: TableName
     old: Table
     tool: str
     to: TableName | None
-    """None if it was dropped."""
+    """None if the table was dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +64,10 @@ def logical(
     known: Collection[TableName],
     before: Callable[[TableName], Table | None],
 ) -> tuple[Logical, ...]:
-    """The logical changes of one statement.
+    """Return the logical changes of one statement.
 
-    ``known`` are the tables that exist after it, preferably as ``TableNames``; ``before`` returns the
-    last definition of a name before it, also if the table was gone by then.
+    ``known`` are the tables that exist after the statement, preferably as ``TableNames``. ``before`` returns
+    the last definition of a name before the statement, even if the table was gone by then.
     """
     return tuple(_Reading(changes, rules, known=known, before=before).logical_changes())
 
@@ -104,10 +104,10 @@ class _Reading:
                 yield change
 
     def _removed(self, change: TableChange) -> Iterator[Logical]:
-        """A table left a name, for another or for none."""
+        """A table lost a name by a rename."""
         name, end = change.name, self._ends.get(change.name)
         if end is None or self._rules.could_shadow(name, end) or self._is_replaced(name):
-            # It only passed through this name; or it is reported under its new name, or with its shadow.
+            # The table only passed through this name, or is reported under its new name, or with its shadow.
             return
         shadow = self._rules.could_shadow(end, name)
         if shadow is not None and change.old is not None:
@@ -118,7 +118,7 @@ class _Reading:
             yield change
 
     def _come(self, change: TableChange) -> Iterator[Logical]:
-        """A table received a name, perhaps temporarily."""
+        """A table received a name by a rename, perhaps temporarily."""
         name, origin = change.name, self._origins.get(change.name)
         if origin is None:
             return
@@ -145,7 +145,7 @@ class _Reading:
         return self._before(name), None
 
     def _ready(self, change: TableChange) -> str | None:
-        """The tool whose shadow is ready to replace a dropped table."""
+        """The tool whose shadow is ready to replace a dropped table; None without such a shadow."""
         if change.new is not None:
             return None
         after = self._after
@@ -154,7 +154,7 @@ class _Reading:
 
 
 class _Both(Collection[TableName]):
-    """The tables that exist after a statement, and those that it touched."""
+    """The tables that exist after a statement, and the tables that the statement touched."""
 
     def __init__(self, after: Collection[TableName], changes: Sequence[Change]) -> None:
         self._after = after

@@ -1,7 +1,7 @@
 """Shadow rules: the names of tables that online schema change tools create beside the real ones.
 
-Invariant: a name is a shadow only if the table it belongs to exists; a user's table with a similar
-name is a table. Only names that no user would give need no such table.
+Invariant: a name is a shadow only if the table that it belongs to exists; a user's table with a similar
+name is not a shadow. Only names that no user would choose are shadows without such a table.
 Sources: gh-ost's go/base/context.go; pt-online-schema-change; Spirit's pkg/utils/tablename.go;
 Facebook's OnlineSchemaChange, core/lib/constant.py; LHM's lib/lhm/migration.rb; Vitess'
 go/vt/schema/name.go and tablegc.go; for Alibaba Cloud's DMS, published binlogs.
@@ -21,11 +21,11 @@ class Role(Enum):
     """A shadow's role for its table."""
 
     GHOST = "ghost"
-    """It is being filled to replace the table."""
+    """The shadow is being filled to replace the table."""
     OLD = "old"
-    """It was the table before its replacement."""
+    """The shadow was the table before the replacement."""
     LOG = "log"
-    """The tool's own log table."""
+    """The shadow is the tool's own log table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,13 @@ class ShadowRule:
     tool: str
     role: Role
     pattern: re.Pattern[str]
-    """Matches the whole name. Its group ``table`` is the table's name; without one, it is always a shadow."""
+    """Matches the whole name. The group ``table`` is the table's name; without it, every match is a shadow."""
     tail: str | None = None
-    """The suffix after the table's name, for tools that cut a name that is too long at its end,
-    and not within the table's name."""
+    """The suffix after the table's name, for tools that cut the end of a shadow's name that is too long.
+
+    None for tools that cut the table's name within it."""
     padded: bool = False
-    """Whether the table's name may have additional underscores before it, because a name was taken."""
+    """Whether more underscores may precede the table's name, because a shorter name was taken."""
 
     def tables(self, name: str) -> Iterator[str]:
         """The tables that a name may be a shadow of."""
@@ -51,7 +52,7 @@ class ShadowRule:
             table = table[1:] if self.padded and table[0] == "_" else ""
 
     def may_be_cut(self, name: str, table: str) -> bool:
-        """Whether a name of the maximum length may be a truncated one for a shadow of ``table``."""
+        """Whether a name of the maximum length may be the cut name of a shadow of ``table``."""
         if self.tail is None:
             return any(table.startswith(part) for part in self.tables(name))
         head = self.pattern.pattern.partition("(?P<table>")[0]
@@ -69,7 +70,7 @@ class Shadow:
     tool: str
     role: Role
     of: TableName | None
-    """None if the name does not contain it."""
+    """None if the name does not contain the table's name."""
 
 
 def _rule(
@@ -116,10 +117,10 @@ RULES: tuple[ShadowRule, ...] = (
     _rule("Vitess", Role.OLD, rf"_{_UUID}_\d{{14}}_del"),
     _rule("Vitess", Role.LOG, rf"_{_UUID}_\d{{14}}_ghc"),
 )
-"""The rules of known tools; if several match, the first whose table exists."""
+"""The rules of known tools; if several match, the first rule whose table exists applies."""
 
 MAX_NAME = 64
-"""The maximum length of a name in characters; longer ones are cut."""
+"""The maximum length of a name in characters; tools cut longer names."""
 
 
 def rule(pattern: str, role: Role) -> ShadowRule:
@@ -131,15 +132,14 @@ def rule(pattern: str, role: Role) -> ShadowRule:
 
 
 class ShadowRules:
-    """Rules, and expressions over ``database.table`` for tables that are never shadows, whatever
-    their names."""
+    """Rules, and patterns of ``database.table`` for tables that are never shadows."""
 
     def __init__(self, rules: Iterable[ShadowRule] = RULES, *, never: Iterable[str] = ()) -> None:
         self._rules = tuple(rules)
         self._never = [re.compile(each, re.IGNORECASE | re.DOTALL) for each in never]
 
     def shadow(self, name: TableName, known: Collection[TableName]) -> Shadow | None:
-        """The table that this name is a shadow of, among existing tables; None if it is a table itself."""
+        """Return the existing table that a name is a shadow of; None if the name is not a shadow."""
         for each in self._fitting(name):
             for of in self._tables(each, name, known):
                 return Shadow(tool=each.tool, role=each.role, of=of)
@@ -150,11 +150,14 @@ class ShadowRules:
         return any(True for _ in self._fitting(name))
 
     def could_shadow(self, name: TableName, table: TableName) -> Shadow | None:
-        """The role of a name for a table, whether or not that exists."""
+        """Return the role of a name for a table, whether or not the table exists."""
         return self.shadow(name, (table,)) if name != table else None
 
     def ghost_of(self, name: TableName) -> set[TableName | None]:
-        """The tables that a name may be a ghost of; includes None if it may be cut, so of others too."""
+        """Return the tables that a name may be a ghost of.
+
+        They include None if the name may be cut, since it may then be a ghost of other tables, too.
+        """
         found: set[TableName | None] = set()
         for each in self._fitting(name):
             if each.role is Role.GHOST and "table" in each.pattern.groupindex:

@@ -1,7 +1,7 @@
-"""The existing tables' names, with the ghosts that may be about to replace one.
+"""The names of existing tables, with the ghosts that may be about to replace a table.
 
-Invariant: the tables that a name may be a ghost of are computed once, when it is added; so a
-look-up of a table's ghost costs the same however many tables there are.
+Invariant: the tables that a name may be a ghost of are computed once, when the name is added, so that the
+look-up of a table's ghost costs the same for any number of tables.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TableNames(Collection[TableName]):
                 self._ghosts.pop(of, None)
 
     def waiting_tool(self, table: TableName) -> str | None:
-        """The tool whose ghost is ready to replace a table; None if there is none."""
+        """Return the tool whose ghost is ready to replace a table; None if no ghost is."""
         for name in (*self._ghosts.get(table, ()), *self._ghosts.get(None, ())):
             found = self._rules.could_shadow(name, table)
             if found is not None and found.role is Role.GHOST and found.of == table:

@@ -3,7 +3,7 @@
 Invariant: the server's order applies, not the statement's. First each existing column is dropped,
 changed, renamed or kept, in its position; then, in the statement's order, new columns are inserted
 and others moved, by their current names; keys follow their columns. An untouched column remains the
-same object. At MariaDB, ALTER and a later MODIFY may name a column that the same statement adds.
+same object. In MariaDB, ALTER and a later MODIFY may name a column that the same statement adds.
 Source: ``mysql_prepare_alter_table`` in MySQL's ``sql_table.cc``.
 """
 
@@ -70,7 +70,7 @@ class _Alteration:
         self._target = charset.target(actions, current, defaults, terms)
         """The character set that columns are converted to."""
         self._converted: dict[int, Column] = {}
-        """Converted columns, by identity: a new definition is parsed so that it needs no conversion."""
+        """Columns, by identity, that need no conversion: they were defined with the target's character set."""
         self._columns: list[Column] = []
         self._was: dict[str, str] = {}
         """Old names of renamed columns, by their new names."""
@@ -138,7 +138,7 @@ class _Alteration:
             raise Refused(f"there is no column {action.name}")
 
     def _is_of_new(self, action: ChangeColumn | DropColumn | RenameColumn | AlterColumn) -> bool:
-        """Whether it is for a column that the same statement adds, which MariaDB allows."""
+        """Whether an action is for a column that the same statement adds, which MariaDB allows."""
         if isinstance(action, DropColumn | RenameColumn) or not self._terms.server.mariadb:
             return False
         if isinstance(action, ChangeColumn) and not same(action.name, action.spec.name):
@@ -204,7 +204,7 @@ class _Alteration:
         self._columns.insert(index, column)
 
     def _with_alters(self, column: Column) -> Column:
-        """A new column after an ALTER of it in the same statement."""
+        """A new column after the same statement's ALTER COLUMN of it, which MariaDB allows."""
         dropped = [one.name for one in self._actions if isinstance(one, DropColumn)]
         is_there = numbered(self._table.columns, column.name) is not None
         if not self._terms.server.mariadb or (
@@ -235,7 +235,7 @@ class _Alteration:
         self._indexes += of_column(action.spec, self._terms.server)
 
     def _traced(self, column: Column) -> Column:
-        """A new or redefined column with what identifies it, and what the table's rows have in it."""
+        """A column with its identity and its value in the table's rows, if it is new or redefined."""
         name = lowered(column.name)
         if name in self._new:
             return added(column, self._terms)
@@ -243,7 +243,7 @@ class _Alteration:
         return column if before is None else kept(before, column, self._terms)
 
     def _move_invisible_key(self) -> None:
-        """The primary key that the server generated stays first."""
+        """Move the primary key that the server generated back to the first position."""
         if not has_invisible_key(self._table, self._terms.server):
             return
         index = numbered(self._columns, self._table.columns[0].name)
@@ -268,7 +268,7 @@ class _Alteration:
         return index + 1
 
     def _convert(self) -> None:
-        """CONVERT TO applies to columns that this statement creates, too."""
+        """Apply CONVERT TO, also to columns that this statement creates."""
         to = self._target
         if to is None:
             return
@@ -304,7 +304,7 @@ class _Alteration:
 
 
 def _without(indexes: list[Index], action: DropIndex) -> list[Index]:
-    """The keys without one; an unknown key matters only if it is the primary key."""
+    """The keys without the dropped key; an unknown key is refused only if it is the primary key."""
     found = next((index for index in indexes if same(index.name, action.name)), None)
     if found is None:
         if action.kind == "DROP PRIMARY KEY" and not action.if_exists:
@@ -324,10 +324,10 @@ _NAME = "my_row_id"
 
 
 def has_invisible_key(table: Table, server: Server) -> bool:
-    """Whether a table's first column is such a key.
+    """Return whether a table's first column is a primary key that the server generated.
 
-    Invariant: like the server, we recognize it by its form; nothing else distinguishes it from a user's
-    column.
+    Invariant: the column is recognized by its form, as on the server; nothing else distinguishes it from a
+    user's column.
     """
     first = table.columns[0]
     return (

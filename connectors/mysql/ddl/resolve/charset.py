@@ -1,8 +1,8 @@
-"""The character set of a table after ALTER TABLE, and the one its columns are converted to.
+"""The character set of a table after ALTER TABLE, and the character set to which its columns are converted.
 
-Invariant: CONVERT TO applies to columns, and to the table's own character set unless an option sets
-that; MySQL applies all of it in the statement's order, in MariaDB options take precedence. A
-collation is valid until a later character set replaces it.
+Invariant: CONVERT TO applies to columns, and to the table's own character set unless an option sets it.
+MySQL applies all clauses in the statement's order; in MariaDB, options take precedence. A collation is
+valid until a later character set replaces it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _and_then(before: Charset, clause: Charset) -> Charset:
 
 
 def _without_default(clause: Charset, defaults: Defaults) -> Charset:
-    """CONVERT TO CHARACTER SET DEFAULT in full; MySQL uses the selected database."""
+    """CONVERT TO CHARACTER SET DEFAULT in full; in MySQL it is the default of the selected database."""
     if clause.charset != "default":
         return clause
     own = defaults.selected
@@ -87,8 +87,10 @@ def _without_default(clause: Charset, defaults: Defaults) -> Charset:
 
 
 def converting(spec: ColumnSpec, to: Database, server: Server) -> ColumnSpec:
-    """A column's definition with CONVERT TO's character set in place of its own; BINARY still
-    applies, though together with a character set of its own only in MySQL before 8.0."""
+    """Return a column's definition with CONVERT TO's character set in place of its own.
+
+    BINARY still applies; together with a character set of the column's own, only in MySQL before 8.0.
+    """
     own = spec.type
     binary = own.binary and (
         own.charset is None or not since(server, mysql=(8, 0, 0), mariadb=(0, 0, 0))
@@ -99,8 +101,10 @@ def converting(spec: ColumnSpec, to: Database, server: Server) -> ColumnSpec:
 
 
 def resized(spec: ColumnSpec, old: Column, new: Column, to: Database) -> Column:
-    """A changed column as MySQL sizes it if the statement contains CONVERT TO: a TEXT or BLOB,
-    other than the longest, is enlarged to hold the characters of the old column."""
+    """Return a changed column as MySQL sizes it if the statement contains CONVERT TO.
+
+    A TEXT or BLOB, except the longest of them, is sized to hold the characters of the old column.
+    """
     word = OF_BYTES.get(new.type, new.type)
     if word not in OF_TEXT or spec.type.arguments or word.startswith(("long", "char", "varchar")):
         return new
@@ -111,14 +115,14 @@ def resized(spec: ColumnSpec, old: Column, new: Column, to: Database) -> Column:
 
 _OF_LENGTH = ("char", "binary", "bit", "float", "double")
 _OTHER_WIDTH = 20
-"""For a number or a time as text; only whether it is short matters."""
+"""The characters of a number or a time as text; it only matters that they are few."""
 
 
 def _characters(column: Column) -> int:
-    """The number of characters that MySQL takes a column to hold.
+    """The number of characters that MySQL assumes for a column.
 
-    It divides the bytes of any text by those of a character; for CHAR, VARCHAR, ENUM and SET it has characters
-    already. Source: sql/sql_table.cc, prepare_blob_field; sql/field.h, char_length.
+    MySQL divides the size of any text by the bytes of a character, although the size of a CHAR, VARCHAR, ENUM
+    or SET is already in characters. Source: sql/sql_table.cc, prepare_blob_field; sql/field.h, char_length.
     """
     word, _, rest = column.type.partition("(")
     each = 1 if column.charset is None else longest(column.charset)

@@ -32,11 +32,11 @@ class Terms:
     server: Server
     session: Session
     execution: Execution | None = None
-    """None if it is not known: then the values that it gives to rows are not, either."""
+    """None if it is not known; then the values that the statement gives to rows are not known, either."""
 
 
 def same(name: str, other: str) -> bool:
-    """Whether two names of columns or keys are equal, ignoring case."""
+    """Return whether two names of columns or keys are equal, ignoring case."""
     return lowered(name) == lowered(other)
 
 
@@ -46,7 +46,7 @@ def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
     attributes = spec.attributes
     nullable = attributes.nullable
     if nullable is None:
-        # MariaDB makes no such distinction for generated columns.
+        # In MariaDB, a generated TIMESTAMP is not implicitly NOT NULL.
         plain = attributes.generated is None or not terms.server.mariadb
         nullable = not (plain and own.type.startswith("timestamp") and _implicit_timestamps(terms))
     if attributes.row_period is not None:
@@ -65,14 +65,14 @@ def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
 
 
 def added(column: Column, terms: Terms) -> Column:
-    """A new column, with what the table's rows have in it, if the execution is known."""
+    """Return a new column with its identity and its value in the table's rows, if the execution is known."""
     if terms.execution is None:
         return column
     attributes = attributes_in(column.definition) or Attributes(others=column.definition)
     is_plain = attributes.default is not None or attributes.generated is not None
     hides_default = column.type.startswith("timestamp") and not column.nullable and not is_plain
     if hides_default and _implicit_timestamps(terms):
-        # Whether it is the statement's time depends on the table's other columns.
+        # Whether the default is the statement's time depends on the table's other columns.
         given = UNKNOWN
     else:
         given = initial(column, attributes, terms.execution, terms.server)
@@ -80,7 +80,7 @@ def added(column: Column, terms: Terms) -> Column:
 
 
 def kept(old: Column, new: Column, terms: Terms) -> Column:
-    """A column with a new name or definition, which is still the same column."""
+    """Return ``new`` with the identity of ``old``: the same column with a new name or definition."""
     origin = old.origin or (old.name if old.name != new.name else "")
     return replace(
         new, origin=origin, initial=initial_after(old, new, terms.execution, terms.server)
@@ -127,7 +127,7 @@ def altered(column: Column, action: AlterColumn) -> Column:
 
 
 def attributes_in(definition: str) -> Attributes | None:
-    """Parse a column's definition; None if it is not in our own form."""
+    """Parse a column's definition; return None if it does not have the form of ``definition_of``."""
     plain = Server(version=(99, 0, 0))
     try:
         reader = Reader(lexed(definition, plain, Session()), plain, Session())

@@ -1,7 +1,7 @@
 """The table that CREATE TABLE creates.
 
-Invariant: it is what the server would create, including generated names of keys; a definition that
-the server would refuse is refused.
+Invariant: the table is what the server would create, including generated names of keys; a definition
+that the server would refuse is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def created(
     terms: Terms,
     selected: Sequence[Column] = (),
 ) -> Table:
-    """The table; ``selected`` are the columns of its query."""
+    """Return the table; ``selected`` are the columns of the statement's query."""
     defaults = chosen(statement.options.charset, database, terms)
     columns = [made(spec, defaults, terms) for spec in statement.columns]
     columns = _joined(columns, selected)
@@ -51,7 +51,7 @@ def created(
 
 
 def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
-    """The table's own columns and those of the query: a column in both has the query's position."""
+    """The table's own columns and the query's columns; a column in both has the query's position."""
     by_name = {lowered(column.name): column for column in own}
     names = {lowered(column.name) for column in selected}
     first = [column for column in own if lowered(column.name) not in names]
@@ -59,7 +59,7 @@ def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
 
 
 def with_period(columns: list[Column], period: Period) -> list[Column]:
-    """The columns, with those of a period NOT NULL."""
+    """Return the columns, in which the columns of a period are NOT NULL."""
     names = {lowered(period.begin), lowered(period.end)}
     return [required(column) if lowered(column.name) in names else column for column in columns]
 
@@ -79,7 +79,7 @@ def finished(
 
 
 def keyed(columns: list[Column], indexes: Sequence[Index]) -> list[Column]:
-    """The columns, with those of the primary key NOT NULL."""
+    """Return the columns, in which the columns of the primary key are NOT NULL."""
     primary = next((index.columns for index in indexes if index.name == keys.PRIMARY), ())
     names = {lowered(name) for name in primary}
     if not names:
@@ -88,7 +88,7 @@ def keyed(columns: list[Column], indexes: Sequence[Index]) -> list[Column]:
 
 
 def unique(columns: Sequence[Column]) -> None:
-    """Raise Refused if two columns have the same name, or there is none at all."""
+    """Raise Refused if two columns have the same name, or if there is no column at all."""
     names = [lowered(column.name) for column in columns]
     if not names:
         raise Refused("a table has at least one column")

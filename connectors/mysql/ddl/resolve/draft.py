@@ -1,4 +1,4 @@
-"""The state at one binlog position, and a statement's changes on top of it while its effect is computed.
+"""The state at one binlog position, and a statement's changes to it while the statement's effect is computed.
 
 Invariant: names are compared as the server compares them, and kept in their original spelling. The state does
 not change before a draft's ``commit``; a statement's later parts see its earlier changes.
@@ -27,7 +27,7 @@ TemporaryName = tuple[int, TableName]
 
 
 class State:
-    """Tables, databases, temporary tables, and view names; it can be read and replaced."""
+    """Tables, databases, temporary tables, and names of views, which can be read and replaced."""
 
     __slots__ = ("databases", "others", "server", "tables", "temporary")
 
@@ -36,7 +36,7 @@ class State:
         self.tables: dict[TableName, tuple[TableName, Table]] = {}
         self.databases: dict[str, tuple[str, Database]] = {}
         self.temporary: dict[TemporaryName, Table | None] = {}
-        """None: it exists, and its columns are unknown."""
+        """None: the table exists, but its columns are unknown."""
         self.others: frozenset[TableName] = frozenset()
         """Views."""
 
@@ -186,7 +186,7 @@ class Draft:
         return self._databases[key] if key in self._databases else self._state.databases.get(key)
 
     def defaults(self, name: str) -> Database:
-        """The defaults of a database's tables; for an unknown database, those of a new one."""
+        """The defaults of a database's tables; for an unknown database, the defaults of a new database."""
         return self.database(name) or self.server_defaults()
 
     def selected_defaults(self) -> Database:
@@ -244,5 +244,5 @@ class Draft:
 
 
 def _origins(table: Table | None) -> tuple[str, ...]:
-    """What distinguishes a column from an equal one that a statement put in its place."""
+    """The identities of a table's columns, which differ if a statement replaced a column by an equal column."""
     return () if table is None else tuple(column.origin for column in table.columns)

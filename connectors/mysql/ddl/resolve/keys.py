@@ -1,6 +1,6 @@
 """A table's keys after a statement.
 
-Invariant: a key without a name gets the server's name for it; one that loses its last column is
+Invariant: a key without a name gets the server's name for it; a key that loses its last column is
 dropped; the primary key's columns are NOT NULL. A key that identifies no row never makes a
 statement fail.
 """
@@ -18,14 +18,14 @@ from connectors.mysql.types.geometries import is_geometry
 
 PRIMARY = "PRIMARY"
 _MOST = 1000
-"""Keys in one statement; servers allow 64 and, for foreign keys, a few more."""
+"""The maximum number of keys in one statement; servers allow 64 and, for foreign keys, a few more."""
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
 
 
 def added(
     indexes: Sequence[Index], specs: Iterable[IndexSpec], columns: Sequence[Column]
 ) -> tuple[Index, ...]:
-    """The keys after adding some, the primary key first."""
+    """Return the keys after adding keys; the primary key comes first."""
     found, wanted = list(indexes), list(specs)
     if len(wanted) > _MOST:
         raise Refused(f"{len(wanted)} keys are more than any server accepts")
@@ -47,7 +47,7 @@ def added(
 def with_geometries(
     indexes: Iterable[Index], columns: Sequence[Column], server: Server
 ) -> tuple[Index, ...]:
-    """The keys as MariaDB has them: of a geometry it indexes the first bytes, also without a given length.
+    """Return the keys as MariaDB has them: it indexes the first bytes of a geometry, even without a length.
 
     MySQL before 8.0 treats such a key of a POINT as covering the whole column, and later versions
     refuse it.
@@ -96,7 +96,7 @@ def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Inde
         return None
     if there.unique:
         raise Refused(f"there is a key {index.name} already")
-    # It must be gone: perhaps a server created it for a foreign key.
+    # The known key must be gone: perhaps a server had created it for a foreign key.
     found.remove(there)
     return index
 
@@ -134,7 +134,7 @@ def _text(part: Part) -> str:
 
 
 def _name(spec: IndexSpec, named: Sequence[str], others: Sequence[Index]) -> str:
-    """A key's name; by default that of its first column, with a number if it is taken."""
+    """A key's name; by default the name of its first column, with a number if that name is taken."""
     if spec.kind == PRIMARY:
         return PRIMARY
     if spec.name is not None:
@@ -148,7 +148,7 @@ def _name(spec: IndexSpec, named: Sequence[str], others: Sequence[Index]) -> str
 
 
 def is_prefix(column: Column, length: int) -> bool:
-    """Whether that many characters are only the beginning of a column."""
+    """Return whether this number of characters is only the beginning of a column."""
     word, _, rest = column.type.partition("(")
     if word in _LENGTHY:
         whole = rest.partition(")")[0]
@@ -180,12 +180,12 @@ def _foreign_name(indexes: Sequence[Index], spec: IndexSpec) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The columns of a table before and after an ALTER; all names except theirs are in lower case."""
+    """The columns of a table before and after an ALTER; the names in the other fields are in lower case."""
 
     before: Sequence[Column]
     after: Sequence[Column]
     was: dict[str, str]
-    """Old names of renamed columns, by their new ones."""
+    """Old names of renamed columns, by their new names."""
     changed: set[str]
     """New names of redefined columns."""
     new: set[str]
@@ -195,9 +195,9 @@ class Moved:
 def with_columns(indexes: Iterable[Index], moved: Moved) -> list[Index]:
     """The keys after columns were renamed, dropped, added or redefined.
 
-    As on the server, a part goes to the first column, in the table's new order, whose old name was
-    the part's or, if the column is not renamed, whose current name is. So a new column may take the
-    key of a renamed one that comes after it.
+    As on the server, a part goes to the first column, in the table's new order, that had the part's name
+    before the ALTER or, if it is not renamed, has that name now. So a new column may take over the key of a
+    renamed column that comes after it.
     """
     by_old_name: dict[str, Column] = {}
     for column in moved.after:
@@ -246,7 +246,7 @@ def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> st
 
 
 def _length(part: str) -> tuple[int | None, str]:
-    """The characters of a part and the text after them; None if it covers the whole column."""
+    """A part's length in characters and the text after it; the length is None for the whole column."""
     if not part.startswith("(") or not part[1:].partition(")")[0].isdecimal():
         return None, part
     length, _, order = part[1:].partition(")")
@@ -260,7 +260,7 @@ _SIZES = {
 
 
 def _whole(column: Column | None) -> int | None:
-    """The characters of a text column or bytes of others, if known."""
+    """The size of a column if known: characters of a text column, bytes of any other column."""
     word, _, rest = ("" if column is None else column.type).partition("(")
     length = rest.partition(")")[0]
     if word in _LENGTHY and length.isdecimal():

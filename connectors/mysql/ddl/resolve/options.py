@@ -1,6 +1,6 @@
 """A table's options after later statements.
 
-Invariant: an option that is set again replaces itself; the others stay.
+Invariant: the new value of an option replaces the old value; other options stay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def text_of(options: TableOptions) -> str:
 
 
 def merged(text: str, changes: Sequence[TableOptions], versioned: bool | None = None) -> str:
-    """The text of a table's options after setting others, and turning system versioning on or off."""
+    """Return the text of a table's options after changes; ``versioned`` turns system versioning on or off."""
     new = {name: value for options in changes for name, value in options.texts}
     if not new and versioned is None:
         return text
@@ -33,7 +33,7 @@ def merged(text: str, changes: Sequence[TableOptions], versioned: bool | None = 
 
 
 def is_sequence(table: Table | None) -> bool:
-    """Whether a table is a MariaDB sequence, whose rows are no user data."""
+    """Return whether a table is a MariaDB sequence, whose rows are not user data."""
     if table is None or "SEQUENCE" not in table.options.upper():
         return False
     sequence = dict(_parsed(table.options).texts).get("SEQUENCE", "")

@@ -1,7 +1,7 @@
 """The effect of each statement on the known tables.
 
-Invariant: a connection's temporary table hides the real one of that name, and changes to it are
-invisible to other connections.
+Invariant: a connection's temporary table hides the real table of that name; changes to the temporary
+table are invisible to other connections.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _make_view(name: TableName, draft: Draft, *, if_not_exists: bool) -> None:
     if draft.table(name) is not None:
         if if_not_exists or not draft.logged:
             return
-        # The server accepted it, so there is no such table: the known one was an older view of this name.
+        # The server accepted the statement, so no such table exists: what is known was an older view.
         draft.change(name, None)
     draft.add_other(name)
 
@@ -113,7 +113,7 @@ def _selected(query: str, draft: Draft) -> tuple[Column, ...]:
 
 
 def _pattern(name: TableName, draft: Draft) -> Table:
-    """The table in CREATE TABLE … LIKE."""
+    """The table after LIKE in CREATE TABLE."""
     table = draft.visible(name)
     if table is None:
         raise Refused(f"the table {name[0]}.{name[1]} that it is created like is not known")
@@ -159,7 +159,7 @@ def _alter(statement: AlterTable, draft: Draft) -> None:
 
 
 def _changes_no_column(statement: AlterTable) -> bool:
-    """Whether it is work on partitions and the like, which servers also log for missing tables."""
+    """Whether a statement only works on partitions or the like, which servers also log for missing tables."""
     return all(isinstance(action, NoColumnWork) for action in statement.actions)
 
 

@@ -1,7 +1,7 @@
-"""The tables of which a statement removes, brings in or computes rows without a row event.
+"""The tables whose rows a statement removes, adds or computes without row events.
 
-Invariant: from the statement and the definitions alone. Whether there were such rows only the server knows, so
-each statement that may have changed some is one.
+Invariant: the tables are determined from the statement and the definitions alone. Only the server knows whether
+there were such rows, so every statement that may have changed rows counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BLACKHOLE: Final = re.compile(r"\bENGINE\s*=?\s*['\"`]?BLACKHOLE\b", re.IGNOREC
 def unlogged_rows(
     statement: ParsedStatement, changes: Iterable[object] = ()
 ) -> tuple[tuple[TableName, str], ...]:
-    """The tables, and by what; ``changes`` are those of definitions."""
+    """Return the tables, each with the action; ``changes`` are the statement's changes of definitions."""
     tree = statement.tree
     found = dict(_of_definitions(changes))
     if isinstance(tree, AlterTable):

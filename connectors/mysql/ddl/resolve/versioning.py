@@ -1,7 +1,7 @@
 """MariaDB's implicit columns for the start and end of a row's validity.
 
-Invariant: WITH SYSTEM VERSIONING alone adds them after all others, and there they stay; a
-definition may have them or not, as ``information_schema`` does not list them.
+Invariant: WITH SYSTEM VERSIONING alone adds these columns after all others, and they stay last. A
+definition may lack them, because ``information_schema`` does not list them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_hidden(column: Column) -> bool:
 
 
 def with_hidden_last(columns: list[Column], *, versioned: bool | None) -> list[Column]:
-    """The columns with the implicit ones last, or without them if the table is no longer versioned."""
+    """Return the columns with the implicit columns last, or without them if versioning was dropped."""
     hidden = [column for column in columns if is_hidden(column)]
     if not hidden:
         return columns

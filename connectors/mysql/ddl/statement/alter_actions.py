@@ -1,6 +1,6 @@
 """The actions of ALTER TABLE as values.
 
-Invariant: each has a ``kind`` for display: ``ADD COLUMN``, ``DROP INDEX``.
+Invariant: each action has a ``kind`` for display: ``ADD COLUMN``, ``DROP INDEX``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connectors.mysql.ddl.statement.column_spec import (
 )
 
 FIRST = ""
-"""In place of the preceding column: the first position."""
+"""The first position, given in place of a preceding column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ChangeColumn:
     name: str
     spec: ColumnSpec
     after: str | None = None
-    """None: its position is unchanged."""
+    """The preceding column, or FIRST; None: the position is unchanged."""
     if_exists: bool = False
 
 
@@ -70,9 +70,9 @@ class AlterColumn:
     kind: ClassVar[str] = "ALTER COLUMN"
     name: str
     default: str | None = None
-    """None: dropped."""
+    """None: the default is dropped."""
     invisible: bool | None = None
-    """None: unchanged, and the action sets the default."""
+    """None: the visibility is unchanged, and the action sets or drops the default."""
     if_exists: bool = False
 
 
@@ -92,7 +92,7 @@ class DropIndex:
     name: str
     if_exists: bool = False
     constraint: bool = False
-    """DROP CONSTRAINT: it may be no index at all."""
+    """Whether it is DROP CONSTRAINT, whose name may belong to a constraint that is not an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class NoColumnWork:
 
     kind: str
     tables: tuple[TableRef, ...] = ()
-    """Other tables that it touches."""
+    """Other tables that the action touches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

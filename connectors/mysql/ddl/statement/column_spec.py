@@ -19,10 +19,10 @@ class Attributes:
     """The attributes of a column definition after the type."""
 
     nullable: bool | None = None
-    """None: not specified."""
+    """None if not specified."""
     generated: Literal["virtual", "stored"] | None = None
     expression: str = ""
-    """Of a generated column; with its parentheses."""
+    """The expression of a generated column, with its parentheses."""
     default: str | None = None
     on_update: str | None = None
     auto_increment: bool = False
@@ -31,7 +31,7 @@ class Attributes:
     comment: str | None = None
     invisible: bool = False
     others: str = ""
-    """The rest of its definition."""
+    """The rest of the column's definition."""
     references: bool = False
     row_period: Literal["start", "end"] | None = None
     """MariaDB's GENERATED ALWAYS AS ROW START or END."""
@@ -85,7 +85,7 @@ class Charset:
     charset: str | None = None
     collation: str | None = None
     collation_first: bool = False
-    """COLLATE precedes CHARACTER SET."""
+    """Whether COLLATE precedes CHARACTER SET."""
 
     def __bool__(self) -> bool:
         return self.charset is not None or self.collation is not None
@@ -97,9 +97,9 @@ class TableOptions:
 
     charset: Charset = Charset()
     texts: tuple[tuple[str, str], ...] = ()
-    """Names and values of those that are part of the table's definition."""
+    """Names and values of the options that are part of the table's definition."""
     names: tuple[str, ...] = ()
-    """All of them, in upper case."""
+    """The names of all options, in upper case."""
     versioned: bool = False
     """MariaDB's WITH SYSTEM VERSIONING."""
 

@@ -1,6 +1,6 @@
 """A statement as a value: nothing of it is applied yet, and no table is looked up.
 
-Invariant: a value holds the statement's own words; ``effect`` determines their meaning for a table.
+Invariant: a value holds the statement's own words; ``resolve`` determines their meaning for a table.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class CreateDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterDatabase:
-    """ALTER DATABASE; without a name, the session's."""
+    """ALTER DATABASE; without a name, of the session's database."""
 
     type: ClassVar[str] = "ALTER DATABASE"
     name: str | None
@@ -146,7 +146,7 @@ class NoTable:
     made: tuple[TableRef, ...] = ()
     """Created views."""
     if_not_exists: bool = False
-    """A view is not created if a table has its name."""
+    """Whether a view is not created if a table has its name."""
     dropped: tuple[TableRef, ...] = ()
     """Dropped views."""
 

@@ -55,7 +55,7 @@ utf32 4 general_ci bin
 utf8mb3 3 general_ci bin general_mysql500_ci
 utf8mb4 4 general_ci bin
 """
-"""Each character set, the bytes of its longest character, and its collations, the first of them its default."""
+"""Each character set, the bytes of its longest character, and its collations; the first one is the default."""
 
 _UNICODE = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
 """Character sets with a collation for each of many languages."""
@@ -79,7 +79,7 @@ _OF_MARIADB = (
 )  # fmt: skip
 
 CONTEXTUAL = re.compile(rf"uca1400_(?:(?:{'|'.join(_LANGUAGES)})_)?(?:nopad_)?a[is]_c[is]")
-"""MariaDB's collations of UCA 14.0.0, with or without the name of a Unicode character set before them."""
+"""The names of MariaDB's UCA 14.0.0 collations without the character set's name, which may precede them."""
 
 
 def _parsed() -> dict[str, tuple[int, tuple[str, ...]]]:
@@ -134,7 +134,10 @@ def has_charset(server: Server, name: str) -> bool:
 
 
 def has_collation(server: Server, name: str) -> bool:
-    """Whether a server has a collation, by its permanent name; one newer than all known ones is accepted."""
+    """Return whether a server has a collation, by its permanent name.
+
+    A server newer than all known servers is assumed to have any collation of its character sets.
+    """
     charset, _, order = name.partition("_")
     if not has_charset(server, charset):
         return False

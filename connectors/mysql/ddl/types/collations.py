@@ -17,7 +17,7 @@ from connectors.mysql.ddl.types.collation_names import (
 from connectors.mysql.server_version import since
 
 _NEWER_DEFAULTS = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
-"""MariaDB's character sets with a collation of UCA 14.0.0 for their default."""
+"""MariaDB's character sets whose default is a collation of UCA 14.0.0."""
 
 
 class CharsetRefused(ValueError):
@@ -42,12 +42,11 @@ def chosen(
     current: Database | None = None,
     collation_first: bool = False,
 ) -> Database:
-    """The result for a database or a table of ``[DEFAULT] CHARACTER SET charset COLLATE
-    collation``, either or both missing, or ``default``, which is written in lower case here.
+    """Return the result of ``[DEFAULT] CHARACTER SET charset COLLATE collation`` for a database or table.
 
-    ``inherited`` is the default without these clauses, ``current`` the state before an ALTER.
-    ``collation_first``: COLLATE precedes CHARACTER SET, and MySQL 8.0 and earlier then ignore it.
-    Raise CharsetRefused.
+    Either name is None if its clause is missing, and may be ``default``, in lower case. ``inherited`` is the
+    default without these clauses, ``current`` the state before an ALTER. With ``collation_first``, COLLATE
+    precedes CHARACTER SET; MySQL 8.0 and earlier then ignore COLLATE. Raise CharsetRefused.
     """
     if "default" in (charset, collation) and since(server, mysql=(8, 0, 0), mariadb=None):
         raise CharsetRefused("DEFAULT names no character set or collation since MySQL 8.0")
@@ -62,7 +61,7 @@ def chosen(
         found = inherited
     else:
         found = collated(own, collation, base, server=server, session=session)
-    # 5.5 to 8.0.26 do it, 9.7 does not; the version of the change is unknown.
+    # 5.5 to 8.0.26 ignore it, 9.7 does not; the version of the change is unknown.
     forgets = collation_first and not since(server, mysql=(8, 4, 0), mariadb=(0, 0, 0))
     return named if named is not None and forgets else found
 
@@ -83,7 +82,10 @@ def _named(charset: str, inherited: Database, server: Server, session: Session) 
 def collated(
     named: str | None, collation: str, base: Database, *, server: Server, session: Session
 ) -> Database:
-    """The result of a collation after a character set, or else on ``base``; raise CharsetRefused."""
+    """Return the result of COLLATE after a named character set, or else applied to ``base``.
+
+    Raise CharsetRefused.
+    """
     own, word = named or base.charset, lasting(collation)
     if server.mariadb and word == "default":
         return _named(own, base, server, session)
@@ -102,7 +104,7 @@ def _apart(collation: str, charset: str) -> CharsetRefused:
 
 
 def default_collation(charset: str, *, server: Server, session: Session) -> str:
-    """The collation of a character set named without one; raise CharsetRefused."""
+    """Return the collation of a character set that is named without a collation; raise CharsetRefused."""
     name = lasting(charset_named(charset, server=server))
     own = session.utf8mb4_collation if name == "utf8mb4" else None
     if session.charset_collations is not None:
@@ -124,14 +126,14 @@ def of_collation(collation: str, *, server: Server) -> Database:
 
 
 def binary_collation(charset: str, *, server: Server) -> Database:
-    """The collation of a character set that compares bytes."""
+    """Return a character set with its collation that compares bytes."""
     if lasting(charset) == "binary":
         return Database(charset="binary", collation="binary")
     return of_collation(f"{charset}_bin", server=server)
 
 
 def charset_named(charset: str, *, server: Server) -> str:
-    """A character set as the server prints it; raise CharsetRefused if it has none of that name."""
+    """Return a character set as the server prints it; raise CharsetRefused if the server does not have it."""
     name = lasting(charset)
     if not has_charset(server, name):
         raise CharsetRefused(f"Unknown character set: '{charset}'")

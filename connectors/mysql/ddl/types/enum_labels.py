@@ -1,7 +1,7 @@
 """The labels of ENUM and SET, as a server stores and prints them.
 
 Invariant: a label is limited to the characters of its column's character set, and is printed in
-three-byte UTF-8, like ``information_schema``; a character missing from either is a question mark.
+three-byte UTF-8, as in ``information_schema``. A character that either lacks becomes a question mark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r
 def labelled(
     name: str, labels: Sequence[Label], charset: str, *, server: Server, strict: bool
 ) -> str:
-    """``enum('a','b')``; raise TypeRefused for labels that are refused."""
+    """Return the type as printed: ``enum('a','b')``; raise TypeRefused for labels that a server refuses."""
     kept = [_kept(label, charset) for label in labels]
     if not 0 < len(kept) <= _MOST[name]:
         raise TypeRefused(f"{name} takes 1 to {_MOST[name]} labels, not {len(kept)}")
@@ -34,7 +34,7 @@ def labelled(
 
 
 def exactly(name: str, labels: Sequence[Label], charset: str) -> str:
-    """The same with unchanged labels; empty if ``labelled`` prints no question mark."""
+    """Return the type with its exact labels; empty if ``labelled`` prints no question mark."""
     if charset == BINARY:
         return ""
     kept = [_kept(label, charset) for label in labels]
@@ -45,7 +45,10 @@ def exactly(name: str, labels: Sequence[Label], charset: str) -> str:
 
 
 def _bytes(label: str, name: str, server: Server) -> str:
-    """A label of bytes: MySQL prints bytes that are not text in hexadecimal digits, others a part of them."""
+    """A label of bytes; from MySQL 8.0 on, bytes of an ENUM that are not text are hexadecimal digits.
+
+    Raise TypeRefused where a server would print only a part of such bytes.
+    """
     if all(char <= "\uffff" and not "\udc80" <= char <= "\udcff" for char in label):
         return _quoted(label)
     if name == "enum" and since(server, mysql=(8, 0, 0), mariadb=None):
@@ -65,8 +68,10 @@ def labels_in(column_type: str) -> list[str]:
 
 
 def read_again(labels: Sequence[str], old: str, new: str) -> list[str]:
-    """Labels whose bytes a server reinterprets in another character set, without conversion, as
-    ALTER TABLE … CONVERT TO does; raise TypeRefused if they are invalid there."""
+    """Return labels whose bytes a server reinterprets, without conversion, in another character set.
+
+    ALTER TABLE … CONVERT TO does so. Raise TypeRefused if the bytes are invalid in that character set.
+    """
     encode = text_encoder(old) or _from_utf8
     decode = text_decoder(new) or bytes.decode
     try:

@@ -1,7 +1,7 @@
 """The names of data types, and their synonyms.
 
-Invariant: a name is here if a server of some version and mode accepts it; its meaning there is
-determined in ``types``.
+Invariant: a name is here if a server of some version and mode accepts it; ``resolution`` determines
+its meaning there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from connectors.mysql.types.registry import sql_types
 _ALIASES = {
     "boolean": ("bool",), "serial": (), "real": (), "number": (), "varchar2": (), "clob": (), "raw": (),
 }  # fmt: skip
-"""Names that are no types of their own: each means one, by the server's kind and mode."""
+"""Names that are not types of their own: each means a type that depends on the server's kind and mode."""
 
 KINDS: Mapping[str, str] = {
     name: kind
@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
     )
     for name in (kind, *others)
 }
-"""From each name to the first of its synonyms."""
+"""The main name of a type by each of its names."""
 
 NATIONAL = frozenset(
     name for name in KINDS if name.startswith(("n", "national ")) and "char" in name

@@ -1,7 +1,7 @@
 """Resolution of a data type for a server: its text in ``information_schema``, its character set and collation.
 
-Invariant: the text is the server's own, digit for digit, for its version and mode; a type that it
-would refuse is refused.
+Invariant: the text is the server's own, digit for digit, for its version and mode; a type that the
+server would refuse is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def resolved(
 
 
 def _kind(spec: TypeSpec, server: Server, session: Session) -> tuple[str, TypeSpec]:
-    """The meaning of a name here, and the type without additional information from the name."""
+    """The meaning of the type's name here, and the type with the character set that the name implies."""
     name, kind = spec.name, KINDS.get(spec.name)
     mysql, mariadb = sql_type(name).since
     if kind is None or not since(server, mysql=mysql, mariadb=mariadb):
@@ -73,7 +73,7 @@ def _kind(spec: TypeSpec, server: Server, session: Session) -> tuple[str, TypeSp
 
 
 def _is_as(spec: TypeSpec, mode: str, server: Server, session: Session) -> bool:
-    """Whether types have another database's meaning."""
+    """Whether a type has the meaning that it has in another database, such as Oracle."""
     if mode == "ORACLE" and not server.mariadb:
         return False
     if spec.qualifier is not None:
@@ -96,7 +96,7 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
     """A column after the conversion of its table; raise TypeRefused if it does not fit.
 
     Invariant: a text column keeps its length in characters, and becomes a larger type if its bytes need
-    one; byte columns are unchanged.
+    a larger type; byte columns are unchanged.
     """
     if column.charset is None:
         return column

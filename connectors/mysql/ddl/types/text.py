@@ -33,7 +33,7 @@ _COMPRESSED = " /*M!100301 COMPRESSED*/"
 def text(
     name: str, spec: TypeSpec, inherited: Database, *, server: Server, session: Session
 ) -> ResolvedType:
-    """A type of text or bytes, ``name`` one of ``OF_TEXT`` or ``OF_BYTES``."""
+    """Return a type of text or bytes; ``name`` is in ``OF_TEXT`` or ``OF_BYTES``."""
     if name in OF_BYTES:
         own = _of_bytes(spec, inherited, server, session)
         name = OF_BYTES[name]
@@ -55,7 +55,7 @@ def label_type(
 
 
 def as_kept(column_type: str, own: Database) -> ResolvedType:
-    """A type that is text, with its character set; byte types have none."""
+    """Return a text type with its character set; with ``binary``, the byte type, without a character set."""
     if own.charset != BINARY:
         return ResolvedType(type=column_type, charset=own.charset, collation=own.collation)
     word = column_type.partition("(")[0].partition(" ")[0]
@@ -80,12 +80,11 @@ def of_column(spec: TypeSpec, inherited: Database, *, server: Server, session: S
 
 
 def _binary(spec: TypeSpec, found: Database, server: Server) -> Database:
-    """The attribute BINARY: in MySQL it takes precedence over COLLATE, MariaDB refuses both
-    together, unless they agree.
+    """The result of the attribute BINARY; raise CharsetRefused if it conflicts with COLLATE.
 
-    From 8.0 on, BINARY with a character set of the column's own only selects its collation, which
-    COLLATE replaces; before, that is so for ASCII and UNICODE only. Source: sql/sql_yacc.yy,
-    opt_charset_with_opt_binary.
+    In MySQL, BINARY takes precedence over COLLATE, unless the column has a character set of its own: then
+    COLLATE takes precedence, before 8.0 only if ASCII or UNICODE gave that character set. MariaDB refuses
+    BINARY together with COLLATE unless they agree. Source: sql/sql_yacc.yy, opt_charset_with_opt_binary.
     """
     if server.mariadb and spec.collation is not None:
         if not found.collation.endswith("_bin"):
@@ -101,7 +100,7 @@ def _of_bytes(spec: TypeSpec, inherited: Database, server: Server, session: Sess
     collation = spec.collation
     if collation is None or collation.lower() == BINARY:
         return Database(charset=BINARY, collation=BINARY)
-    # MariaDB makes bytes with a collation text.
+    # In MariaDB, a byte type with a collation becomes text.
     named = None if server.mariadb else BINARY
     return collations.collated(named, collation, inherited, server=server, session=session)
 
@@ -109,7 +108,7 @@ def _of_bytes(spec: TypeSpec, inherited: Database, server: Server, session: Sess
 def sized(
     name: str, arguments: tuple[int, ...], charset: str, *, server: Server, session: Session
 ) -> str:
-    """A text type with its length in characters; a too long one may become another type."""
+    """Return a text type with its length in characters; a length that is too long may change the type."""
     if len(arguments) > 1 or (arguments and name not in ("char", "varchar", "text")):
         raise TypeRefused(f"{name} takes no such length")
     if arguments and arguments[0] > _LONGEST_LENGTH:
@@ -142,10 +141,10 @@ def _varchar(arguments: tuple[int, ...], charset: str, *, server: Server, sessio
 
 
 def holding(size: int) -> str:
-    """The smallest of the TEXT types that holds that many bytes."""
+    """Return the smallest TEXT type that holds this number of bytes."""
     return next((name for name, most in TEXTS.items() if size <= most), "longtext")
 
 
 def is_strict(session: Session) -> bool:
-    """Whether values that do not fit are refused, and not changed."""
+    """Return whether values that do not fit are refused rather than changed."""
     return not _STRICT.isdisjoint(session.sql_mode)

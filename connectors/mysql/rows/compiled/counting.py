@@ -1,7 +1,7 @@
 """Counting the rows of uncaptured tables, with code generated for each pattern of NULLs.
 
-Invariant: the count is that of ``skipping``, which also handles unusual events; a walk ends exactly
-at its event's end, or is refused.
+Invariant: the count equals that of ``rows.counter``, which also handles unusual events; a walk ends
+exactly at its event's end, or is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from connectors.mysql.types.registry import extent
 _MOST_PATTERNS = 64
 
 Walk = Callable[[bytes, int, int], tuple[int, int]]
-"""Takes an event's body, an image's offset and the body's end; returns the number of successive
-images with the same NULLs, and the offset of the first with others."""
+"""Takes an event's body, an image's offset and the body's end; returns a number of images and an offset.
+
+The number is that of the successive images with the same NULLs, the offset that of the image after them."""
 
 
 class RowCounter:
@@ -75,7 +76,7 @@ class RowCounter:
 
 
 def _generated(nulls: bytes, extents: Sequence[tuple[int, int]]) -> Walk:
-    """Values of fixed size are skipped together with what precedes them."""
+    """A walk for images with these NULLs; it skips values of fixed size together with what precedes them."""
     steps, fixed = [], len(nulls)
     for size, length_size in extents:
         fixed += size

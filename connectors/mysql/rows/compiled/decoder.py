@@ -1,8 +1,8 @@
 """Decoder of one table version's rows events, with generated code.
 
-Invariant: an image is read to its last byte or refused. Rare rows, whose images lack columns,
-contain only the changes of a document, or have characters that Unicode lacks, go through ``rows``,
-which marks them.
+Invariant: an image is read to its last byte or refused. RowDecoder reads the rare rows: those whose images
+lack columns, contain only the changes of a document, or have characters that Unicode lacks. Missing columns
+and replaced characters are marked.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from connectors.mysql.rows.decoder import (
 from connectors.mysql.types.registry import binlog_type, field_of
 
 SPLIT = "\0"
-"""Separator of two texts of marks: no JSON contains it."""
+"""Separator between two texts of marks; JSON never contains it."""
 
 
 class RowText(NamedTuple):
     """A changed row as JSON text: no ``before`` for an insert, no ``after`` for a delete.
 
-    Keys are the JSON of the key's columns; None if the table has no key or there is no such image.
+    Keys are the JSON of the key's columns; None if the table has no key or the row has no such image.
     """
 
     before: str | None
@@ -55,9 +55,11 @@ class RowText(NamedTuple):
     old_key: str | None
     new_key: str | None
     marks: str | None = None
-    """Members of a JSON object: ``absent`` lists the columns that no image contains,
-    ``replaced`` those with characters that Unicode lacks. For a row whose key changed there may
-    be two, with SPLIT between: those of the image before, and of the one after."""
+    """Members of a JSON object, without its braces.
+
+    ``absent`` lists the columns that no image contains, ``replaced`` the columns with characters that
+    Unicode lacks. A row whose key changed may have two texts, separated by SPLIT: the marks of the before
+    image, then those of the after image."""
 
 
 class _Kind:
@@ -100,12 +102,12 @@ class CompiledDecoder:
         key_head: str = "{",
         place: Sequence[int] = (),
     ) -> None:
-        """``key``: the columns of the records' key; None: those of the primary key. ``rules``: by column;
-        ``renames``: names in images and keys, by column.
+        """``key`` are the columns of the records' key; with None, of the primary key.
 
-        ``hidden``: columns that the server's own tables do not list; ``omitted``: those that images are not
-        to have; ``key_head``: the text before a key's first member; ``place``: columns whose JSON follows
-        each key after a NUL.
+        ``rules`` and ``renames`` (the names in images and keys) are by column name. ``hidden`` are columns
+        that the server's own tables do not list, ``omitted`` further columns to exclude from images.
+        ``key_head`` is the text before a key's first member. The JSON of the columns in ``place`` follows
+        each key after a NUL. Without ``key_is_logged``, incomplete before images must agree with the key.
         """
         self._hidden = hidden
         self._partial = RowDecoder(table_map, charsets)
@@ -183,7 +185,7 @@ class CompiledDecoder:
         return found
 
     def _rarely(self, event_type: int, body: bytes) -> list[Row]:
-        """Rows of which the binlog lacks columns, and events with an unusual head."""
+        """Rows that lack columns or have replaced characters, and events with an unusual head."""
         if not self._key_is_logged and event_type not in WRITES:
             self._compare_key(self._partial.columns_before(event_type, body))
         return [self._from_images(change) for change in self._partial.decode(event_type, body)]
@@ -198,7 +200,7 @@ class CompiledDecoder:
         old_key, new_key = self._key_of(before), self._key_of(after)
         marks = self._marks(after or before or (), before, after)
         if before is not None and after is not None and old_key != new_key:
-            # A separate record shows the image before alone, which may lack more columns than the other.
+            # A record of its own shows the before image, which may lack more columns than the after image.
             of_before = self._marks(before, before, after)
             if of_before != marks:
                 marks = f"{of_before or ''}{SPLIT}{marks or ''}"
@@ -211,7 +213,7 @@ class CompiledDecoder:
         return _dumped({name: value for name, value in shown if value is not ABSENT})
 
     def _shown_values(self, image: Image | tuple[()]) -> Iterator[tuple[str, Any]]:
-        """The columns by name, except omitted ones."""
+        """The values by column name, without hidden and omitted columns."""
         for index, (name, value) in enumerate(zip(self._names, image, strict=True)):
             if index not in self._table.hidden:
                 yield name, value
@@ -237,7 +239,7 @@ class CompiledDecoder:
         return self._table.key_head + key_text[1:] + self._place_of(shown)
 
     def _place_of(self, shown: Image) -> str:
-        """The columns that choose the partition, as they follow a key."""
+        """The text after a key: the JSON of the columns that choose the partition, or nothing."""
         if not self._table.place:
             return ""
         place = {self._names[index]: shown[index] for index in self._table.place}
@@ -282,8 +284,9 @@ def _dumped(value: Any) -> str:
 def key_contradiction(
     table_map: TableMap, present: Sequence[bool], *, hidden: Collection[int] = ()
 ) -> str | None:
-    """The contradiction between the columns of an image before a change and the table's key; None
-    if there is none. ``hidden``: row hashes, which are ignored.
+    """Return how the columns of an image before a change contradict the table's key; None if they do not.
+
+    ``hidden`` are MariaDB's row hashes, which are ignored.
 
     Invariant: an image before a change lacks columns in two cases only. With ``binlog_row_image=MINIMAL``
     it has the columns of the server's key and no other; with ``NOBLOB`` it has all columns except some

@@ -1,8 +1,8 @@
 """Generator of the functions that convert row images to JSON text.
 
 Invariant: neighbouring values of fixed size are unpacked at once, with the NULL bitmap before them
-and the length after them; with known NULLs the code has no test, without them one for each column.
-A value read past the end may be short without an error: the caller checks where a row ended.
+and the length after them. Code for known NULLs tests no column; code for any NULLs tests each column.
+A value read past the end may be short without an error, so the caller checks where the rows end.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from connectors.mysql.types.decimals import named
 from connectors.mysql.types.registry import NAMES, Field
 
 Row = tuple[str | None, str | None, str | None, str | None, str | None]
-"""``before``, ``after``, old key, new key, marks: JSON texts, as RowText has them."""
+"""``before``, ``after``, old key, new key, marks: JSON texts, as in RowText."""
 ImageFunction = Callable[[bytes, int], tuple[str, str | None, int]]
-"""From an event and the offset of an image in it: the image, the key, and the offset after it."""
+"""Takes an event and an image's offset in it; returns the image, its key, and the offset after the image."""
 
 
 class Images(Protocol):
@@ -32,13 +32,14 @@ class Images(Protocol):
 
 
 RowsFunction = Callable[[bytes, int, int, list[Row], Images], int]
-"""Takes an event, the offset of a row, the event's end, the list that receives the rows, and a
-reader of images with other NULL patterns; reads rows while they have its pattern, and returns
-the offset after them."""
+"""Reads successive rows with the function's own NULL pattern; returns the offset after them.
+
+Takes an event, the offset of a row, the event's end, the list that receives the rows, and a reader of
+images with other NULL patterns."""
 
 
 class Change(Enum):
-    """The change of an event's rows; the value is what is appended for each."""
+    """The change of an event's rows; the value is the source of the tuple that is appended for each row."""
 
     INSERT = "None, {image}, None, {key}, None"
     DELETE = "{image}, None, {key}, None, None"
@@ -53,11 +54,11 @@ class Table:
     fields: Sequence[Field]
     key: Sequence[int]
     hidden: frozenset[int] = frozenset()
-    """Columns that are read and omitted from images."""
+    """Columns that are read but omitted from images."""
     key_head: str = "{"
     """The text before a key's first member."""
     place: Sequence[int] = ()
-    """The columns whose JSON follows each key after a NUL; none: nothing follows."""
+    """The columns whose JSON follows each key after a NUL; if empty, nothing follows the key."""
     head_size: int = 0
     """Bytes before the bitmap of NULLs, which are not read."""
     first_bit: int = 0
@@ -75,14 +76,14 @@ class Table:
 
 
 def rows_function(table: Table, nulls: bytes, change: Change) -> RowsFunction:
-    """The function for rows whose images (an update's first) have these NULLs."""
+    """Return the function for rows whose images have these NULLs; of an update, the before images."""
     writer = _Writer(table)
     made: RowsFunction = function_of(writer.rows(nulls, change), writer.namespace)
     return made
 
 
 def image_function(table: Table, nulls: bytes | None) -> ImageFunction:
-    """The function for one image with these NULLs; with None, for any."""
+    """Return the function for one image with these NULLs; with None, for an image with any NULLs."""
     writer = _Writer(table)
     source = writer.known_image(nulls) if nulls is not None else writer.any_image()
     made: ImageFunction = function_of(source, writer.namespace)
@@ -120,11 +121,11 @@ class _Run:
 
 
 class _Writer:
-    """Writes source, and collects the objects that it refers to.
+    """Writes source code, and collects the objects that the code refers to.
 
-    In it ``d`` is the event, ``p`` the current offset, ``o`` the image as a dict, ``m`` the bitmap,
-    ``v3a`` what is read for column 3, ``l3`` its name, ``x3`` its value if the key has it, ``r3``
-    its rule if it has one.
+    In the code ``d`` is the event, ``p`` the current offset, ``o`` the image as a dict, ``m`` the bitmap. For
+    column 3, ``v3a`` is what is unpacked first, ``l3`` the name, ``r3`` the rule if there is one, and ``x3``
+    the value if the key or ``place`` includes the column.
     """
 
     def __init__(self, table: Table) -> None:
@@ -132,7 +133,7 @@ class _Writer:
         self._structs = 0
         self.namespace: dict[str, Any] = NAMES | {
             "dumps": orjson.dumps,
-            # In the columns' order; each row's values replace those of the previous one.
+            # In the columns' order; each row's values replace those of the previous row.
             "blank": dict.fromkeys(table.image_names),
         }
         for index, name in enumerate(table.names):
@@ -155,7 +156,7 @@ class _Writer:
                 "        before = dumps(o).decode()",
                 f"        old_key = {self._key(columns)}",
                 "        m = None",
-                # An image with more NULLs may be shorter.
+                # If fewer bytes remain, the image has another pattern, with more NULLs.
                 "        if p <= last:",
                 *_indented(3, self._read(columns, "if m == nulls:", deeper=True)),
                 *_indented(4, self._appended(change, columns)),
@@ -207,13 +208,13 @@ class _Writer:
         return [index for index in range(len(self._table.fields)) if not bits >> index & 1]
 
     def _least(self, columns: Sequence[int]) -> int:
-        """Bytes of an image whose values of variable size are empty."""
+        """The minimum size of an image in bytes: its values of variable size are empty."""
         fields = [self._table.fields[index] for index in columns]
         head_size = self._table.head_size + self._table.bitmap_size
         return head_size + sum(one.length_size or one.size for one in fields)
 
     def _read(self, columns: Sequence[int], test: str, *, deeper: bool = False) -> list[str]:
-        """Lines that read an image into ``o``; ``test`` follows once the bitmap is known."""
+        """Lines that read an image into ``o``; ``test`` is placed after the line that reads the bitmap."""
         run = _Run()
         size, head_size = self._table.bitmap_size, self._table.head_size
         if head_size:
@@ -294,7 +295,7 @@ class _Writer:
         return {*self._table.key, *self._table.place}
 
     def _key(self, columns: Sequence[int]) -> str:
-        """An expression of the key's text, with what follows it."""
+        """The expression for the key's text and the text of ``place`` after it."""
         if not self._table.key:
             return "None"
         present = set(columns)
@@ -305,13 +306,13 @@ class _Writer:
         return self._placed(self._own_key(columns), f"{{{', '.join(members)}}}")
 
     def _placed(self, key: str, place: str) -> str:
-        """An expression of a key, and of the columns that choose the partition, if there are any."""
+        """The expression for a key and, if there are any, the columns that choose the partition."""
         if not self._table.place:
             return key
         return f'{key} + "\\0" + dumps({place}).decode()'
 
     def _own_key(self, columns: Sequence[int]) -> str:
-        """An expression of the text of the key's columns."""
+        """The expression for the text of the key's columns."""
         key = self._table.key
         fields = [self._table.fields[index] for index in key]
         present = set(columns)
@@ -329,14 +330,14 @@ class _Writer:
         return "f'" + "".join(pieces) + "}}'"
 
     def _key_text(self, members: str) -> str:
-        """An expression of the text of a key, given as a dict."""
+        """The expression for the text of a key that is given as the source of a dict."""
         if self._table.key_head == "{":
             return f"dumps({members}).decode()"
         self.namespace["head"] = self._table.key_head
         return f"head + dumps({members})[1:].decode()"
 
     def _key_value(self, index: int) -> str:
-        """The key value's expression: a plain integer as read; others have a name."""
+        """The expression for a key's value: ``v3a`` for a plain integer, ``x3`` for any other."""
         one = self._table.fields[index]
         return f"v{index}a" if one.value == "$a" and one.rule is None else f"x{index}"
 

@@ -1,6 +1,7 @@
 """The generated functions of one table, by the NULLs of the rows that they read.
 
-Invariant: rows of any pattern can be read; only so many patterns have functions of their own.
+Invariant: rows with any pattern of NULLs can be read, but only a limited number of patterns have functions
+of their own.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from connectors.mysql.rows.compiled.generate import (
 )
 
 _MOST_PATTERNS = 64
-"""Number of NULL patterns with a function of their own; the others share one that tests each bit."""
+"""Maximum number of NULL patterns with a function of their own; others share a function that tests each bit."""
 _MOST_COLUMNS = 8192
-"""Total number of columns in those functions, so that a wide table has fewer."""
+"""Maximum number of columns in all these functions together, so that a wide table has fewer functions."""
 
 
 def _one_insert(data: bytes, at: int, _end: int, found: list[Row], images: Images) -> int:
@@ -47,7 +48,7 @@ _ONE_BY_ONE: dict[Change, RowsFunction] = {
     Change.DELETE: _one_delete,
     Change.UPDATE: _one_update,
 }
-"""Functions for NULL patterns without one of their own."""
+"""Functions for rows whose NULL pattern has no function of its own."""
 
 
 class Patterns:
@@ -61,13 +62,13 @@ class Patterns:
         """Number of further functions allowed for NULL patterns."""
 
     def nulls(self, data: bytes, at: int) -> bytes:
-        """The bitmap of the row at an offset; raise IndexError if the bytes end before it."""
+        """The NULL bitmap of the row at an offset; raise IndexError if the bytes end before the bitmap does."""
         return read_bytes(data, at + self.table.head_size, self.table.bitmap_size)[0]
 
     def run(
         self, made: dict[bytes, RowsFunction], head: bytes, nulls: bytes, change: Change
     ) -> RowsFunction:
-        """The function that reads rows with these NULLs; it is kept in ``made``, under both."""
+        """Return the function that reads rows with these NULLs; a new one is kept in ``made``."""
         run = made.get(head + nulls)
         if run is None:
             if not self._room:

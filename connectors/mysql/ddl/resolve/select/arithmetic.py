@@ -1,7 +1,7 @@
 """Types of numbers in a query: sums, products, aggregates, and CAST.
 
-Invariant: digits are counted as MySQL counts them, if they decide between INT and BIGINT, and for
-DECIMAL.
+Invariant: where the number of digits decides between INT and BIGINT, or sizes a DECIMAL, digits are
+counted as MySQL counts them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _is_unsigned(column: Column) -> bool:
 
 
 def _precision(column: Column) -> tuple[int, int]:
-    """All digits, and those after the point."""
+    """The number of all digits, and of the digits after the point."""
     if is_integer(column):
         digits = _DIGITS[_word(column)]
         return digits + (digits == 19 and _is_unsigned(column)), 0
@@ -59,7 +59,7 @@ def negative(column: Column) -> Column:
 
 
 def computed(item: exp.Expression, left: Column, right: Column) -> Column:
-    """``left + right``, and other operators; literals are columns of their own type."""
+    """Return the column of ``left + right`` or another operator; literals are columns of their own type."""
     nullable = left.nullable or right.nullable or isinstance(item, exp.Div)
     if _word(left) in _FLOATS or _word(right) in _FLOATS:
         return plain("double", nullable=nullable)

@@ -146,7 +146,7 @@ class Evaluation:
     # --- choices ------------------------------------------------------------------------------------
 
     def _chosen(self, branches: list[exp.Expression | None]) -> list[Column]:
-        """The columns of several values; a literal's text counts as having one of the others' collation."""
+        """The columns of several values; an ASCII literal gets the collation of the first other value."""
         items = [one for one in branches if one is not None and not isinstance(one, exp.Null)]
         columns = [self.column(one) for one in items]
         own = next(

@@ -15,12 +15,12 @@ _INT_DIGITS, _BIGINT, _UNSIGNED = 8, 2**63 - 1, 2**64 - 1
 
 
 def plain(name: str, *, nullable: bool) -> Column:
-    """A column of a type other than text."""
+    """Return a column of a type other than text."""
     return Column(name="", type=name, nullable=nullable)
 
 
 def text(length: int, own: Database, *, nullable: bool) -> Column:
-    """A text column of that many characters."""
+    """Return a text column of ``length`` characters."""
     if length > 512:
         raise Refused("a string in its query is too long to determine its type")
     if own.charset == "binary":
@@ -63,7 +63,7 @@ def named(charset: str, terms: Terms) -> Database:
 
 
 def integer(digits: str, *, negative: bool = False) -> Column:
-    """A number."""
+    """Return the column of a number."""
     if not digits.isdecimal():
         return _fraction(digits)
     value = int(digits)

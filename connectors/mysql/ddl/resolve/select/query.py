@@ -1,8 +1,8 @@
 """The columns that the query of CREATE TABLE … SELECT gives.
 
-Invariant: a column is returned if the server's own rule for it is certain; any other is refused,
-never guessed.
-sqlglot parses the query. A binlog of rows has no such query: the server writes the columns
+Invariant: a column is returned only if the server's own rule for it is certain; any other column is
+refused, never guessed.
+sqlglot parses the query. A row-based binlog has no such query: the server writes the columns
 themselves.
 """
 
@@ -35,14 +35,14 @@ _NOT_LOOKED_AT = {
 """Parts of a query that do not affect its columns, or are evaluated below."""
 
 Derived = dict[str, Sequence[Column]]
-"""Columns of a query's common table expressions by their names in lower case."""
+"""The columns of each common table expression of a query, by the expression's name in lower case."""
 
 
 def selected(query: str, draft: Draft) -> tuple[Column, ...]:
     """The columns of a query; raise Refused if one of them is uncertain."""
     if "||" in query and not draft.terms.session.sql_mode.isdisjoint({"PIPES_AS_CONCAT", "ANSI"}):
         raise Refused("its query has || for text")
-    # It is only read.
+    # The text is only parsed, never executed.
     text = f"SELECT * FROM {query[5:]}" if query[:5].upper() == "TABLE" else query  # noqa: S608
     try:
         tree = sqlglot.parse_one(text, dialect="mysql")
@@ -54,7 +54,7 @@ def selected(query: str, draft: Draft) -> tuple[Column, ...]:
 
 
 class _Query:
-    """A query, and the tables it can select from: existing ones, and its own WITH."""
+    """A query, and the tables that it can select from: existing tables, and those of its WITH."""
 
     def __init__(self, draft: Draft, text: str, derived: Derived, *, named: bool = True) -> None:
         self._draft = draft
@@ -63,7 +63,7 @@ class _Query:
         self._named = named
 
     def columns(self, tree: exp.Expression) -> list[Column]:
-        """The columns of a query or of one in parentheses."""
+        """The columns of a query, with or without parentheses."""
         if not isinstance(tree, _QUERIES):
             raise Refused("the columns of its query cannot be determined")
         inner = self._with(tree)
@@ -106,7 +106,7 @@ class _Query:
             yield from self._of_item(item, evaluation, scope, names(number))
 
     def _names(self, select: exp.Select) -> Callable[[int], str | None]:
-        """The names of columns without an alias: their own text."""
+        """The names of items without an alias: their own text."""
         if not self._named:
             return str
         found = item_names(self._text, self._draft.terms.server, Session()) if self._text else []
@@ -198,10 +198,10 @@ _CHANGED = ("text", "blob", "enum", "set", "bit", "json", "geometry", "point")
 
 
 def united(left: Sequence[Column], right: Sequence[Column]) -> list[Column]:
-    """The columns, under the names of the first query.
+    """Return the columns of a UNION, under the names of the first query.
 
-    Invariant: two columns of one type keep it, two texts take the longer length; any other merge is
-    refused.
+    Invariant: two columns of the same type keep the type, two texts get the longer length; any other merge
+    is refused.
     """
     if len(left) != len(right):
         raise Refused("its query's parts have different numbers of columns")
@@ -233,9 +233,9 @@ _MODIFIERS = frozenset({
 
 
 def item_names(query: str, server: Server, session: Session) -> list[str]:
-    """The items of the first SELECT in a query; none if it does not begin with one.
+    """Return the names of the items of a query's first SELECT; none if the query begins with something else.
 
-    Invariant: the name of an item without an alias is its own text, that of a string literal its content.
+    Invariant: the name of an item without an alias is its own text; of a string literal, its content.
     """
     reader = Reader(lexed(query, server, session), server, session)
     while reader.take("("):

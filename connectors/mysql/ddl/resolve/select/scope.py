@@ -1,6 +1,6 @@
 """The scope of a query's names: the columns of the tables that it selects from.
 
-Invariant: a name in two tables is refused unless the server knows which is meant.
+Invariant: a column's name that two tables have is refused, unless the query names the table.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from connectors.mysql.ddl.statement.column_spec import Attributes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table or a derived one, under its name in the query."""
+    """A table or derived table, under its name in the query."""
 
     name: str
     """In lower case."""
     columns: tuple[Column, ...]
     database: str | None = None
     shares: bool = False
-    """Joined USING columns, or NATURAL: ``*`` contains those once."""
+    """Whether it is joined USING columns or NATURAL: ``*`` contains shared columns only once."""
 
     def missing(self) -> Source:
-        """The same on the side of an outer join that may have no row."""
+        """Return the source as it is on the side of an outer join that may have no row."""
         return replace(self, columns=tuple(replace(one, nullable=True) for one in self.columns))
 
 
@@ -50,7 +50,7 @@ class Scope:
         return _seen(self._named(name))
 
     def column(self, table: str, name: str) -> Column:
-        """A column by its name, and its table's if given."""
+        """Return a column by its name, and by its table's name unless that is empty."""
         sources = [self._named(table)] if table else self._sources
         found = [
             column for source in sources for column in source.columns if same(column.name, name)

@@ -1,7 +1,7 @@
 """Types of text in a query.
 
-Invariant: lengths are counted in characters; the result of combining two collations is uncertain,
-unless one is that of an ASCII literal.
+Invariant: lengths are counted in characters. Texts of two collations are refused, unless the text of
+one collation is an ASCII literal.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def recoded(column: Column, own: Database) -> Column:
 
 
 def shortened(column: Column, most: int | None) -> Column:
-    """A text's beginning or end, or another of the same length."""
+    """Return a text's beginning or end; with None for ``most``, a text of the same length."""
     length = _length(column)
     return text(length if most is None else min(length, most), _common([column]), nullable=True)
 
