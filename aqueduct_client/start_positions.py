@@ -17,6 +17,9 @@ from aqueduct_client.protocol import Log
 from aqueduct_client.records import Partition, Record
 
 _MARIADB = re.compile(r"(\d+)-\d+-(\d+)")
+_SERVER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_INTERVAL = re.compile(r"(\d+)(?:-(\d+))?")
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _CLOCK_SKEW_MS = 600_000
 """How much later a source's clock may be than the worker's clock, which sets the time of Kafka's records."""
 _LOOKS = 64
@@ -252,13 +255,24 @@ def parse_gtids(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
             found.setdefault(match[1], []).append((1, int(match[2])))
             continue
         server, *items = part.lower().split(":")
+        if not _SERVER.fullmatch(server) or not items:
+            raise _not_a_set(text, part)
         prefix = server
         for item in items:
-            if match := re.fullmatch(r"(\d+)(?:-(\d+))?", item):
+            if match := _INTERVAL.fullmatch(item):
                 interval = int(match[1]), int(match[2] or match[1])
                 found.setdefault(prefix, []).append(interval)
-            else:  # MySQL 8.3's tag, which applies to the intervals after it
+            elif _TAG.fullmatch(item):  # MySQL 8.3's, which applies to the intervals after it
                 prefix = f"{server}:{item}"
+            else:
+                raise _not_a_set(text, part)
     if not found:
-        raise InvalidSubscription(f"{text!r} is no GTID set; write one as gtid_executed shows it")
+        raise _not_a_set(text, text)
     return {server: tuple(intervals) for server, intervals in found.items()}
+
+
+def _not_a_set(text: str, part: str) -> InvalidSubscription:
+    where = f", for {part!r}" if part != text else ""
+    return InvalidSubscription(
+        f"{text!r} is no GTID set{where}; write one as gtid_executed shows it"
+    )

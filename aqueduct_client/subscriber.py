@@ -225,7 +225,7 @@ class Subscriber:
         if batch in self._in_flight.ids:
             self._unnoted.update(self._in_flight.offsets_of(batch))
         self._in_flight.acknowledged(batch)
-        self._records.pop(batch, None)
+        self.window.add(self._records.pop(batch, ()))
 
     async def rollback(self, batch: int | None = None) -> None:
         """Deliver a batch and all later batches again (None: all in flight)."""

@@ -52,9 +52,11 @@ class OpenTransaction:
         """Return the command that ends the transaction."""
         partition_options = f"--topic {shlex.quote(topic)} --partition {partition}"
         if self.transactional_id is None:
+            # Brokers omit ids that the account may not describe (KIP-664), of transactions that are alive.
+            tool = "kafka-transactions.sh --bootstrap-server SERVER"
             return (
-                f"kafka-transactions.sh --bootstrap-server SERVER abort {partition_options} "
-                f"--start-offset {self.offset}"
+                f"if `{tool} find-hanging {partition_options}` lists it to an account that may describe all "
+                f"transactional ids: {tool} abort {partition_options} --start-offset {self.offset}"
             )
         owner = shlex.quote(self.transactional_id)
         return f"python -m app journal abort DEST {partition_options} --transactional-id {owner}"

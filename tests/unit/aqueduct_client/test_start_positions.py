@@ -195,7 +195,20 @@ async def test_a_workers_clock_that_was_an_hour_slow_for_a_while_skips_nothing()
     assert await offset_of(MemoryLog(kafka), HERE, AtTime(wanted)) == 500
 
 
-@pytest.mark.parametrize("text", ["", "  ", SERVER])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        SERVER,
+        # Of one that is half understood, the other half would be delivered again.
+        f"{SERVER}:1-5,garbage",
+        f"{SERVER}:1-5,{OTHER}:7_9",
+        f"{SERVER}:1-5,{OTHER[:-1]}:7",
+        f"{SERVER}:1-5;{OTHER}:7",
+        "0-1-6,1-1",
+    ],
+)
 def test_what_is_no_gtid_set_is_refused_at_once(text: str) -> None:
     with pytest.raises(InvalidSubscription, match="no GTID set"):
         AfterGtids(text)

@@ -331,6 +331,17 @@ async def test_an_acknowledged_change_that_comes_again_is_dropped_within_the_win
         assert seqs(await subscriber.get()) == [14], "1 is past the window"
 
 
+async def test_a_change_whose_offsets_a_kafka_transaction_committed_is_in_the_window() -> None:
+    shop = Shop()
+    shop.publish(2)
+    async with shop.subscriber(window=2) as subscriber:
+        batch = await subscriber.get_without_ack()
+        subscriber.acknowledged(batch.id)
+        shop.kafka.send(Partition(TOPIC, 0), value(11), headers=headers(1))
+        shop.kafka.send(Partition(TOPIC, 0), value(12), headers=headers(12))
+        assert seqs(await subscriber.get_without_ack()) == [12]
+
+
 async def test_the_window_forgets_what_was_rolled_back_and_keeps_what_a_failed_ack_had() -> None:
     shop = Shop()
     shop.publish(2)
