@@ -77,6 +77,8 @@ class EmptiedTables:
     """Numbers of portions, negative to differ from the numbers of portions that are handed in."""
     _reached: dict[int, threading.Event] = field(default_factory=dict)
     _closing: threading.Event = field(default_factory=threading.Event)
+    _warned: dict[TableName, list[str]] = field(default_factory=dict)
+    """The warnings about the last deletes of each table that has any."""
 
     def before(self, _piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
         """Return no records: the published records show which rows remain."""
@@ -127,6 +129,8 @@ class EmptiedTables:
             why = "truncates is deletes, and the schema history does not have the table; choose record or omit"
             raise RuleImpossible.of(route.table, why)
         yield from self._published(start)
+        self._warned.pop(route.table, None)
+        self._show_warnings()
         body, described = self._described(route, table)
         destination, rules = self.spec.rules.destination, self.spec.rules
         began, versions = time.monotonic(), list[TableVersion]()
@@ -178,6 +182,7 @@ class EmptiedTables:
                 others += 1
         if others:
             self._warn(
+                route.table,
                 f"{others} row(s) of {'.'.join(route.table)} are not deleted though they are gone, as the keys "
                 "of their records have other columns than the table's key now"
             )
@@ -279,14 +284,18 @@ class EmptiedTables:
         expired = sum(beginnings.values())
         if expired and not self.spec.rules.compacted:
             self._warn(
+                route.table,
                 f"the first {expired} offset(s) of {route.topic} have expired: rows of "
                 f"{'.'.join(route.table)} whose last records those were are not deleted though they are gone"
             )
 
-    def _warn(self, text: str) -> None:
+    def _warn(self, table: TableName, text: str) -> None:
         log.warning("%s: %s", self.status.name, text)
-        shown = self.status.warnings.get(_WARNINGS, [])
-        self.status.warnings[_WARNINGS] = [*(one for one in shown if one != text), text]
+        self._warned.setdefault(table, []).append(text)
+        self._show_warnings()
+
+    def _show_warnings(self) -> None:
+        self.status.warnings[_WARNINGS] = [one for own in self._warned.values() for one in own]
 
 
 @contextmanager

@@ -43,15 +43,15 @@ def emptied() -> EmptiedTables:
     )
 
 
-def read_by(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``work`` be done where records of the topic are taken."""
+def read_by(work: Work, monkeypatch: pytest.MonkeyPatch, *, expired: int = 0) -> None:
+    """Let ``work`` be done where records of the topic are taken, of which ``expired`` are gone."""
 
     class Topic:
         async def partitions(self, _: object) -> dict[str, int]:
             return {}
 
         async def beginnings(self, _: object) -> dict[object, int]:
-            return {}
+            return {"a partition": expired}
 
         async def follow(self, _: object) -> None:
             pass
@@ -108,6 +108,19 @@ async def test_the_end_of_the_run_ends_the_reading(
 async def _closed(emptied: EmptiedTables) -> None:
     emptied.close()
     await asyncio.Event().wait()
+
+
+async def test_only_the_last_deletes_of_a_table_have_a_warning(
+    emptied: EmptiedTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emptied.spec.rules.compacted = False  # type: ignore[misc]
+    for expired in (3, 7, 0):
+        read_by(lambda: None, monkeypatch, expired=expired)
+        await made(emptied)
+        shown = emptied.status.warnings["truncates"]
+        assert [text.partition(" have expired")[0] for text in shown] == (
+            [f"the first {expired} offset(s) of aq.shop.orders"] if expired else []
+        )
 
 
 async def test_a_full_disk_is_a_fault_of_the_machine(
