@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,7 +75,9 @@ class SinkNote:
             body: dict[str, Any] = json.loads(text or "null") or {}
             if body.pop("version", None) != 1:
                 return None
-            return cls(**body)
+            # A later version may state more.
+            known = {one.name for one in fields(cls)}
+            return cls(**{name: value for name, value in body.items() if name in known})
         except (ValueError, TypeError):
             return None
 

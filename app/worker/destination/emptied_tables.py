@@ -184,7 +184,7 @@ class EmptiedTables:
             self._warn(
                 route.table,
                 f"{others} row(s) of {'.'.join(route.table)} are not deleted though they are gone, as the keys "
-                "of their records have other columns than the table's key now"
+                "of their records have other columns than the table's key now",
             )
 
     def _emptied(self, effect: ResolvedStatement) -> list[tuple[Route, Table | None]]:
@@ -286,7 +286,7 @@ class EmptiedTables:
             self._warn(
                 route.table,
                 f"the first {expired} offset(s) of {route.topic} have expired: rows of "
-                f"{'.'.join(route.table)} whose last records those were are not deleted though they are gone"
+                f"{'.'.join(route.table)} whose last records those were are not deleted though they are gone",
             )
 
     def _warn(self, table: TableName, text: str) -> None:

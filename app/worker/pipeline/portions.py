@@ -5,43 +5,15 @@ Invariant: a portion can be decoded by itself; portions are numbered in the orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.worker.pipeline.gather.captured_tables import Schema
 from app.worker.pipeline.gather.inserted_events import RowsEvent
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.number.changed_keys import Name
-from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.resolved_statement import ResolvedStatement
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRules:
-    """The rules of publishing from here on.
-
-    Invariant: portions put before these rules are decoded and encoded by the earlier rules, in whichever
-    decoder; later portions by these rules.
-    """
-
-    start: Coordinates
-    """The position between transactions at which they enter."""
-    rules: PublishingRules
-    known: Mapping[Name, Schema]
-    """The tables that they capture, with their definitions at this position."""
-
-    @property
-    def size(self) -> int:
-        """Zero: rules take no room."""
-        return 0
-
-    @property
-    def effect(self) -> NewRules:
-        """The rules themselves, which all decoders must know."""
-        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +42,8 @@ class KeyWatch:
         return self
 
 
-Effect = ResolvedStatement | NewRules | KeyWatch
-"""The effect of a portion on later portions: a statement's on tables, new rules, or tables to watch."""
+Effect = ResolvedStatement | KeyWatch
+"""The effect of a portion on later portions: a statement's on tables, or tables to watch."""
 
 
 class Portion(Protocol):

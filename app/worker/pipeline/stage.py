@@ -35,7 +35,6 @@ from app.worker.pipeline.portions import (
     Effect,
     InsertedRows,
     KeyWatch,
-    NewRules,
     Portion,
     RemovedRows,
     SelectedRows,
@@ -95,11 +94,7 @@ class ChunkStage:
         )
         self._keys = ChangedKeys()
         self._watched: frozenset[Name] = frozenset()
-        self._follow(spec.rules, spec.known)
-
-    def _follow(self, rules: PublishingRules, known: Mapping[Name, Schema]) -> None:
-        """Decode by these rules from now on."""
-        spec, self.rules = self._spec, rules
+        rules = self.rules = spec.rules
         self._captures = rules.routes.captures
         self.tables = CapturedTables(
             rules.routes,
@@ -107,7 +102,7 @@ class ChunkStage:
             server=spec.server,
             has_column_names=spec.has_column_names,
             shadows=rules.shadow_rules(),
-            known=known,
+            known=spec.known,
         )
         self._passing = StatementJudge(self.tables, spec.server, rules.trusted)
         connector = "mariadb" if spec.mariadb else "mysql"
@@ -132,17 +127,13 @@ class ChunkStage:
             return DecodedPortion([self._selected(portion)])
         if isinstance(portion, RemovedRows):
             return DecodedPortion([self._removed(portion)])
-        # These have no changes of their own.
-        assert isinstance(portion, KeyWatch | NewRules)
+        # It has no changes of its own.
+        assert isinstance(portion, KeyWatch)
         nothing = self.inserted(Gathered(), portion.start)
-        if isinstance(portion, KeyWatch):
-            return DecodedPortion([DecodedWatch(portion, nothing, self._keys)])
-        return DecodedPortion([nothing])
+        return DecodedPortion([DecodedWatch(portion, nothing, self._keys)])
 
     def _learn(self, effect: Effect) -> None:
-        if isinstance(effect, NewRules):
-            self._follow(effect.rules, effect.known)
-        elif isinstance(effect, KeyWatch):
+        if isinstance(effect, KeyWatch):
             self._watched = effect.tables
         elif effect.record is not None:
             self.tables.learn(effect.record)

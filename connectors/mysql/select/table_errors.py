@@ -109,8 +109,6 @@ _WITHOUT_VALUES = {
     ER.QUERY_INTERRUPTED, ER.QUERY_TIMEOUT, 1969, ER.CRASHED_ON_USAGE, ER.NOT_KEYFILE,
 }  # fmt: skip
 """Errors whose texts contain only names, and no values."""
-_OF_CLIENT = range(2000, 3000)
-"""PyMySQL's own errors."""
 
 
 def without_values(error: pymysql.MySQLError) -> pymysql.MySQLError:
@@ -119,6 +117,6 @@ def without_values(error: pymysql.MySQLError) -> pymysql.MySQLError:
     Invariant: the text of a server's error is kept only if it contains only names.
     """
     code = error.args[0] if error.args else None
-    if not isinstance(code, int) or code in _OF_CLIENT or code in _WITHOUT_VALUES:
+    if not isinstance(code, int) or code in _CLIENT or code in _WITHOUT_VALUES:
         return error
     return type(error)(code, "the server's text is hidden, since the table has masked columns")

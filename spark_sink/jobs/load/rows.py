@@ -172,7 +172,7 @@ def selected(mysql_type: str) -> Selected:
         # HEX prints a BIT as a number, without leading zeros.
         return _binary(f"UNHEX(LPAD(HEX({{column}}), {digits}, '0'))", "{text}")
     if read.type.startswith("struct<srid"):
-        return _binary("UNHEX(HEX({column}))", _GEOMETRY.replace("{value}", "{text}"))
+        return _binary("UNHEX(HEX({column}))", _GEOMETRY)
     if name in _TEXT:
         return _text("CONVERT({column} USING utf8mb4)", read)
     if name in _APPROXIMATE:
@@ -193,9 +193,7 @@ def selected(mysql_type: str) -> Selected:
 
 
 def _text(sql: str, read: Reading, *, raw: str = "{value}") -> Selected:
-    return Selected(
-        sql=sql, spark_type="string", raw=raw, typed=read.sql.replace("{text}", "{text}")
-    )
+    return Selected(sql=sql, spark_type="string", raw=raw, typed=read.sql)
 
 
 def _binary(sql: str, typed: str) -> Selected:

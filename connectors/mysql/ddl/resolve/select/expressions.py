@@ -206,10 +206,7 @@ class Evaluation:
         return text_of(self.column(item.this), collation=item.expression.name, terms=self._terms)
 
     def _length(self, item: exp.Expression) -> Column:
-        column = self.column(item.this)
-        if column.type.endswith(("text", "blob", "json")):
-            return plain("int", nullable=True) if column.nullable else plain("int", nullable=False)
-        return plain("int", nullable=column.nullable)
+        return plain("int", nullable=self.column(item.this).nullable)
 
     # --- CAST ---------------------------------------------------------------------------------------
 

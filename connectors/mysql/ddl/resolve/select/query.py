@@ -171,7 +171,7 @@ class _Query:
         table = self._draft.visible(full)
         if table is None:
             raise Refused(f"the table {full[0]}.{full[1]} of its query is not known")
-        return Source(name=name, columns=table.columns, database=None if tree.alias else full[0])
+        return Source(name=name, columns=table.columns)
 
 
 def _of_columns(tree: exp.Expression) -> bool:

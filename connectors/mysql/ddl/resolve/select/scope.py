@@ -21,7 +21,6 @@ class Source:
     name: str
     """In lower case."""
     columns: tuple[Column, ...]
-    database: str | None = None
     shares: bool = False
     """Whether it is joined USING columns or NATURAL: ``*`` contains shared columns only once."""
 

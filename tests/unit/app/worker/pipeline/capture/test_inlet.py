@@ -10,11 +10,10 @@ from typing import Any, cast
 
 from app.worker.pipeline.capture.inlet import Entering, Inlet
 from app.worker.pipeline.capture.reader_thread import Reader
-from app.worker.pipeline.portions import NewRules, Portion
+from app.worker.pipeline.portions import KeyWatch, Portion
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tests.made import START
-from tests.unit.app.worker.pipeline.runs import RULES
 
 
 def chunk(pos: int, **more: Any) -> Chunk:
@@ -26,9 +25,14 @@ def rest(pos: int) -> Chunk:
     return replace(chunk(pos), data=b"")
 
 
-def entering(destination: str) -> Entering:
-    rules = replace(RULES, destination=destination)
-    return lambda start: [NewRules(start=start, rules=rules, known={})]
+def entering(table: str) -> Entering:
+    tables = frozenset({("shop", table)})
+    return lambda start: [KeyWatch(start=start, tables=tables, id=0)]
+
+
+def named(portion: Any) -> str:
+    """The table of a portion that was handed in."""
+    return next(iter(portion.tables))[1] if isinstance(portion, KeyWatch) else "chunk"
 
 
 def put(*chunks: Chunk, handed_in: dict[int, list[str]]) -> list[tuple[str, int]]:
@@ -36,8 +40,7 @@ def put(*chunks: Chunk, handed_in: dict[int, list[str]]) -> list[tuple[str, int]
     got: list[tuple[str, int]] = []
 
     def taken(portion: Any) -> bool:
-        name = portion.rules.destination if isinstance(portion, NewRules) else "chunk"
-        got.append((name, portion.start.pos))
+        got.append((named(portion), portion.start.pos))
         return True
 
     def read(_: Any, *, interruption: Any) -> Any:
@@ -122,7 +125,7 @@ def test_portions_handed_in_together_are_made_while_they_are_put_and_nothing_is_
             yield from entering(name)(start)
 
     def taken(portion: Any) -> bool:
-        name = portion.rules.destination if isinstance(portion, NewRules) else "chunk"
+        name = named(portion)
         done.append(f"put {name} {portion.start.pos}")
         return name != "b" or is_open
 

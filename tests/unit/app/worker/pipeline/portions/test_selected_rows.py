@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.worker.pipeline.piece import Entered, Piece
-from app.worker.pipeline.portions import KeyWatch, NewRules, Portion, SelectedRows
+from app.worker.pipeline.portions import KeyWatch, Portion, SelectedRows
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.stream.chunk import Chunk
@@ -265,11 +265,7 @@ def test_without_a_key_any_change_refuses_all_rows_and_none_publishes_all() -> N
 
 def test_rows_that_contradict_the_definition_that_is_valid_where_they_enter_are_refused() -> None:
     routes = Routes(prefix="aq", include=r"shop\.u", partitions=1)
-    pieces = ran(
-        watch(),
-        NewRules(start=made.START, rules=replace(RULES, routes=routes), known={}),
-        selected((1, 1)),
-    )
+    pieces = ran(watch(), selected((1, 1)), routes=routes)
     assert outcomes(pieces)[-1].refused == "it is not published"
 
 
