@@ -140,9 +140,11 @@ def named_tables(reader: Reader) -> list[TableRef]:
 def _names_after(reader: Reader, verb: str) -> list[TableRef]:
     """The names after TABLE, or ON for an index; for RENAME and DROP, all of the list."""
     found: list[TableRef] = []
-    wanted = _FOLLOWED | (
-        {","} if verb in ("DROP", "RENAME") else {"ON"} if verb != "ALTER" else set()
-    )
+    wanted = set(_FOLLOWED)
+    if verb in ("DROP", "RENAME"):
+        wanted.add(",")
+    if verb not in ("ALTER", "RENAME"):
+        wanted.add("ON")
     if verb == "TRUNCATE" and reader.key != "TABLE":
         found += _one(reader)
     while reader.key != "":

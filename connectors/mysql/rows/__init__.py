@@ -1,1 +1,1 @@
-"""Row events to values: the row decoder, the row counter, and the key implied by a partial image."""
+"""Row events to values: the decoder, whose code is generated for each table, and the row counter."""

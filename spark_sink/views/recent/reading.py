@@ -1,8 +1,8 @@
 """Tables with their recent changes, as readers see them.
 
 The merged offsets are read first, then the tables at fixed versions, then the recent changes. So no change is
-missing between the merged rows and the recent changes, and no table holds more than the recent changes do. All
-tables that are read together are therefore of one cut of Kafka's offsets.
+missing between the merged rows and the recent changes. As long as the recent changes hold what a batch merges,
+no table holds more than they do, and all tables that are read together are of one cut of Kafka's offsets.
 
 Invariant: a table's recent changes are applied all or not at all. If the table waits, or one of these changes
 cannot be applied, the table is read as it was last merged.

@@ -171,13 +171,13 @@ class Pool:
         self._over = threading.Event()
         self._lost: AqueductError | None = None
         self._pending = Pending(self._limits)
-        self._workers = _started(spec, count=count, name=name)
-        self._relay = Relay(self._workers, state)
+        self._decoders = _started(spec, count=count, name=name)
+        self._relay = Relay(self._decoders, state)
         self._threads = [
             threading.Thread(
-                target=self._listen, args=(worker,), name=worker.process.name, daemon=True
+                target=self._listen, args=(decoder,), name=decoder.process.name, daemon=True
             )
-            for worker in self._workers
+            for decoder in self._decoders
         ]
         self._threads.append(threading.Thread(target=self._run, name="decoded", daemon=True))
         self._watch = StallWatch(limit=self._limits.stall_seconds)
@@ -188,7 +188,7 @@ class Pool:
     @property
     def pids(self) -> list[int]:
         """The process ids of the decoders."""
-        return [worker.process.pid for worker in self._workers]
+        return [decoder.process.pid for decoder in self._decoders]
 
     @property
     def under_way(self) -> tuple[int, int]:
@@ -199,16 +199,16 @@ class Pool:
     def put(self, portion: Portion) -> bool:
         """Give a portion to a decoder, waiting for one with room; False once the pool is closed."""
         with self._lock:
-            while not self._ends() and (worker := self._free()) is None:
+            while not self._ends() and (decoder := self._free()) is None:
                 self._room.wait()
-            if self._ends() or worker is None:
+            if self._ends() or decoder is None:
                 return False
             size = portion.size
             number = self._pending.put(size)
-            worker.sizes[number] = size
-            learned = self._relay.give(number, worker, portion.effect)
+            decoder.sizes[number] = size
+            learned = self._relay.give(number, decoder, portion.effect)
             turn = self._relay.turn()
-        worker.process.send(Given(number, portion, learned))
+        decoder.process.send(Given(number, portion, learned))
         self._send(turn)
         return True
 
@@ -221,7 +221,7 @@ class Pool:
     def idle(self) -> bool:
         """Whether a decoder has no work and may be given a portion."""
         return self._pending.has_room and any(
-            worker.ready and not worker.sizes for worker in self._workers
+            decoder.ready and not decoder.sizes for decoder in self._decoders
         )
 
     def close(self) -> None:
@@ -236,56 +236,58 @@ class Pool:
     def _ends(self) -> bool:
         return self._over.is_set() or self._lost is not None or self._pending.has_end
 
-    def _free(self) -> Worker | None:
+    def _free(self) -> PooledDecoder | None:
         if not self._pending.has_room:
             return None
-        free = [worker for worker in self._workers if worker.takes(self._limits)]
-        return min(free, key=lambda worker: len(worker.sizes), default=None)
+        free = [decoder for decoder in self._decoders if decoder.takes(self._limits)]
+        return min(free, key=lambda decoder: len(decoder.sizes), default=None)
 
     # --- listening ------------------------------------------------------------------------------
 
-    def _send(self, turn: tuple[Worker, PickledState] | None) -> None:
+    def _send(self, turn: tuple[PooledDecoder, PickledState] | None) -> None:
         if turn is not None:
             turn[0].process.send(turn[1])
 
-    def _listen(self, worker: Worker) -> None:
-        connection = worker.process.connection
+    def _listen(self, decoder: PooledDecoder) -> None:
+        connection = decoder.process.connection
         try:
             while True:
                 message = connection.receive()
-                worker.messages_received += 1
-                self._take(worker, message)
+                decoder.messages_received += 1
+                self._take(decoder, message)
         except EOFError:
             if not self._over.is_set():
-                self._lose(worker.process.lost())
+                self._lose(decoder.process.lost())
         except Exception as error:
-            log.debug("%s: cannot be understood", worker.process.name, exc_info=True)
-            self._lose(DecoderLost(f"{type(error).__name__}: {error}", decoder=worker.process.name))
+            log.debug("%s: cannot be understood", decoder.process.name, exc_info=True)
+            self._lose(
+                DecoderLost(f"{type(error).__name__}: {error}", decoder=decoder.process.name)
+            )
         finally:
             connection.close()
 
-    def _take(self, worker: Worker, message: Any) -> None:
+    def _take(self, decoder: PooledDecoder, message: Any) -> None:
         if isinstance(message, Numbered):
             with self._lock:
-                self._relay.numbered(worker, message)
+                self._relay.numbered(decoder, message)
                 turn = self._relay.turn()
             self._send(turn)
         elif isinstance(message, Finished):
-            self._came(worker, message.number, message.pieces)
+            self._came(decoder, message.number, message.pieces)
         elif isinstance(message, Failed):
-            log.debug("%s: %s", worker.process.name, message.trace)
+            log.debug("%s: %s", decoder.process.name, message.trace)
             if message.number is None:
                 self._lose(message.error)
             else:
-                self._came(worker, message.number, message.error)
+                self._came(decoder, message.number, message.error)
         elif isinstance(message, Ready):
             with self._lock:
-                worker.ready = True
+                decoder.ready = True
                 self._room.notify()
 
-    def _came(self, worker: Worker, number: int, outcome: Any) -> None:
+    def _came(self, decoder: PooledDecoder, number: int, outcome: Any) -> None:
         with self._lock:
-            del worker.sizes[number]
+            del decoder.sizes[number]
             self._pending.came(number, outcome)
             self._room.notify()
             self._come.notify()
@@ -302,28 +304,30 @@ class Pool:
         """End the pool if the decoder with the portion next in order has stalled."""
         while not self._over.wait(self._limits.stall_seconds / _LOOKS):
             with self._lock:
-                worker = self._next_to_work()
-                progress = worker and (worker.messages_received, self._pending.taken)
-            if worker is None:
+                decoder = self._next_to_work()
+                progress = decoder and (decoder.messages_received, self._pending.taken)
+            if decoder is None:
                 self._watch.rest()
                 continue
-            seconds = self._watch.stalled(worker.process.pid, progress)
+            seconds = self._watch.stalled(decoder.process.pid, progress)
             if seconds is not None:
                 self._lose(
                     DecoderStalled(
-                        f"for {seconds:.0f} s", decoder=worker.process.name, pid=worker.process.pid
+                        f"for {seconds:.0f} s",
+                        decoder=decoder.process.name,
+                        pid=decoder.process.pid,
                     )
                 )
                 return
 
-    def _next_to_work(self) -> Worker | None:
+    def _next_to_work(self) -> PooledDecoder | None:
         """Return the decoder with the portion next in order, or one that has not started; under the lock."""
-        for worker in self._workers:
-            if not worker.ready:
-                return worker
+        for decoder in self._decoders:
+            if not decoder.ready:
+                return decoder
         if self._pending.has_next:
             return None
-        owners = (worker for worker in self._workers if self._pending.taken in worker.sizes)
+        owners = (decoder for decoder in self._decoders if self._pending.taken in decoder.sizes)
         return next(owners, None)
 
     # --- delivering -----------------------------------------------------------------------------
@@ -372,27 +376,27 @@ class Pool:
             self._over.set()
             self._room.notify_all()
             self._come.notify_all()
-        for worker in self._workers:
-            worker.process.kill()
-        for worker in self._workers:
-            worker.process.wait()
+        for decoder in self._decoders:
+            decoder.process.kill()
+        for decoder in self._decoders:
+            decoder.process.wait()
 
 
-def _started(spec: StageSpec, *, count: int, name: str) -> list[Worker]:
+def _started(spec: StageSpec, *, count: int, name: str) -> list[PooledDecoder]:
     begin = Begin(pickle.dumps(spec, protocol=5))
-    workers: list[Worker] = []
+    decoders: list[PooledDecoder] = []
     try:
         for number in range(1, count + 1):
             process = DecoderProcess(f"{name} decoder {number}/{count}".strip())
-            workers.append(Worker(process))
+            decoders.append(PooledDecoder(process))
             process.send(begin)
     except BaseException:
-        for worker in workers:
-            worker.process.kill()
-            worker.process.wait()
-            worker.process.connection.close()
+        for decoder in decoders:
+            decoder.process.kill()
+            decoder.process.wait()
+            decoder.process.connection.close()
         raise
-    return workers
+    return decoders
 
 
 class Pending:
@@ -457,7 +461,7 @@ class Pending:
         self.taken += 1
 
 
-class Worker:
+class PooledDecoder:
     """A decoder as the pool knows it."""
 
     def __init__(self, process: DecoderProcess) -> None:
@@ -488,31 +492,33 @@ class Relay:
     effect before a later portion, and all news with its next turn. Nothing here locks: the pool does.
     """
 
-    def __init__(self, workers: list[Worker], state: Any) -> None:
-        self._workers = workers
-        self._owners: dict[int, Worker] = {}
+    def __init__(self, decoders: list[PooledDecoder], state: Any) -> None:
+        self._decoders = decoders
+        self._owners: dict[int, PooledDecoder] = {}
         """The decoder of each portion, until it has the state."""
         self._state: tuple[int, bytes] | None = (0, pickle.dumps(state, protocol=5))
         """The number of the next portion and the state before it."""
 
-    def give(self, number: int, worker: Worker, effect: Effect | None) -> tuple[Effect, ...]:
+    def give(
+        self, number: int, decoder: PooledDecoder, effect: Effect | None
+    ) -> tuple[Effect, ...]:
         """Record the decoder of a portion, and its effect; return earlier effects that the decoder lacks."""
-        self._owners[number] = worker
-        learned, worker.learned = tuple(worker.learned), []
+        self._owners[number] = decoder
+        learned, decoder.learned = tuple(decoder.learned), []
         if effect is not None:
-            for each in self._workers:
+            for each in self._decoders:
                 each.learned.append(effect)
         return learned
 
-    def numbered(self, worker: Worker, message: Numbered) -> None:
+    def numbered(self, decoder: PooledDecoder, message: Numbered) -> None:
         """Take back the state, and keep the news for the other decoders."""
         if message.news is not None:
-            for other in self._workers:
-                if other is not worker:
+            for other in self._decoders:
+                if other is not decoder:
                     other.news.append(message.news)
         self._state = (message.number + 1, message.state)
 
-    def turn(self) -> tuple[Worker, PickledState] | None:
+    def turn(self) -> tuple[PooledDecoder, PickledState] | None:
         """Return the next decoder and the state for it, once both are known."""
         if self._state is None or self._state[0] not in self._owners:
             return None
@@ -610,7 +616,7 @@ class StallWatch:
 
     Invariant: only a decoder that has not started, or the decoder whose piece is next in order, is checked: all
     others may be waiting for it. A decoder that uses CPU is working, however long it takes. Time in which the
-    worker itself was frozen does not count.
+    decoder itself was frozen does not count.
     """
 
     limit: float = STALL_SECONDS

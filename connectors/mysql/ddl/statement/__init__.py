@@ -1,1 +1,1 @@
-"""DDL statements as values: the syntax tree that the grammar builds and ``effect`` reads."""
+"""DDL statements as values: the syntax tree that the grammar builds and ``resolve`` reads."""

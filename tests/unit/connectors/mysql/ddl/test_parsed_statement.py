@@ -102,6 +102,7 @@ def test_mariadb_sets_variables_for_a_statement() -> None:
         ("CREATE TABLE t (a INT, b NEWTYPE, KEY (a), LIKE x)", "d.t"),
         ("CREATE TABLE IF NOT EXISTS `x-y`.t (a NEWTYPE)", "x-y.t"),
         ("CREATE QUANTUM INDEX i ON t (a)", "d.t"),
+        ("DROP INDEX i ON t SOMEHOW", "d.t"),
         ("RENAME TABLE a TO b, c TO d e", "d.a d.b d.c d.d"),
         ("DROP TABLE a, e.b SOMEHOW", "d.a e.b"),
         ("TRUNCATE t SOMEHOW", "d.t"),

@@ -93,7 +93,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def all_ready(pool: Pool) -> None:
     """Until each decoder takes chunks: as long as one alone does, it gets all."""
-    wait_until(lambda: all(worker.ready for worker in pool._workers))
+    wait_until(lambda: all(decoder.ready for decoder in pool._decoders))
 
 
 def is_alive(pid: int) -> bool:

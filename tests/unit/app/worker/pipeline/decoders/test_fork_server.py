@@ -149,8 +149,8 @@ def test_decoders_end_at_once_while_the_process_they_were_forked_from_is_stopped
             waiting.start()
             wait_until(FORK_SERVER._lock.locked)
             began = time.monotonic()
-            for worker in pool._workers:
-                worker.process.kill()
+            for decoder in pool._decoders:
+                decoder.process.kill()
             assert time.monotonic() - began < 0.5
             # It is a child of a stopped process: it stays, but does nothing any more.
             wait_until(lambda: not any(is_alive(pid) for pid in pool.pids))

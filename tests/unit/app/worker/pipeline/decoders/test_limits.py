@@ -26,7 +26,7 @@ def put_all(pool: Pool, count: int, *, most: list[tuple[int, int, int, int]]) ->
     for number in range(count):
         assert pool.put(ordered(number, size=SIZE, decode=0.001 * (number % 3)))
         with pool._lock:
-            each = [dict(worker.sizes) for worker in pool._workers]
+            each = [dict(decoder.sizes) for decoder in pool._decoders]
             most.append(
                 (
                     len(pool._pending),
@@ -87,7 +87,7 @@ def test_a_busy_decoder_is_given_no_more_than_it_may_have(limits: Limits, each: 
         wait_until(lambda: pool.under_way[0] == 2 * each)
         # Who would give more has the time to.
         time.sleep(0.1)
-        assert [len(worker.sizes) for worker in pool._workers] == [each, each]
+        assert [len(decoder.sizes) for decoder in pool._decoders] == [each, each]
         pool.close()
         thread.join(DEADLINE)
 
@@ -100,7 +100,7 @@ def test_pieces_that_nobody_takes_hold_the_reader_back() -> None:
         most: list[tuple[int, int, int, int]] = []
         thread = threading.Thread(target=put_all, args=(pool, 20), kwargs={"most": most})
         thread.start()
-        wait_until(lambda: pool.under_way[0] == 5 and not any(w.sizes for w in pool._workers))
+        wait_until(lambda: pool.under_way[0] == 5 and not any(w.sizes for w in pool._decoders))
         assert not pool.idle()
         assert len(most) in (4, 5)
         outlet.open.set()

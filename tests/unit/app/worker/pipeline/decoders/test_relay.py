@@ -6,14 +6,14 @@ import pickle
 from typing import Any, cast
 
 from app.worker.pipeline.decoders.messages import Numbered, PickledState
-from app.worker.pipeline.decoders.pool import Limits, Relay, Worker
+from app.worker.pipeline.decoders.pool import Limits, PooledDecoder, Relay
 from tables.history.resolved_statement import ResolvedStatement
 
 STATE = pickle.dumps(7, protocol=5)
 
 
-def workers(count: int) -> list[Worker]:
-    return [Worker(cast(Any, None)) for _ in range(count)]
+def workers(count: int) -> list[PooledDecoder]:
+    return [PooledDecoder(cast(Any, None)) for _ in range(count)]
 
 
 def test_the_state_goes_to_the_owner_of_the_next_portion_once_both_are_known() -> None:
