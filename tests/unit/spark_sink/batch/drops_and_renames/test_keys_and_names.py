@@ -124,6 +124,23 @@ def test_a_row_that_is_updated_under_another_name_and_key_is_one_row_once_it_is_
     assert shape.key == ("id",)
 
 
+def test_a_version_of_which_a_table_has_rows_before_and_after_another_key_is_applied_in_two_parts(
+    warehouse: Warehouse,
+) -> None:
+    source = Source(random.Random(0))
+    source.insert("a", {"id": 1, "k": 1, "v": 1})
+    source.insert("b", {"id": 7, "k": 7, "v": 7})
+    source.update("a", 0, v=3)
+    source.exchange()
+    source.alter("b", ("id", "k"))
+    source.update("b", 0, v=2)
+    source.alter("b", ("id",))
+    source.exchange()
+    # The other table had this name meanwhile, and the same columns and key, so the version is the first one.
+    source.update("a", 0, k=2)
+    reloaded(warehouse, source, first=2)
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.long("the test above has one such course of things")
 def test_tables_that_are_altered_and_exchange_their_names_at_random_are_the_sources_once_reloaded(
