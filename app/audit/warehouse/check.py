@@ -148,8 +148,10 @@ class _Table:
     unknown: int = 0
     """Records of which it is not known whether they are applied."""
     topics: set[str] = field(default_factory=set)
-    eras: Mapping[tuple[str, str, int], int] | None = None
-    """The number of the key of each table version, since statements may change the key; None: not known yet."""
+    numbers: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """A number for each version of which rows are required, where statements may have changed the key."""
+    firsts: dict[int, NumberPosition] = field(default_factory=dict)
+    """The position of the first of these rows, by that number."""
     keys: tuple[frozenset[str], ...] = ()
     """The columns of these keys, by their present names; the last key is the table's present key."""
 
@@ -175,7 +177,6 @@ class Warehouse:
         self._store = store
         self._routes = routes
         self._destination = destination
-        self._versions = versions
         self._shares = shares or Shares()
         self.applied = Applied({}, self._shares)
         self._tables: dict[tuple[str, str], _Table] = {}
@@ -185,6 +186,8 @@ class Warehouse:
         """Where the source's own tables were last dropped or renamed without the sink following."""
         self._moved = MovedTables()
         self._present = PresentColumns(versions)
+        self._keys: dict[tuple[str, str], set[frozenset[str]]] = {}
+        """The columns of all keys that tables of a name have had."""
         self._read(parts)
 
     def _read(self, parts: Iterable[dict[str, Any]]) -> None:
@@ -310,38 +313,39 @@ class Warehouse:
             # A table that several source tables fill has one key, so each row is looked up by its present key.
             found = None if image is None else _key_in(frozenset(table.key), image, present)
             return 0, of_record(key, present) if found is None else found
-        if table.eras is None:
-            self._find_eras(table)
-        return (table.eras or {}).get(version, 0), of_record(key, present)
+        if not table.followed.stays and len(self._keys_of(version[:2])) < 2:
+            return 0, of_record(key, present)
+        # Not all versions of a name are the table's, and which are its own is known once all records are.
+        number = table.numbers.setdefault(version, len(table.numbers) + 1)
+        at = source["epoch"], source["seq"]
+        table.firsts[number] = min(at, table.firsts.get(number, at))
+        return number, of_record(key, present)
+
+    def _keys_of(self, name: tuple[str, str]) -> set[frozenset[str]]:
+        if not self._keys:
+            for version, described in self._present.versions.items():
+                columns = frozenset(map(str.lower, described.primary_key))
+                self._keys.setdefault(version[:2], set()).add(columns)
+        return self._keys[name]
 
     def _find_eras(self, table: _Table) -> None:
-        """Number the keys of a table's versions, in the order of the versions."""
-        alone = [(table.name, 1, 1)]
-        stays = table.followed.versions((*table.name, 1), table.name) or alone
-        last_stay = {name: at for at, (name, _, _) in enumerate(stays)}
-        found = []
-        for key in self._versions:
-            name, version = key[:2], key[2]
-            if name in last_stay:
-                within = (
-                    at
-                    for at, (one, first, last) in enumerate(stays)
-                    if one == name and first <= version <= last
-                )
-                found.append((next(within, last_stay[name]), version, key))
-        eras, keys = dict[tuple[str, str, int], int](), list[frozenset[str]]()
-        for _, _, key in sorted(found):
-            present = self._present.of(key, table.name, table.followed)
-            columns = frozenset(map(present.name, self._versions[key].primary_key))
+        """Number the keys that a table has had, in the order of its rows, and its required rows likewise."""
+        eras, keys = {0: 0}, list[frozenset[str]]()
+        for version, number in sorted(table.numbers.items(), key=lambda one: table.firsts[one[1]]):
+            present = self._present.of(version, table.name, table.followed)
+            columns = frozenset(map(present.name, self._present.versions[version].primary_key))
             if not keys or keys[-1] != columns:
                 keys.append(columns)
-            eras[key] = len(keys) - 1
-        if keys and keys[-1] != frozenset(table.key):
+            eras[number] = len(keys) - 1
+        if keys[-1] != frozenset(table.key):
             keys.append(frozenset(table.key))
-        table.eras, table.keys = eras, tuple(keys)
+        self._store.renumber(table.t, eras)
+        table.keys = tuple(keys)
 
     def _rekey(self, table: _Table, verdict: TableVerdict) -> None:
         """Convert a table's required rows to its present key, if it has had other keys."""
+        if table.numbers:
+            self._find_eras(table)
         if len(table.keys) < 2:
             return
 

@@ -6,7 +6,7 @@ compared to find it. Keys are in the form of the module `values`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import orjson
@@ -186,6 +186,17 @@ class WarehouseStore:
         self._db.executemany("DELETE FROM held WHERE t = ? AND seq = ?", unknown)
         self._db.execute("COMMIT")
         return len(unknown)
+
+    def renumber(self, t: int, eras: Mapping[int, int]) -> None:
+        """Give the required rows of a table other eras; of several rows under one key, the latest stays."""
+        self.flush()
+        self._db.execute("BEGIN")
+        self._db.execute("INSERT INTO carried SELECT * FROM wanted WHERE t = ?", (t,))
+        self._db.execute("DELETE FROM wanted WHERE t = ?", (t,))
+        rows = (ExpectedRow(*row) for row in self._db.execute("SELECT * FROM carried"))
+        self._db.executemany(_WANT, (tuple(row._replace(era=eras[row.era])) for row in rows))
+        self._db.execute("DELETE FROM carried")
+        self._db.execute("COMMIT")
 
     def flush(self) -> None:
         """Write buffered rows."""

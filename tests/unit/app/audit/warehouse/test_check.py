@@ -474,6 +474,15 @@ def test_rows_that_only_an_earlier_key_distinguished_are_judged_by_it(case: Case
     assert counted(older) == (0, 0, 1)
 
 
+def test_keys_that_another_table_of_the_name_had_are_not_the_tables(case: Case) -> None:
+    rekeyed(case, ("id",), ("d",), ("id",))
+    # Those versions were of a table that had the name meanwhile.
+    history = [change("c", at, {"id": at, "v": "a", "d": 0}) for at in (1, 2)]
+    rows = [row(at, at, "a", 0) for at in (1, 2)]
+    found = case.verdict(rows, history)
+    assert (counted(found), found.rows) == ((0, 0, 0), 2)
+
+
 def test_a_row_is_not_judged_of_which_no_key_is_known(case: Case) -> None:
     rekeyed(case, ("id",), ("id", "d"))
     history = [
