@@ -483,6 +483,32 @@ def test_keys_that_another_table_of_the_name_had_are_not_the_tables(case: Case) 
     assert (counted(found), found.rows) == ((0, 0, 0), 2)
 
 
+@pytest.mark.parametrize("later", [(), ("v",), ("d",), ("v", "d")])
+def test_nor_those_of_tables_that_had_any_of_its_names_later(
+    case: Case, later: tuple[str, ...]
+) -> None:
+    rekeyed(case, ("id",), later, ("id",))
+    for version in (1, 2, 3):
+        described = replace(
+            case.versions["shop", "t", version], ids=(None,) * 3, initial=(None,) * 3
+        )
+        case.versions |= {("shop", name, version): described for name in "tu"}
+    case.followed = [["shop", "shop", "u", 1, 1, -1, -1], ["shop", "shop", "t", 1, 1, 1, 4]]
+    case.moved = [["shop", "shop", "u", [[1, 4, ["shop", "t"]]]]]
+    earlier = [change("c", at, {"id": at, "v": "a", "d": 0}) for at in (1, 2, 3)]
+    for one in earlier:
+        one["source"]["table"] = "u"
+    history = [
+        *earlier,
+        change("u", 5, {"id": 1, "v": "b", "d": 0}),
+        change("d", 6, {"id": 2, "v": "a", "d": 0}),
+    ]
+    right = [row(5, 1, "b", 0), row(3, 3, "a", 0, version=0)]
+    found = case.verdict(right, history)
+    assert (counted(found), found.rows, found.unjudged) == ((0, 0, 0), 2, {})
+    assert counted(case.verdict(right[:1], history)) == (1, 0, 0)
+
+
 def test_a_row_is_not_judged_of_which_no_key_is_known(case: Case) -> None:
     rekeyed(case, ("id",), ("id", "d"))
     history = [
