@@ -92,9 +92,10 @@ class Source:
     def _write(
         self, op: str, name: str, *, before: Image | None = None, after: Image | None = None
     ) -> None:
-        given = {"table": name, "version": self._version(name)}
-        change = Change(op=op, seq=next(self._seq), before=before, after=after, **given)  # type: ignore[arg-type]
-        self.written.append(change)
+        version, seq = self._version(name), next(self._seq)
+        self.written.append(
+            Change(op=op, seq=seq, table=name, version=version, before=before, after=after)
+        )
 
     def _version(self, name: str) -> int:
         """That of a name; it is a new one only if the name's last one differs, as the worker has it."""
