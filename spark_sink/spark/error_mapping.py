@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 from typing import Final
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from spark_sink.errors import (
     CheckpointDamaged,
@@ -18,11 +20,13 @@ from spark_sink.errors import (
     SparkFailed,
     WarehouseUnusable,
 )
-from spark_sink.spark.session import has_no_memory
+from spark_sink.spark.session import EXIT_WITHOUT_MEMORY, exit_code
 
 _MORE_MEMORY: Final = (
     "Raise driver_memory in the settings; under spark-submit, the memory of driver and executors"
 )
+_SECONDS_TO_END: Final = 5
+"""Seconds that a JVM which no longer answers may need to end."""
 _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
     (r"OutOfMemoryError", MemoryExhausted, _MORE_MEMORY),
     (
@@ -80,14 +84,30 @@ def named(failure: Exception) -> SinkError:
     if isinstance(failure, SinkError):
         return failure
     text = str(failure)
-    if isinstance(failure, (Py4JNetworkError, ConnectionError)) and has_no_memory():
-        return MemoryExhausted("the JVM has ended by an OutOfMemoryError", advice=_MORE_MEMORY)
+    # Otherwise it may be for lack of an answer, whatever py4j or PySpark made of that.
+    is_answer = isinstance(failure, (Py4JJavaError, PySparkException))
+    if not is_answer and (code := exit_code(seconds=_SECONDS_TO_END)) is not None:
+        return _ended(code)
     if record := refused_record(text):
         return MalformedRecord(record)
     for symptom, error, advice in _FAILURES:
         if re.search(symptom, text):
             return error(_first_line(text), advice=advice)
     return SparkFailed(_first_line(text), advice="log.file in the settings gives the details")
+
+
+def _ended(code: int) -> SinkError:
+    """The error of a JVM that has ended with this exit code; negative if by a signal."""
+    if code == EXIT_WITHOUT_MEMORY:
+        return MemoryExhausted("the JVM has ended by an OutOfMemoryError", advice=_MORE_MEMORY)
+    if code == -signal.SIGKILL:
+        return SparkFailed(
+            "the JVM was ended by SIGKILL",
+            advice="If the kernel's log says that the machine, or the container, lacked memory: lower "
+            "driver_memory, or provide more. Then restart",
+        )
+    how = f"has ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+    return SparkFailed(f"the JVM {how}", advice="log.file in the settings gives the details")
 
 
 def cause(text: str) -> str:

@@ -32,7 +32,7 @@ from spark_sink.text.secrets import is_secret
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
-_EXIT_WITHOUT_MEMORY: Final = 3
+EXIT_WITHOUT_MEMORY: Final = 3
 """The exit code of a JVM that -XX:+ExitOnOutOfMemoryError ends."""
 _STDERR: Final = 2
 """Takes the JVM's standard output: Delta prints there what VACUUM has deleted, amid the lines of a command."""
@@ -171,15 +171,15 @@ def refuse_others(given: SparkConf, needed: Mapping[str, str]) -> None:
         )
 
 
-def has_no_memory(*, seconds: float = 5) -> bool:
-    """Whether the JVM is the sink's own and has ended because its memory was exhausted.
+def exit_code(*, seconds: float) -> int | None:
+    """The exit code of the sink's own JVM, negative if a signal ended it; None if it runs, or has no such JVM.
 
-    The JVM no longer answers, but it may need some seconds to end.
+    A JVM that no longer answers may need some seconds to end.
     """
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     with suppress(subprocess.TimeoutExpired):
-        return process is not None and process.wait(seconds) == _EXIT_WITHOUT_MEMORY
-    return False
+        return process.wait(seconds) if process is not None else None
+    return None
 
 
 def close(spark: SparkSession, *, seconds: float = _SECONDS_TO_END) -> None:

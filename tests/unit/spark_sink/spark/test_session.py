@@ -1,20 +1,24 @@
-"""The `spark-submit` options that the session refuses."""
+"""The `spark-submit` options that the session refuses, and what is said of a JVM that has ended."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyspark
 import pytest
-from pyspark import SparkConf
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import spark_sink
 from spark_sink.errors import BadSettings
 from spark_sink.settings.required_conf import required
 from spark_sink.spark import session
+from spark_sink.spark.error_mapping import named
 
 
 def test_what_spark_submit_says_against_exactness_is_refused_by_name() -> None:
@@ -116,3 +120,68 @@ def test_a_jvm_without_memory_is_one_error_and_does_what_was_asked_with_more(
     assert "MemoryExhausted: Spark needs more memory than it has: the JVM has ended by an" in found
     assert "Raise driver_memory" in found
     assert "read 400000000" in printed("2g")
+
+
+_ENDED = """
+import os, signal, sys
+from pyspark import SparkContext
+from spark_sink.settings.model import Settings
+from spark_sink.spark import session
+from spark_sink.spark.error_mapping import named
+
+given = {"prefix": "aq", "bootstrap_servers": "127.0.0.1:1", "warehouse": sys.argv[1]}
+spark = session.start(Settings(**given))
+os.kill(SparkContext._gateway.proc.pid, int(sys.argv[2]))
+for act in (lambda: spark.range(3).collect(), lambda: spark.sql("SELECT 1")):
+    try:
+        act()
+    except Exception as failure:
+        print(named(failure))
+session.close(spark)
+"""
+
+
+@pytest.mark.spark
+def test_a_jvm_that_the_kernel_ends_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _ENDED, str(tmp_path), str(int(signal.SIGKILL))]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    first, second = printed.splitlines()
+    assert first == second
+    assert (
+        "SparkFailed: Spark failed: the JVM was ended by SIGKILL. If the kernel's log says" in first
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (3, "MemoryExhausted: Spark needs more memory than it has: the JVM has ended by an Out"),
+        (1, "SparkFailed: Spark failed: the JVM has ended with exit code 1"),
+        (-15, "SparkFailed: Spark failed: the JVM was ended by signal 15"),
+        (None, "SparkFailed: Spark failed: An error occurred while calling o1.isActive"),
+    ],
+)
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Py4JError("An error occurred while calling o1.isActive"),
+        Py4JNetworkError("Answer from Java side is empty"),
+        ConnectionRefusedError(111, "Connection refused"),
+        EOFError(),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_whatever_a_jvm_that_has_ended_does_not_answer_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception, code: int | None, said: str
+) -> None:
+    def wait(seconds: float) -> int:
+        if code is None:
+            raise subprocess.TimeoutExpired("java", seconds)
+        return code
+
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=SimpleNamespace(wait=wait)))
+    found = str(named(failure))
+    if code is not None or "isActive" in str(failure):
+        assert found.startswith(said)
+    else:
+        assert "the JVM" not in found
