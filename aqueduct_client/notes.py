@@ -43,10 +43,15 @@ class TopicNote:
     reached: Mapping[int, Reached] = field(default_factory=dict)
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
+    @property
+    def topic_ids(self) -> frozenset[str]:
+        """The ids of the topic that are known; empty for one that no member has read yet, or without ids."""
+        found = {self.topic_id, *(each.topic_id for each in self.reached.values())}
+        return frozenset(each for each in found if each is not None)
+
     def is_of_another(self, topic_id: str | None) -> bool:
         """Whether the note is about an earlier topic of the same name, which was deleted since."""
-        known = {self.topic_id, *(each.topic_id for each in self.reached.values())} - {None}
-        return topic_id is not None and bool(known - {topic_id})
+        return topic_id is not None and bool(self.topic_ids - {topic_id})
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Records of row changes, typed; the value is parsed when a field of it is first read.
 
-Invariant: key, headers and offset are known without parsing, so that a record can be dropped by its tags or
-its change id at no cost. ``docs/wire.md`` is the contract of all fields.
+Invariant: key, headers and offset are known without parsing, so that a record can be dropped by its tags at
+no cost. ``docs/wire.md`` is the contract of all fields.
 """
 
 from __future__ import annotations

@@ -18,16 +18,17 @@ from aqueduct_client.records import RawRecord, Record
 # A window of change ids: a record that was acknowledged before is dropped when it comes again.
 #
 # Invariant: a record is remembered when its batch is acknowledged, even if the acknowledgement
-# fails, and not when it is delivered: a batch that was rolled back is delivered again. The window
-# lives as long as the process.
+# fails, and not when it is delivered: a batch that was rolled back is delivered again. Of a get
+# that fails, which returns nothing, no record is remembered. The window lives as long as the
+# process.
 
 
 @dataclass(slots=True)
 class Window:
-    """The newest change ids, each with its topic."""
+    """The newest change ids, each with its topic and destination: MariaDB servers may have equal GTIDs."""
 
     size: int
-    _seen: dict[tuple[str, str], None] = field(default_factory=dict)
+    _seen: dict[tuple[str, str, str], None] = field(default_factory=dict)
 
     def has(self, record: Record) -> bool:
         """Whether the change was acknowledged within the window."""
@@ -42,8 +43,8 @@ class Window:
         while len(self._seen) > self.size:
             del self._seen[next(iter(self._seen))]
 
-    def _name(self, record: Record) -> tuple[str, str]:
-        return record.raw.partition.topic, record.change_id
+    def _name(self, record: Record) -> tuple[str, str, str]:
+        return record.raw.partition.topic, record.destination, record.change_id
 
 
 log = logging.getLogger(__name__)

@@ -14,22 +14,30 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from aqueduct_client.errors import NoTransaction, ProgressMoved
+from aqueduct_client.errors import InvalidSubscription, NoTransaction, ProgressMoved
 from aqueduct_client.records import Partition, Record
 
 TABLE = "aqueduct_progress"
+_TEXT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+_ASCII = "CHARACTER SET ascii COLLATE ascii_bin"
+"""By default MySQL ignores the case of names. That of a topic is ASCII, which keeps the table's key short."""
+_EXACT = (
+    f"ALTER TABLE {TABLE} MODIFY subscriber VARCHAR(120) {_TEXT} NOT NULL, "
+    f"MODIFY topic VARCHAR(249) {_ASCII} NOT NULL, MODIFY destination VARCHAR(120) {_TEXT} NOT NULL"
+)
+# MySQL executes what is in these comments. Other databases compare names exactly by default.
 _CREATE = f"""\
 CREATE TABLE IF NOT EXISTS {TABLE} (
-  subscriber VARCHAR(120) NOT NULL,
-  topic VARCHAR(249) NOT NULL,
+  subscriber VARCHAR(120) /*!50503 {_TEXT} */ NOT NULL,
+  topic VARCHAR(249) /*!50503 {_ASCII} */ NOT NULL,
   part INTEGER NOT NULL,
-  destination VARCHAR(120) NOT NULL,
+  destination VARCHAR(120) /*!50503 {_TEXT} */ NOT NULL,
   epoch BIGINT NOT NULL,
   seq BIGINT NOT NULL,
   PRIMARY KEY (subscriber, topic, part, destination)
 )"""
 _WHERE = "subscriber = ? AND topic = ? AND part = ? AND destination = ?"
-_SELECT = f"SELECT epoch, seq FROM {TABLE} WHERE {_WHERE}"  # noqa: S608 - words of ours
+_SELECT = f"SELECT epoch, seq, subscriber, topic, destination FROM {TABLE} WHERE {_WHERE}"  # noqa: S608 - words of ours
 _INSERT = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
 _UPDATE = f"UPDATE {TABLE} SET epoch = ?, seq = ? WHERE {_WHERE} AND epoch = ? AND seq = ?"  # noqa: S608
 
@@ -76,7 +84,9 @@ class SqlProgress:
     def new_of(self, cursor: Cursor, records: Iterable[Record]) -> list[Record]:
         """Return the records that were not applied yet, and store them as applied.
 
-        Apply them in the same transaction. Raise ProgressMoved if another client has applied some meanwhile.
+        Apply them in the same transaction. Raise ProgressMoved if another client has applied some meanwhile,
+        and InvalidSubscription if the table takes a name for another one, as MySQL does in one that an earlier
+        version made.
         """
         found: list[Record] = []
         stored: dict[tuple[Partition, str], Position | None] = {}
@@ -100,7 +110,20 @@ class SqlProgress:
     def _position(self, cursor: Cursor, partition: Partition, destination: str) -> Position | None:
         self._execute(cursor, _SELECT, self.subscriber, *partition, destination)
         row = cursor.fetchone()
-        return None if row is None else (int(row[0]), int(row[1]))
+        if row is None:
+            return None
+        for name, found in zip(
+            (self.subscriber, partition.topic, destination), row[2:], strict=True
+        ):
+            # Some drivers return the text of a binary collation as bytes.
+            stored = bytes(found).decode() if isinstance(found, bytes | bytearray) else found
+            if stored != name:
+                raise InvalidSubscription(
+                    f"the table {TABLE}, which an earlier version made, takes {name!r} for {stored!r}, so that "
+                    "each skips changes that only the other has applied. Nothing was stored. Stop the clients "
+                    f"of both, and run: {_EXACT}"
+                )
+        return int(row[0]), int(row[1])
 
     def _store(
         self, cursor: Cursor, partition: Partition, destination: str,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from aqueduct_client.errors import InvalidSubscription, StartUnknown
 from aqueduct_client.protocol import Log
 from aqueduct_client.records import Partition, Record
+from wire.changes import emptied_by
 
 _MARIADB = re.compile(r"(\d+)-\d+-(\d+)")
 _SERVER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -76,6 +77,9 @@ async def start_offsets(
             await _refuse_without(
                 log, [tp for tp in partitions if tp.topic == topic], start.destination
             )
+    if isinstance(start, AfterGtids):
+        outside = _Outside(parse_gtids(start.gtids))
+        return {tp: await outside.first(log, tp) for tp in sorted(partitions)}
     return {tp: await offset_of(log, tp, start) for tp in sorted(partitions)}
 
 
@@ -92,9 +96,7 @@ async def offset_of(log: Log, partition: Partition, start: Start) -> int:
         case AfterSeq():
             return await _Numbered(log, partition, start.destination).after(start.seq)
         case AfterGtids():
-            outside = _Outside(parse_gtids(start.gtids))
-            found = await _first(log, partition, (beginning, end), outside)
-            return min([found, *outside.unproven.values()])
+            return await _Outside(parse_gtids(start.gtids)).first(log, partition)
 
 
 # --- times of commit, and sets of transactions: by reading ---
@@ -117,31 +119,69 @@ def _is_ahead(record: Record) -> bool:
 
 
 class _Outside:
-    """Whether a change's transaction is not in a set."""
+    """Finds the changes whose transactions are not in a set."""
 
     def __init__(self, known: dict[str, tuple[tuple[int, int], ...]]) -> None:
         self._known = known
-        self.unproven: dict[str, int] = {}
+        self._owners: dict[str, str] = {}
+        """By MariaDB domain of the set, the destination whose changes have it, in all partitions so far."""
+        self._unproven: dict[str, int] = {}
         """By destination, the offset of the first existing row that no transaction of the set follows.
 
         Such a row has no GTID. It shows the table as of its position in the stream, so a copy that has a later
         transaction has the row too.
         """
 
-    def __call__(self, record: Record) -> bool:
-        if record.gtid is None:
+    async def first(self, log: Log, partition: Partition) -> int:
+        """Return the offset of the first change outside the set; the end without one."""
+        beginning, end = await log.bounds(partition)
+        self._unproven = {}
+        found = await _first(log, partition, (beginning, end), self._is_outside)
+        if any(server.isdigit() for server in self._known):
+            # The set may be the one of a destination whose changes all come later.
+            await _first(log, partition, (found, end), self._is_refused)
+        return min([found, *self._unproven.values()])
+
+    def _is_outside(self, record: Record) -> bool:
+        if (transaction := _transaction_of(record)) is None:
             if record.source.get("snapshot", "false") == "false":
                 topic, number = record.raw.partition
                 raise StartUnknown(
                     "a change has no GTID", topic=topic, partition=number, offset=record.raw.offset
                 )
-            self.unproven.setdefault(record.destination, record.raw.offset)
+            self._unproven.setdefault(record.destination, record.raw.offset)
             return False
-        server, number = _gtid(record.gtid)
+        server, number = transaction
+        self._refuse_shared(server, record)
         if any(low <= number <= high for low, high in self._known.get(server, ())):
-            self.unproven.pop(record.destination, None)
+            self._unproven.pop(record.destination, None)
             return False
         return True
+
+    def _is_refused(self, record: Record) -> bool:
+        """Raise StartUnknown as ``_refuse_shared`` does; otherwise return False, so that reading continues."""
+        if (transaction := _transaction_of(record)) is not None:
+            self._refuse_shared(transaction[0], record)
+        return False
+
+    def _refuse_shared(self, server: str, record: Record) -> None:
+        """Raise StartUnknown if a MariaDB domain of the set has changes of several destinations.
+
+        Each numbers them for itself, and a set does not distinguish them: its server id is the one that wrote
+        the last transaction, which changes with a failover.
+        """
+        if server not in self._known or not server.isdigit():
+            return
+        owner = self._owners.setdefault(server, record.destination)
+        if owner != record.destination:
+            topic, number = record.raw.partition
+            raise StartUnknown(
+                f"a MariaDB GTID set has one number for each domain, and domain {server} has changes of "
+                f"{', '.join(sorted((owner, record.destination)))}",
+                topic=topic,
+                partition=number,
+                offset=record.raw.offset,
+            )
 
 
 async def _first(log: Log, partition: Partition, span: tuple[int, int], judge: _Judge) -> int:
@@ -239,11 +279,17 @@ class _Numbered:
         return record.destination == (self.destination or self._only)
 
 
-def _gtid(text: str) -> tuple[str, int]:
-    """Return the server (with a tag) or MariaDB domain of a GTID, and its number."""
-    if match := _MARIADB.fullmatch(text):
+def _transaction_of(record: Record) -> tuple[str, int] | None:
+    """Return the server (with a tag) or MariaDB domain of a change's GTID, and its number; None without a GTID.
+
+    The deletes of a TRUNCATE have no GTID of their own, but belong to the transaction of the statement.
+    """
+    gtid = record.gtid or emptied_by(record.change_id)
+    if gtid is None:
+        return None
+    if match := _MARIADB.fullmatch(gtid):
         return match[1], int(match[2])
-    server, _, number = text.lower().rpartition(":")
+    server, _, number = gtid.lower().rpartition(":")
     return server, int(number)
 
 

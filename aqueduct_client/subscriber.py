@@ -186,7 +186,9 @@ class Subscriber:
         if self._in_flight:
             raise BatchesInFlight(f"in flight are {list(self.in_flight)}")
         batch = await self.get_without_ack(most, timeout)
-        await self.ack(batch.id)
+        if batch.id != NOTHING:
+            # Not by ack: if it fails, nothing is returned, so the window must not have the records.
+            await self._commit(batch.id, self.offsets_of(batch.id))
         return batch
 
     async def get_without_ack(self, most: int = 1000, timeout: float = 1.0) -> Batch:  # noqa: ASYNC109 - as get
@@ -203,6 +205,10 @@ class Subscriber:
             return
         offsets = self.offsets_of(batch)
         self.window.add(self._records.get(batch, ()))
+        await self._commit(batch, offsets)
+
+    async def _commit(self, batch: int, offsets: Offsets) -> None:
+        """Commit the offsets of a batch, and remove it from those in flight."""
         try:
             await self._active().commit(offsets)
         except StaleBatch as error:
@@ -314,8 +320,12 @@ class Subscriber:
             await self.before_positions(new)
         committed = await consumer.committed(new)
         begun: Offsets = {}
-        if unknown := new - committed.keys():
+        unknown = new - committed.keys()
+        identified = {topic for topic, note in self._noted.items() if note.topic_ids}
+        if unknown or {tp.topic for tp in new} - identified:
+            # Of a topic that came later, another member may have noted the id since.
             await self._begin(consumer)
+        if unknown:
             async with self.logs() as reader:
                 begun = {tp: await self._begins_at(reader, tp) for tp in sorted(unknown)}
         self._refuse_replaced()
@@ -337,8 +347,7 @@ class Subscriber:
         await self._refuse_absent(consumer)
         new = self.selection.tables.keys() - self._noted.keys()
         if new:
-            async with self.logs() as reader:
-                begun = {topic: await self._new(consumer, reader, topic) for topic in sorted(new)}
+            begun = await self._new(consumer, sorted(new))
             self._noted = (
                 {**self._noted, **begun} if self.notes is None else await self.notes.begin(begun)
             )
@@ -369,15 +378,21 @@ class Subscriber:
                 begun.add(topic)
         self.selection.refuse_absent(shared, known, has_logical=has_logical, begun=begun)
 
-    async def _new(self, consumer: Consumer, reader: Log, topic: str) -> TopicNote:
-        """Return the note of a new topic: at the group's offsets if it already has any, else at ``start``."""
-        partitions = self._partitions(topic)
-        found = await consumer.committed(partitions)
-        if not found:
-            found = await start_offsets(reader, partitions, self.start)
-        starts = {tp.number: at for tp, at in found.items()}
-        facts = self._topics.get(topic)
-        return TopicNote(topic_id=None if facts is None else facts.id, starts=starts)
+    async def _new(self, consumer: Consumer, topics: list[str]) -> dict[str, TopicNote]:
+        """Return the notes of new topics: at the group's offsets if it already has any, else at ``start``."""
+        begun = {topic: await consumer.committed(self._partitions(topic)) for topic in topics}
+        unread = [tp for topic in topics if not begun[topic] for tp in self._partitions(topic)]
+        async with self.logs() as reader:
+            found = await start_offsets(reader, unread, self.start)
+        for tp, at in found.items():
+            begun[tp.topic][tp] = at
+        return {
+            topic: TopicNote(
+                topic_id=self._topics[topic].id if topic in self._topics else None,
+                starts={tp.number: at for tp, at in offsets.items()},
+            )
+            for topic, offsets in begun.items()
+        }
 
     def _partitions(self, topic: str) -> list[Partition]:
         """Return the partitions of a topic; an empty list if it does not exist."""
@@ -407,7 +422,7 @@ class Subscriber:
             self._topics = await consumer.topics(self.selection.tables)
             self._looked = time.monotonic()
             await self._refuse_without_topic(consumer)
-            self._refuse_replaced()
+        self._refuse_replaced()
         if self._unnoted and time.monotonic() - self._last_note > _NOTE_SECONDS:
             await self._note(dict(self._unnoted))
 
@@ -423,7 +438,13 @@ class Subscriber:
     async def _note(self, offsets: Offsets) -> None:
         if self.notes is not None and offsets:
             ids = {topic: facts.id for topic, facts in self._topics.items()}
-            self._noted = await self.notes.reached(self._noted, offsets, ids)
+            # Of a topic that is gone or was made again, the note that has its id must remain.
+            valid = {
+                tp: at
+                for tp, at in offsets.items()
+                if tp.topic in ids and not self._noted[tp.topic].is_of_another(ids[tp.topic])
+            }
+            self._noted = await self.notes.reached(self._noted, valid, ids)
             self._last_note = time.monotonic()
         self._unnoted = {tp: at for tp, at in self._unnoted.items() if offsets.get(tp) != at}
 

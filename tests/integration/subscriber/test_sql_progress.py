@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from aqueduct_client import SqlProgress
-from aqueduct_client.errors import NoTransaction, ProgressMoved
+from aqueduct_client.errors import InvalidSubscription, NoTransaction, ProgressMoved
 from devstack import Stack
 from tests.unit.aqueduct_client.test_sql import changes
 
@@ -71,6 +71,28 @@ def test_each_change_is_applied_once_whatever_the_clients_contend_for(
         cursor.execute("SELECT seq, part FROM bills ORDER BY seq, part")
         assert list(cursor.fetchall()) == [(n + 1, part) for n in range(BATCHES) for part in (1, 2)]
     assert moved, "no two clients met"
+
+
+def test_names_that_differ_in_case_alone_have_positions_of_their_own(
+    stack: Stack, database: str
+) -> None:
+    with connected(stack, database) as connection, connection.cursor() as cursor:
+        for topic, name in (("shop.Orders", "s"), ("shop.orders", "s"), ("shop.orders", "S")):
+            records = changes([3, 4], topic=topic, name=name)
+            assert len(PROGRESS.new_of(cursor, records)) == 2
+        cursor.execute("DROP TABLE aqueduct_progress")
+        cursor.execute(  # as an earlier version has made it
+            "CREATE TABLE aqueduct_progress (subscriber VARCHAR(120) NOT NULL, topic VARCHAR(249) NOT NULL, "
+            "part INTEGER NOT NULL, destination VARCHAR(120) NOT NULL, epoch BIGINT NOT NULL, "
+            "seq BIGINT NOT NULL, PRIMARY KEY (subscriber, topic, part, destination))"
+        )
+        PROGRESS.create_table(cursor)
+        assert len(PROGRESS.new_of(cursor, changes([9], topic="shop.Orders"))) == 1
+        with pytest.raises(InvalidSubscription) as refused:
+            PROGRESS.new_of(cursor, changes([3], topic="shop.orders"))
+        cursor.execute(refused.value.detail.rpartition(": ")[2])
+        assert len(PROGRESS.new_of(cursor, changes([3], topic="shop.orders"))) == 1
+        assert len(PROGRESS.new_of(cursor, changes([9], topic="shop.Orders"))) == 0
 
 
 @pytest.mark.remedy("client.NoTransaction")

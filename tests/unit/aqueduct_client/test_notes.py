@@ -216,6 +216,80 @@ async def test_a_topic_that_is_made_again_while_it_is_read_stops_the_client(
             await subscriber.get_without_ack()
 
 
+async def test_a_client_that_continues_after_a_topic_was_made_again_gets_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.0)
+    shop = Shop()
+    shop.publish(4)
+    async with shop.subscriber() as subscriber:
+        assert await all_of(subscriber) == [1, 2, 3, 4]
+        shop.kafka.delete(TOPIC)
+        shop.kafka.create(TOPIC)
+        shop.publish(10)
+        with pytest.raises(TopicReplaced):
+            await subscriber.get()
+        monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 10.0)
+        for _ in range(2):
+            with pytest.raises(TopicReplaced):
+                await subscriber.get()
+    assert shop.committed() == {}
+
+
+@pytest.mark.parametrize("is_seen", ["made again", "gone", "not"])
+async def test_a_topic_that_came_later_and_was_made_again_stops_the_next_client_too(
+    is_seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop()
+    async with shop.subscriber(topics=[LATER]) as subscriber:
+        assert await all_of(subscriber) == []
+        shop.kafka.create(LATER)
+        shop.kafka.rebalance("g")
+        sent(shop, LATER, 0, 1, 2, 3)
+        assert await all_of(subscriber) == [1, 2, 3]
+        if is_seen != "not":
+            monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.0)
+        shop.kafka.delete(LATER)
+        if is_seen == "gone":
+            assert subscriber._consumer is not None
+            await subscriber._look(subscriber._consumer)
+        shop.kafka.create(LATER)
+        sent(shop, LATER, 0, *range(101, 111))
+        if is_seen == "made again":
+            with pytest.raises(TopicReplaced):
+                await subscriber.get()
+    with pytest.raises(TopicReplaced):
+        await shop.subscriber(topics=[LATER]).__aenter__()
+
+
+async def test_a_member_that_takes_over_a_topic_that_came_later_knows_that_it_was_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop()
+    first, standby = (shop.subscriber(topics=[LATER]) for _ in range(2))
+    for each in (first, standby):
+        await each.__aenter__()
+    shop.kafka.create(LATER)
+    shop.kafka.rebalance("g")
+    sent(shop, LATER, 0, 1, 2, 3)
+    assert await all_of(first) == [1, 2, 3]
+    shop.kafka.delete(LATER)
+    shop.kafka.create(LATER)
+    sent(shop, LATER, 0, *range(101, 111))
+    assert await all_of(first) == [104, 105, 106, 107, 108, 109, 110], "it has not looked yet"
+    with monkeypatch.context() as looking:
+        looking.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.0)
+        assert len(await standby.get(timeout=0)) == 0
+    await first.close()
+    sent(shop, LATER, 0, 111)
+    for _ in range(2):
+        with pytest.raises(TopicReplaced):
+            await standby.get()
+    await standby.close()
+    with pytest.raises(TopicReplaced):
+        await shop.subscriber(topics=[LATER]).__aenter__()
+
+
 async def test_a_topic_that_is_deleted_while_it_is_read_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pytest
 
-from aqueduct_client.errors import NoTransaction, ProgressMoved
+from aqueduct_client.errors import InvalidSubscription, NoTransaction, ProgressMoved
 from aqueduct_client.records import Partition, RawRecord, Record
 from aqueduct_client.sql import SqlProgress
 from tests.unit.aqueduct_client.made import seqs, value
@@ -34,12 +34,12 @@ def opens(tmp_path: Path) -> Iterator[Opens]:
 
 
 def changes(
-    numbers: Iterable[int], *, part: int = 0, epoch: int = 1, name: str = "s"
+    numbers: Iterable[int], *, part: int = 0, epoch: int = 1, name: str = "s", topic: str = "t"
 ) -> list[Record]:
     return [
         Record(
             RawRecord(
-                partition=Partition("t", part),
+                partition=Partition(topic, part),
                 offset=seq,
                 key=None,
                 value=value(seq, epoch=epoch, name=name),
@@ -78,6 +78,47 @@ def test_each_partition_and_destination_has_a_position_of_its_own(opens: Opens) 
     connection = opens()
     assert applied(connection, changes([9])) == [9]
     assert applied(connection, changes([3], part=1) + changes([4], name="other")) == [3, 4]
+
+
+def test_names_that_differ_in_case_alone_have_positions_of_their_own(opens: Opens) -> None:
+    connection = opens()
+    assert applied(connection, changes([9], topic="shop.Orders")) == [9]
+    assert applied(connection, changes([3, 4], topic="shop.orders")) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("column", "taken", "stored"),
+    [("subscriber", "BILLING", "billing"), ("topic", "T", "t"), ("destination", "S", "s")],
+)
+def test_a_table_that_takes_names_for_each_other_is_refused_with_the_statement_that_corrects_it(
+    opens: Opens, column: str, taken: str, stored: str
+) -> None:
+    connection = opens()
+    connection.execute("DROP TABLE aqueduct_progress")
+    connection.execute(  # as MySQL's default collations compare
+        "CREATE TABLE aqueduct_progress (subscriber TEXT COLLATE NOCASE, topic TEXT COLLATE NOCASE, "
+        "part INT, destination TEXT COLLATE NOCASE, epoch INT, seq INT, "
+        "PRIMARY KEY (subscriber, topic, part, destination))"
+    )
+    assert applied(connection, changes([9])) == [9]
+    names = {"subscriber": "billing", "topic": "t", "destination": "s", column: taken}
+    progress = SqlProgress(subscriber=names["subscriber"])
+    records = changes([3, 10], topic=names["topic"], name=names["destination"])
+    refusal = f"takes '{taken}' for '{stored}'.*run: ALTER TABLE aqueduct_progress MODIFY"
+    with pytest.raises(InvalidSubscription, match=refusal):
+        progress.new_of(connection.cursor(), records)
+    assert applied(connection, changes([9, 10])) == [10]
+
+
+def test_a_table_whose_names_a_driver_returns_as_bytes_is_read(opens: Opens) -> None:
+    class Binary(sqlite3.Cursor):
+        def fetchone(self) -> object:
+            row = super().fetchone()
+            return [bytearray(each, "utf-8") if isinstance(each, str) else each for each in row]
+
+    connection = opens()
+    assert applied(connection, changes([1])) == [1]
+    assert seqs(PROGRESS.new_of(Binary(connection), changes([1, 2]))) == [2]
 
 
 def test_a_later_epoch_is_later_whatever_its_number(opens: Opens) -> None:

@@ -18,7 +18,7 @@ from aqueduct_client.start_positions import (
     parse_gtids,
     start_offsets,
 )
-from tests.unit.aqueduct_client.made import SERVER, TOPIC, Shop, seqs, value
+from tests.unit.aqueduct_client.made import SERVER, TOPIC, Shop, headers, seqs, value
 
 HERE = Partition(TOPIC, 0)
 OTHER = "11111111-71ca-11e1-9e33-c80aa9429562"
@@ -29,7 +29,7 @@ def of(*values: bytes | None) -> MemoryLog:
     kafka = MemoryKafka()
     kafka.create(TOPIC)
     for at, body in enumerate(values):
-        kafka.send(HERE, body, ts_ms=5000 * at)
+        kafka.send(HERE, body, headers=headers(at + 1), ts_ms=5000 * at)
     return MemoryLog(kafka)
 
 
@@ -69,6 +69,38 @@ async def test_changes_that_were_repeated_in_a_later_epoch_keep_their_order() ->
 async def test_mariadbs_positions_are_by_domain() -> None:
     log = of(*(value(seq, gtid=f"0-{seq % 2 + 1}-{seq}") for seq in range(1, 10)))
     assert await offset_of(log, HERE, AfterGtids("0-1-6,1-1-4")) == 6
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [(1, 1), (2, 1), (1, 2), (2, 2)],
+        [(1, 1), (1, 2), (1, 3), (2, 1)],  # the second one was added after all of the set
+        [(1, 1), (1, 9), (2, 1), (2, 2)],
+    ],
+)
+@pytest.mark.parametrize("number", [1, 2, 5])
+async def test_a_domain_of_several_mariadb_servers_is_refused(
+    numbers: list[tuple[int, int]], number: int
+) -> None:
+    log = of(*(value(at, name=f"shop{one}", gtid=f"0-{one}-{at}") for one, at in numbers))
+    with pytest.raises(StartUnknown, match=rf"domain 0 has changes of shop1, shop2.*{TOPIC}"):
+        await offset_of(log, HERE, AfterGtids(f"0-1-{number}"))
+    assert await offset_of(log, HERE, AfterGtids(f"7-1-{number}")) == 0, "none is in the set"
+
+
+@pytest.mark.parametrize("other", [Partition(TOPIC, 1), Partition("aq.trade.later", 0)])
+async def test_a_domain_of_several_mariadb_servers_is_refused_over_partitions(
+    other: Partition,
+) -> None:
+    kafka = MemoryKafka()
+    kafka.create(HERE.topic, 2)
+    kafka.create(other.topic)
+    for tp, one in ((HERE, 1), (other, 2)):
+        for at in range(1, 6):
+            kafka.send(tp, value(at, name=f"shop{one}", gtid=f"0-{one}-{at}"), headers=headers(at))
+    with pytest.raises(StartUnknown, match=r"domain 0 has changes of shop1, shop2"):
+        await start_offsets(MemoryLog(kafka), [HERE, other], AfterGtids("0-1-5"))
 
 
 def several(count: int) -> list[bytes]:
@@ -151,6 +183,27 @@ async def test_existing_rows_are_passed_over_if_a_later_transaction_is_in_the_se
     assert await offset_of(of(existing(1), existing(2)), HERE, AfterGtids(f"{SERVER}:1-9")) == 0
 
 
+async def test_the_deletes_of_a_truncate_are_judged_by_its_transaction() -> None:
+    kafka = MemoryKafka()
+    kafka.create(TOPIC)
+    removed = value(2, op="d", gtid=None, snapshot="incremental")
+    for body, change in (
+        (value(50), f"{SERVER}:50#0"),
+        (removed, f"truncate:{SERVER}:51:0#0"),
+        (value(20, gtid=f"{OTHER}:20"), f"{OTHER}:20#0"),
+        (removed, "truncate:snapshot:one:trade.orders:3#0"),
+        (value(21, gtid=f"{OTHER}:21"), f"{OTHER}:21#0"),
+    ):
+        kafka.send(HERE, body, headers=[("change_id", change.encode())])
+    for gtids, offset in (
+        (f"{SERVER}:1-50,{OTHER}:1-21", 1),
+        (f"{SERVER}:1-51,{OTHER}:1-20", 3),
+        (f"{SERVER}:1-51,{OTHER}:1-21", 5),
+        (f"{SERVER}:1-51,{OTHER}:1-19", 2),
+    ):
+        assert await offset_of(MemoryLog(kafka), HERE, AfterGtids(gtids)) == offset
+
+
 async def test_a_transaction_without_a_gtid_is_named() -> None:
     with pytest.raises(StartUnknown, match=r"no GTID.*offset=1"):
         await offset_of(of(existing(1), value(2, gtid=None)), HERE, AfterGtids(f"{SERVER}:1"))
@@ -219,6 +272,22 @@ def test_a_tag_holds_for_the_intervals_after_it() -> None:
         SERVER: ((1, 3), (5, 5)),
         f"{SERVER}:red": ((1, 2),),
     }
+
+
+async def test_a_group_that_begins_several_topics_is_refused_for_a_domain_of_several_servers() -> (
+    None
+):
+    shop = Shop()
+    later = "aq.trade.later"
+    shop.kafka.create(later)
+    for topic, one in ((TOPIC, 1), (later, 2)):
+        gtid = f"0-{one}-1"
+        shop.kafka.send(
+            Partition(topic, 0), value(1, name=f"shop{one}", gtid=gtid), headers=headers(1)
+        )
+    with pytest.raises(StartUnknown, match=r"domain 0 has changes of shop1, shop2"):
+        await shop.subscriber(topics=[TOPIC, later], start=AfterGtids("0-1-1")).__aenter__()
+    assert await shop.notes().read() == {}
 
 
 async def test_a_start_applies_once_and_is_kept() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
@@ -17,6 +17,7 @@ from aqueduct_client.errors import (
     SchemaUnknown,
     StaleBatch,
     SubscriberClosed,
+    SubscriberError,
     UnknownBatch,
     UnknownTable,
 )
@@ -340,6 +341,57 @@ async def test_a_change_whose_offsets_a_kafka_transaction_committed_is_in_the_wi
         shop.kafka.send(Partition(TOPIC, 0), value(11), headers=headers(1))
         shop.kafka.send(Partition(TOPIC, 0), value(12), headers=headers(12))
         assert seqs(await subscriber.get_without_ack()) == [12]
+
+
+@contextmanager
+def failing_commits(error: type[SubscriberError]) -> Iterator[None]:
+    """Let each commit of offsets raise an error."""
+
+    async def failed(_consumer: MemoryConsumer, _offsets: Mapping[Partition, int]) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MemoryConsumer, "commit", failed)
+        yield
+
+
+@pytest.mark.parametrize("error", [StaleBatch, BrokersLost])
+async def test_what_a_failed_get_did_not_return_is_not_in_the_window(
+    error: type[SubscriberError],
+) -> None:
+    shop = Shop()
+    shop.publish(3)
+    async with shop.subscriber(window=10) as subscriber:
+        assert seqs(await subscriber.get(1)) == [1]
+        with failing_commits(error), pytest.raises(error):
+            await subscriber.get(2)
+        shop.kafka.rebalance("g")
+        assert seqs(await subscriber.get(2)) == [2, 3]
+
+
+@pytest.mark.parametrize("error", [StaleBatch, BrokersLost])
+async def test_what_was_handled_before_a_failed_ack_is_in_the_window(
+    error: type[SubscriberError],
+) -> None:
+    shop = Shop()
+    shop.publish(3)
+    async with shop.subscriber(window=10) as subscriber:
+        batch = await subscriber.get_without_ack(2)
+        with failing_commits(error), pytest.raises(error):
+            await subscriber.ack(batch.id)
+        shop.kafka.rebalance("g")
+        assert seqs(await subscriber.get()) == [3]
+
+
+async def test_equal_change_ids_of_two_destinations_are_two_changes_to_the_window() -> None:
+    """As of two MariaDB servers with the same domain and server_id, as their defaults are."""
+    shop = Shop()
+    shop.publish(1)
+    async with shop.subscriber(window=10) as subscriber:
+        assert seqs(await subscriber.get()) == [1]
+        for name in ("crm", "shop"):
+            shop.kafka.send(Partition(TOPIC, 0), value(1, name=name), headers=headers(1))
+        assert [each.destination for each in await subscriber.get()] == ["crm"]
 
 
 async def test_the_window_forgets_what_was_rolled_back_and_keeps_what_a_failed_ack_had() -> None:
