@@ -57,6 +57,16 @@ def reading_of(change_id: str) -> tuple[str, int] | None:
     return read, int(chunk) if chunk.isdigit() else 0
 
 
+def transaction_of(change_id: str) -> str | None:
+    """The transaction of the source that a change belongs to; None for what Aqueduct itself publishes.
+
+    The deletes of all rows of a table belong to the transaction of the TRUNCATE.
+    """
+    if change_id.startswith((SNAPSHOT, REPLACED, ANNOUNCED)):
+        return None
+    return emptied_by(change_id) or parts_of(change_id)[0]
+
+
 def emptied_by(change_id: str) -> str | None:
     """The transaction that emptied the table of a deleted row; None for any other record."""
     if not change_id.startswith(TRUNCATE) or change_id.startswith(REPLACED):

@@ -7,7 +7,8 @@ running worker is no fault. It needs no settings: a binlog, Kafka and the names 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -20,12 +21,13 @@ from app.audit.errors import NotAuditable
 from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics import totals
 from app.audit.topics.existing_rows import ExistingRows, incomplete_tables
-from app.audit.topics.record_check import DEAD, PARKED, RecordCheck, Subject
+from app.audit.topics.record_check import DEAD, GIVEN_UP, PARKED, WAITING, RecordCheck, Subject
 from app.audit.topics.topics import (
     Copies,
     Journal,
     Partition,
     Published,
+    Quarantined,
     Shares,
     journal,
     row_topics,
@@ -33,7 +35,16 @@ from app.audit.topics.topics import (
 )
 from app.audit.topics.transaction_markers import MarkerCheck
 from app.audit.truth.changes import Truth, read
-from app.audit.truth.window import Bound, End, Window, file_of_last, first_file, last_of
+from app.audit.truth.window import (
+    Bound,
+    End,
+    Window,
+    file_of_last,
+    first_file,
+    is_purged,
+    last_of,
+    may_contain,
+)
 from app.audit.truth.witness import LIMITS, Witness
 from app.audit.verdict import Verdict
 from app.audit.warehouse.check import Warehouse
@@ -42,14 +53,16 @@ from app.audit.warehouse.store import WarehouseStore
 from app.settings.statement_filter import StatementTypes
 from connectors.kafka.reading.partition_reader import StoredRecord, source_of
 from connectors.mysql.binlog.statement_kind import statement_type
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.store.claims import ClaimStore
 from tables.history.present_columns import Versions
 from tables.rules.routes.routes import Routes
-from tables.state.mapping_in_force import MappingInForce
-from wire.changes import parts_of, reading_of
+from tables.state.mapping_in_force import MappingsInForce
+from tables.state.quarantine import Outcome
+from wire.changes import parts_of, transaction_of
 from wire.records import HEADER_CHANGE_ID, HEADER_META
 from wire.topics import (
     ddl_topic,
@@ -60,8 +73,8 @@ from wire.topics import (
     transactions_topic,
 )
 
-InForce = Callable[[Iterable[MappingInForce]], RoutesInForce]
-"""Returns the routes for the versions of the mapping in the journal, given in their order."""
+InForce = Callable[[MappingsInForce], RoutesInForce]
+"""Returns the routes for the versions of the mapping in the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +126,7 @@ def audit(scope: Scope) -> Verdict:
     end = _end(journal_records, scope.destination)
     routes = RoutesInForce.always(scope.routes)
     if scope.in_force is not None:
-        routes = scope.in_force(journal_records.mappings.in_order())
+        routes = scope.in_force(journal_records.mappings)
     versions: Versions = {}
     if schemas_topic(scope.prefix) in topics:
         versions = schemas(scope.published, scope.prefix, scope.destination)
@@ -171,20 +184,22 @@ def audit(scope: Scope) -> Verdict:
         )
         watches = [existing.take, *([] if warehouse is None else [warehouse.take])]
         done = RecordCheck(of_rows, truth, verdict, watches)
+        # Read before the rows, as it determines which of them can be compared.
+        _dead_letters(scope, done, topics)
         own = [part for part in wanted if shares.is_share(part[0])]
         scope.published.read(own, done.take)
         done.copies = Copies(frozenset(merged), bytes(done.numbers) if own else b"")
         scope.published.read([part for part in wanted if not shares.is_share(part[0])], done.take)
         latest = journal(scope.published, scope.prefix, scope.destination, partitions=partitions)
-        _parked(scope, done, latest, topics)
-        _dead_letters(scope, done, topics)
-        _existing_rows(scope, done, latest, existing)
+        # As of the cursor that was read: a table may have been released since.
+        _parked(scope, done, journal_records.quarantined, topics)
+        _existing_rows(scope, done, journal_records.quarantined, existing)
+        existing.chunks(latest.snapshots.all)
         totals.cursor(done, latest.cursors[-1])
         totals.tombstones(done)
         known = {shape.name for shape in store.shapes}
         totals.lost_changes(
             done,
-            latest,
             shadows=lambda *name: scope.shadows.shadow(name, known) is not None,
             compacted=scope.compacted,
         )
@@ -264,12 +279,22 @@ def _end(journal_records: Journal, destination: str) -> End:
 
 
 def _truth(scope: Scope, routes: RoutesInForce, window: Window, store: Store) -> Truth:
+    if isinstance(window.begin, str) and is_purged(scope.binlog, window.begin):
+        window.begin = None
     first = first_file(scope.binlog, window.begin)
     if isinstance(window.begin, GtidSet):
         first = file_of_last(scope.binlog, first, window.begin)
         window.last_of_set = last_of(scope.binlog, first, window.begin)
     with closing(scope.binlog.events(first)) as events:
-        return read(events, window, captures=routes.captures, store=store)
+        truth = read(events, window, captures=routes.captures, store=store)
+    if isinstance(window.begin, str) and not window.has_begun:
+        raise NotAuditable(
+            f"the transaction {window.begin} is not in the binlog",
+            server_uuid=scope.binlog.server_uuid,
+            read_from=first,
+            remedy="Begin with another one (--from), or name copies of the files that have it (--binlogs).",
+        )
+    return truth
 
 
 def _nothing_after(scope: Scope, end: End) -> Bound:
@@ -280,30 +305,52 @@ def _nothing_after(scope: Scope, end: End) -> Bound:
 
 
 def _first_delivered(scope: Scope, wanted: Sequence[Partition]) -> str | None:
-    """The transaction of the record with the smallest number that is still in the topics."""
+    """The first transaction that the topics have a record of, and that may be in the binlog."""
     found: list[tuple[int, str]] = []
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
-        source = source_of(record)
-        change_id = dict(record.headers).get(HEADER_CHANGE_ID, b"").decode()
-        # An existing row belongs to no transaction.
-        if source.get("name") == scope.destination and reading_of(change_id) is None:
-            name = parts_of(change_id)[0]
-            if not found or source["seq"] < found[0][0]:
-                found[:] = [(source["seq"], name)]
+        try:
+            source = source_of(record)
+        except (KeyError, TypeError, ValueError):
+            return  # the check of records reports it
+        name = transaction_of(dict(record.headers).get(HEADER_CHANGE_ID, b"").decode())
+        if name is None or source.get("name") != scope.destination:
+            return
+        is_first = not found or source["seq"] < found[0][0]
+        if is_first and may_contain(scope.binlog.server_uuid, name):
+            found[:] = [(source["seq"], name)]
 
     scope.published.read(wanted, take)
     return found[0][1] if found else None
 
 
-def _parked(scope: Scope, done: RecordCheck, journal_records: Journal, topics: object) -> None:
-    """Mark the changes in the quarantine topic."""
+def _parked(
+    scope: Scope,
+    done: RecordCheck,
+    quarantined: Mapping[TableName, Quarantined],
+    topics: Mapping[str, int],
+) -> None:
+    """Mark the changes in the quarantine topic, and which of them wait there or were given up."""
     name = quarantine_topic(scope.prefix, scope.destination)
-    if not journal_records.quarantined or not isinstance(topics, dict) or name not in topics:
+    if not quarantined or name not in topics:
         return
     store = done.truth.store
+    # Of a table that was given up, the last events before the offset are the ones that waited.
+    released = Counter({table: -one.lost for table, one in quarantined.items() if one.lost})
+
+    def count(_topic: str, _partition: int, record: StoredRecord) -> None:
+        table = _table_of(record)
+        if table in released and record.offset < quarantined[table].offset:
+            released[table] += 1
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
+        table = _table_of(record)
+        entry, mark = quarantined.get(table), PARKED
+        if entry is not None and record.offset >= entry.offset:
+            mark |= WAITING if entry.waits else 0
+        elif table in released:
+            mark |= 0 if released[table] > 0 else GIVEN_UP
+            released[table] -= 1
         meta = orjson.loads(dict(record.headers)[HEADER_META])
         transaction = store.transaction(meta["id"])
         if transaction is None or meta["kind"] != "rows":
@@ -311,9 +358,17 @@ def _parked(scope: Scope, done: RecordCheck, journal_records: Journal, topics: o
         for ordinal in range(meta["ordinal"], meta["ordinal"] + meta["rows"]):
             change = store.change(transaction.rank, ordinal)
             if change is not None:
-                done.seen[change.n] |= PARKED
+                done.seen[change.n] |= mark
 
+    if released:
+        scope.published.read([(name, 0)], count)
     scope.published.read([(name, 0)], take)
+
+
+def _table_of(record: StoredRecord) -> TableName:
+    """The table of an event in the quarantine topic."""
+    key = orjson.loads(record.key)
+    return key["database"], key["table"]
 
 
 def _dead_letters(scope: Scope, done: RecordCheck, topics: Mapping[str, int]) -> None:
@@ -333,14 +388,17 @@ def _dead_letters(scope: Scope, done: RecordCheck, topics: Mapping[str, int]) ->
         done.seen[change.n] |= DEAD
         if orjson.loads(headers[HEADER_META])["kind"] == "event":
             # The event may hold several rows but counts as one, so later ordinals differ from the witness's.
-            table = ".".join(change.shape.name)
-            truth.blurred.setdefault(transaction.rank, (int(ordinal), table))
+            first = int(ordinal), ".".join(change.shape.name)
+            truth.blurred[transaction.rank] = min(first, truth.blurred.get(transaction.rank, first))
 
     scope.published.read([(name, 0)], take)
 
 
 def _existing_rows(
-    scope: Scope, done: RecordCheck, latest: Journal, existing: ExistingRows
+    scope: Scope,
+    done: RecordCheck,
+    quarantined: Mapping[TableName, Quarantined],
+    existing: ExistingRows,
 ) -> None:
     """Judge the rows that a SELECT returned."""
     subject = done.subject
@@ -353,10 +411,8 @@ def _existing_rows(
     if any(seen & DEAD for seen in set(done.seen)):
         positions = done.truth.store.positions()
         dead = {shape.name for _, n, shape in positions if done.seen[n] & DEAD}
-    existing.judge(
-        incomplete=incomplete_tables(latest.quarantined, dead), knows_statements=is_whole
-    )
-    existing.chunks(latest.snapshots.all)
+    lacking = {name: one.outcome is not Outcome.RELEASED for name, one in quarantined.items()}
+    existing.judge(incomplete=incomplete_tables(lacking, dead), knows_statements=is_whole)
 
 
 def _publishes(scope: Scope, routes: RoutesInForce) -> Callable[[str], bool]:

@@ -37,7 +37,8 @@ class GivenPosition:
         if _TIME.fullmatch(text):
             return cls(_milliseconds(text))
         if _ONE_GTID.fullmatch(text):
-            return cls(text)
+            # As the server prints it.
+            return cls(text.lower())
         if _GTIDS.match(text):
             # A single GTID of MariaDB is also a position: all transactions of its domain up to this GTID.
             return cls(parse_gtids(text))

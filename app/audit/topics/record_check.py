@@ -33,8 +33,9 @@ from wire.records import HEADER_CHANGE_ID
 Watch = Callable[[str, int, StoredRecord, dict[str, Any]], None]
 """Receives each record of a row topic, with its images, and of the DDL topic."""
 
-WHOLE, OLD_HALF, NEW_HALF, PARKED, DEAD = 1, 2, 4, 8, 16
-"""The parts seen of a change, one bit each."""
+WHOLE, OLD_HALF, NEW_HALF, PARKED, DEAD, WAITING, GIVEN_UP = 1, 2, 4, 8, 16, 32, 64
+"""The parts seen of a change, one bit each. A change that is PARKED may have been released since, unless it is
+WAITING or GIVEN_UP, too."""
 _COPIES = "copies in merged topics, of which only the order is checked"
 _HALVES = {"": WHOLE, "0": OLD_HALF, "1": NEW_HALF}
 
@@ -64,7 +65,9 @@ class PartitionState:
     """The part of one partition seen so far."""
 
     seq: int = 0
-    position: int = -1
+    positions: dict[TableName, int] = field(default_factory=dict)
+    """The greatest position by source table: of those that share a topic, one may have been quarantined, so
+    its changes follow later changes of the others."""
     epoch: int = 0
     first_seq: int | None = None
     first_position: int | None = None
@@ -209,7 +212,7 @@ class RecordCheck:
             self._fault(FaultKind.REPEATED, one, "it is in Kafka already")
             return
         self.seen[change.n] |= bit
-        self._check_order(one, held, change.position * 2 + (half == "1"))
+        self._check_order(one, held, change.shape.name, change.position * 2 + (half == "1"))
         self._compared(one, change, half)
 
     def _existing(self, one: _One, held: PartitionState) -> None:
@@ -235,14 +238,17 @@ class RecordCheck:
         blurred = self.truth.blurred.get(transaction.rank)
         return blurred is not None and ordinal.isdigit() and int(ordinal) >= blurred[0]
 
-    def _check_order(self, one: _One, held: PartitionState, position: int) -> None:
+    def _check_order(
+        self, one: _One, held: PartitionState, table: TableName, position: int
+    ) -> None:
         if held.first_position is None:
             held.first_position = position
-        if position <= held.position:
-            self._fault(FaultKind.OUT_OF_ORDER, one, "it follows a later change of its source")
+        greatest = held.positions.get(table, -1)
+        if position <= greatest:
+            self._fault(FaultKind.OUT_OF_ORDER, one, "it follows a later change of its table")
         elif one.seq <= held.seq:
             self._fault(FaultKind.OUT_OF_ORDER, one, f"seq {one.seq} follows seq {held.seq}")
-        held.position = max(held.position, position)
+        held.positions[table] = max(greatest, position)
 
     def _compared(self, one: _One, change: Change, half: str) -> None:
         source, subject = one.value["source"], self.subject
@@ -305,7 +311,7 @@ class RecordCheck:
             return
         name, ordinal, _ = parts_of(change_id)
         transaction = self.truth.store.transaction(name)
-        if held.position < 0 or transaction is None or is_foreign(record):
+        if held.first_position is None or transaction is None or is_foreign(record):
             return  # of another destination, of a delete outside the window, or not judged
         if transaction.id in self.truth.undecided:
             return

@@ -18,9 +18,11 @@ from connectors.errors import ClaimGone
 from connectors.kafka.client import cluster_id
 from connectors.kafka.reading.partition_reader import StoredRecord, Take, beginnings, read_all
 from connectors.kafka.topics.topics import Topics
+from connectors.mysql.ddl.definition import TableName
 from connectors.store.claims import ClaimStore, name_of
 from tables.history.present_columns import Described, Versions
-from tables.state.mapping_in_force import MAPPING, MappingsInForce
+from tables.state.mapping_in_force import MAPPING, MAPPING_COPY, MappingsInForce
+from tables.state.quarantine import Outcome
 from tables.state.snapshots.table_snapshot import SNAPSHOT, Snapshots
 from wire.records import is_claimed
 from wire.table_version import Definition
@@ -123,6 +125,20 @@ class CursorRecord:
     resume: Mapping[str, Any] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A table that is or was quarantined; the fields are those of ``tables.state.quarantine.Entry``."""
+
+    outcome: Outcome
+    offset: int
+    lost: int
+
+    @property
+    def waits(self) -> bool:
+        """Whether its events from ``offset`` on wait."""
+        return self.outcome not in (Outcome.RELEASED, Outcome.GIVEN_UP)
+
+
 @dataclass(slots=True)
 class Journal:
     """The journal's records of one destination that compaction has not removed."""
@@ -132,8 +148,8 @@ class Journal:
     """The first and the last cursor of each run of one epoch; there may be very many between them."""
     regressions: list[tuple[CursorRecord, CursorRecord]] = field(default_factory=list)
     """A cursor, and the next cursor if it has an older epoch or a smaller number; the first few such pairs."""
-    quarantined: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Tables that were ever quarantined, and whether they still are."""
+    quarantined: dict[TableName, Quarantined] = field(default_factory=dict)
+    """Tables that were ever quarantined."""
     mappings: MappingsInForce = field(default_factory=MappingsInForce)
     """The versions of the mapping in ZooKeeper by which the destination was published."""
     snapshots: Snapshots = field(default_factory=Snapshots)
@@ -150,13 +166,16 @@ class Journal:
                 self._move(CursorRecord(offset=record.offset, **fields))
         elif kind == MAPPING.name and rest.partition("/")[0] == self.destination:
             self.mappings.take(kind, rest.split("/")[1:], record)
+        elif kind == MAPPING_COPY.name and rest == self.destination:
+            self.mappings.take(kind, [], record)
         elif kind == SNAPSHOT.name and rest.partition("/")[0] == self.destination:
             self.snapshots.take(kind, rest.split("/")[1:], record)
         elif kind == "quarantine" and rest.partition("/")[0] == self.destination:
             value = orjson.loads(record.value)
             if not value.get("gone"):
                 name = (value["database"], value["table"])
-                self.quarantined[name] = value["outcome"] != "released"
+                outcome = Outcome(value["outcome"])
+                self.quarantined[name] = Quarantined(outcome, value["offset"], value.get("lost", 0))
 
     def _move(self, cursor: CursorRecord) -> None:
         held = self.cursors

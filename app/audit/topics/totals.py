@@ -13,9 +13,11 @@ from app.audit.change_store import ORDINAL_BITS, Change
 from app.audit.table_shape import Shape
 from app.audit.topics.record_check import (
     DEAD,
+    GIVEN_UP,
     NEW_HALF,
     OLD_HALF,
     PARKED,
+    WAITING,
     WHOLE,
     RecordCheck,
     Span,
@@ -39,7 +41,7 @@ def tombstones(done: RecordCheck) -> None:
             done.verdict.add(finding)
 
 
-def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compacted: bool) -> None:
+def lost_changes(done: RecordCheck, *, shadows: Shadows, compacted: bool) -> None:
     """Report changes without records, or count them by the reason."""
     if all(value & 7 in _DONE for value in set(done.seen)):
         return
@@ -54,8 +56,10 @@ def lost_changes(done: RecordCheck, journal: Journal, *, shadows: Shadows, compa
         blurred = done.truth.blurred.get(rank)
         if blurred is not None and ordinal >= blurred[0]:
             verdict.unjudged[rows_after(blurred[1])] += 1
-        elif done.seen[n] & PARKED and journal.quarantined.get(shape.name):
+        elif done.seen[n] & WAITING:
             verdict.quarantined[name] += 1
+        elif done.seen[n] & GIVEN_UP:
+            verdict.unjudged[f"{name}: given up by an operator"] += 1
         elif done.seen[n] & DEAD:
             verdict.unjudged[f"{name}: dead letters"] += 1
         elif not (routes := _routes_of(done, n, shape, rank)):

@@ -53,7 +53,8 @@ class Window:
     last_of_set: Coordinates | None = None
     """The last transaction of the GTID set ``begin``, if found. Transactions without GTIDs are before the
     window up to this position, and within the window after it."""
-    _has_begun: bool = False
+    has_begun: bool = False
+    """Whether the transaction that ``begin`` names was met."""
     _is_over: bool = False
 
     def side(self, name: str, gtid: str | None, at: Coordinates, ts_ms: int) -> Side:
@@ -82,8 +83,8 @@ class Window:
             case Coordinates():
                 return at.order >= self.begin.order
             case str():
-                self._has_begun = self._has_begun or name == self.begin
-                return self._has_begun
+                self.has_begun = self.has_begun or name == self.begin
+                return self.has_begun
             case int():
                 return ts_ms >= self.begin
         return True
@@ -137,7 +138,36 @@ def first_file(binlog: Witness, begin: Bound | None) -> str:
             low = middle
         else:
             high = middle - 1
+    if isinstance(begin, int):
+        # Commit times need not grow, for example if the server's clock was set back.
+        while low > 0 and _reaches(binlog, files[low - 1], begin):
+            low -= 1
     return files[low]
+
+
+def may_contain(server_uuid: str, transaction: str) -> bool:
+    """Return whether a server's binlog may have a transaction of this name: without a GTID, only its own."""
+    coordinates = _coordinates(transaction)
+    return coordinates is None or transaction == f"{server_uuid}:{coordinates}"
+
+
+def is_purged(binlog: Witness, transaction: str) -> bool:
+    """Return whether a transaction is from before the oldest file."""
+    oldest = next(iter(binlog.files()), None)
+    if oldest is None:
+        return False
+    coordinates = _coordinates(transaction)
+    if coordinates is None:
+        return transaction in _previous(binlog, oldest)
+    return coordinates.order < Coordinates(oldest, 4).order
+
+
+def _coordinates(transaction: str) -> Coordinates | None:
+    """The position of which a transaction without a GTID has its name; None for a GTID."""
+    source, _, number = transaction.rpartition(":")
+    if number.isdigit() and "." not in source:
+        return None
+    return Coordinates.parse(transaction.partition(":")[2])
 
 
 def file_of_last(binlog: Witness, first: str, begin: GtidSet) -> str:
@@ -184,11 +214,10 @@ def _is_before(binlog: Witness, file: str, begin: Bound | None) -> bool:
             return Coordinates(file, 4).order <= begin.order
         case GtidSet():
             return _previous(binlog, file).issubset(begin)
-        case str() if ":" in begin:
-            source, _, number = begin.rpartition(":")
-            if number.isdigit() and "." not in source:
+        case str():
+            coordinates = _coordinates(begin)
+            if coordinates is None:
                 return begin not in _previous(binlog, file)
-            coordinates = Coordinates.parse(begin.partition(":")[2])
             return Coordinates(file, 4).order <= coordinates.order
         case int():
             return _begins_before(binlog, file, begin)
@@ -209,3 +238,14 @@ def _begins_before(binlog: Witness, file: str, ts_ms: int) -> bool:
     with closing(binlog.events(file)) as events:
         first = next((event for event in events if isinstance(event, TransactionBegins)), None)
     return first is not None and first.ts_ms < ts_ms
+
+
+def _reaches(binlog: Witness, file: str, ts_ms: int) -> bool:
+    """Whether a file has a transaction of this time or later."""
+    with closing(binlog.events(file)) as events:
+        for event in events:
+            if isinstance(event, FileBegins) and event.file != file:
+                break
+            if isinstance(event, TransactionBegins) and event.ts_ms >= ts_ms:
+                return True
+    return False

@@ -144,6 +144,8 @@ class _Table:
     """The last applied truncate by real table; the key is None for a table that is not mapped."""
     may_be_emptied: NumberPosition = NEVER
     """The last truncate that the sink had begun, and may have applied."""
+    foreign: int = 0
+    """Rows that another program has written: the sink's columns in them are NULL."""
     not_applied: int = 0
     unknown: int = 0
     """Records of which it is not known whether they are applied."""
@@ -214,6 +216,9 @@ class Warehouse:
         self._store.flush()
 
     def _hold(self, table: _Table, part: dict[str, Any]) -> None:
+        if None in (part["destination"], part["epoch"], part["seq"], part["delta"]):
+            table.foreign += not part["deleted"]
+            return
         values = list(part["values"].values())
         if part["destination"] == self._destination:
             body = [values, part["unrepresentable"], part["version"]]
@@ -430,6 +435,9 @@ class Warehouse:
                     missing.append(wanted)
                 else:
                     verdict.missing += 1
+        if table.foreign:
+            what = f"{table.foreign} row(s) that another program wrote, as the sink's columns in them are NULL"
+            verdict.add("extra", what, times=table.foreign)
         for held in self._store.repeated(table.t):
             what = f"seq {held.seq}: this row exists {held.n} times"
             verdict.add("extra", what, times=held.n - 1)

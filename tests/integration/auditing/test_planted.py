@@ -10,6 +10,7 @@ import pytest
 
 from app.audit.audit import audit
 from app.audit.errors import NotAuditable
+from app.audit.truth.mysqlbinlog import BinlogFiles
 from app.audit.truth.witness import WitnessName
 from app.audit.verdict import Verdict
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -82,6 +83,48 @@ def test_what_a_worker_published_is_clean_and_all_of_it_is_judged(planted: Judge
     assert verdict.last_line().startswith(
         f"audit: changes={planted.whole} lost=0 repeated=0 foreign=0 different=0"
     )
+
+
+def of_later_files(case: Case) -> BinlogFiles:
+    """The binlog without the files that the second witness does not read."""
+    assert isinstance(case.scope.binlog, BinlogFiles)
+    paths = [path for path in case.scope.binlog.paths if path.name >= case.plain]
+    assert paths != [*case.scope.binlog.paths]
+    return replace(case.scope.binlog, paths=tuple(paths))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_once_the_oldest_record_is_purged_at_the_source_the_rest_is_judged(
+    case: Case, given: bool
+) -> None:
+    planted = Judged(case, None)
+    begin = f"{case.scope.binlog.server_uuid}:2" if given else None
+    verdict = planted.verdict(binlog=of_later_files(case), begin=begin)
+    assert (verdict.faults, verdict.changes) == ({}, 298)
+    planted.drop(planted.find("shop.keyed", of_key(a=3))[0])
+    assert planted.faults(binlog=of_later_files(case), begin=begin)["lost"] == 1
+
+
+def test_an_audit_begins_with_a_transaction_of_the_source_whatever_is_the_first_record(
+    case: Case,
+) -> None:
+    planted = Judged(case, None)
+    (topic, partition), at = planted.find("shop.kinds", lambda _: True)[0]
+    record = planted.record(((topic, partition), at))
+    own = planted.topics.records[topic, partition]
+    value = orjson.loads(record.value)
+    for name in ("versions:1", "truncate:snapshot:1:shop.kinds:1", "snapshot:1:shop.kinds:1"):
+        value["source"]["seq"] = 0
+        headers = [(key, one) for key, one in record.headers if key != "change_id"]
+        headers.append(("change_id", f"{name}#0".encode()))
+        first = replace(record, value=orjson.dumps(value), headers=tuple(headers))
+        planted.topics.records[topic, partition] = [first, *own]
+        assert planted.verdict().changes == planted.whole, name
+
+
+def test_a_transaction_that_the_binlog_does_not_have_is_no_beginning(case: Case) -> None:
+    with pytest.raises(NotAuditable, match=r"is not in the binlog.*--binlogs"):
+        audit(replace(case.scope, begin=f"{case.scope.binlog.server_uuid}:999999"))
 
 
 def test_a_record_that_is_missing_is_lost_and_its_number_missing(planted: Judged) -> None:
@@ -336,18 +379,24 @@ def test_a_table_that_is_quarantined_is_accounted_for_by_name(planted: Judged) -
         record = planted.drop((partition, at))
         tx, _, ordinal = dict(record.headers)["change_id"].decode().partition("#")
         meta = {"kind": "rows", "id": tx, "ordinal": int(ordinal), "rows": 1}
-        waiting.append(StoredRecord(b"", b"x", len(waiting), (("meta", orjson.dumps(meta)),)))
+        name_of = orjson.dumps({"database": "shop", "table": "copied"})
+        waiting.append(StoredRecord(name_of, b"x", len(waiting), (("meta", orjson.dumps(meta)),)))
     planted.topics.records[name, 0] = waiting
-    entry = {"format": 1, "database": "shop", "table": "copied", "outcome": "waiting"}
+    entry: dict[str, Any] = {"format": 1, "database": "shop", "table": "copied"}
+    entry |= {"outcome": "waiting", "offset": 0}
     key = b"quarantine/shop/shop/copied"
     partition = cursors(planted)[-1][0]
     planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))
     verdict = planted.verdict()
     assert dict(verdict.quarantined) == {"shop.copied": len(waiting)}
     assert "lost" not in verdict.faults
-    entry["outcome"] = "released"
-    planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))
-    assert planted.verdict().faults["lost"] == len(waiting)
+    # The table is quarantined again, after all of them were released; or it was released for good.
+    for outcome in ("waiting", "released"):
+        entry |= {"outcome": outcome, "offset": len(waiting)}
+        planted.append(partition, StoredRecord(key, orjson.dumps(entry), 0))
+        verdict = planted.verdict()
+        assert verdict.faults["lost"] == len(waiting)
+        assert not verdict.quarantined
 
 
 def test_a_row_that_is_a_dead_letter_is_counted_apart_and_not_lost(planted: Judged) -> None:

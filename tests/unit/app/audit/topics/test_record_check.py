@@ -143,6 +143,34 @@ def test_a_row_that_was_read_has_its_place_among_the_numbers_and_no_change_of_th
         assert one.verdict.faults == {"out_of_order": 1}
 
 
+def test_the_order_of_changes_is_that_of_each_source_table() -> None:
+    mapping = "tables: {shop.t: {from: [shop.t_0, shop.t_1]}}"
+
+    def inserted(offset: int, change: str, table: str) -> StoredRecord:
+        value = {**created(offset + 1), "source": {**created(offset + 1)["source"], "table": table}}
+        return record(offset, change, value)
+
+    history = (
+        transaction(1, rows("t_1", 7)),
+        transaction(2, rows("t_0", 7), at=300),
+        transaction(3, rows("t_1", 8), at=500),
+    )
+    with Store() as store:
+        # The first rows of t_1 were quarantined, and are released after those of t_0.
+        one = examined(truth(store, *history), mapping=mapping)
+        one.take(TOPIC, 0, inserted(0, "2#0", "t_0"))
+        one.take(TOPIC, 0, inserted(1, "1#0", "t_1"))
+        one.take(TOPIC, 0, inserted(2, "3#0", "t_1"))
+        assert "out_of_order" not in one.verdict.faults
+    with Store() as store:
+        one = examined(truth(store, *history), mapping=mapping)
+        one.take(TOPIC, 0, inserted(0, "3#0", "t_1"))
+        one.take(TOPIC, 0, inserted(1, "1#0", "t_1"))
+        assert one.verdict.faults["out_of_order"] == 1
+        one.take(TOPIC, 0, inserted(0, "2#0", "t_0"))
+        assert one.verdict.faults["out_of_order"] == 2, "its seq is smaller"
+
+
 SHARE = "aq.__shard.shop.shop.t"
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 
-from app.audit.topics.topics import Journal, journal, row_topics
+from app.audit.topics.topics import Journal, Quarantined, journal, row_topics
 from connectors.kafka.reading.partition_reader import StoredRecord
 from tables.history.present_columns import Described
+from tables.rules.mapping.mapping import Mapping
+from tables.rules.mapping.stored_version import StoredVersion
+from tables.state.mapping_in_force import copy_of
+from tables.state.quarantine import Outcome
 from tests.harness.recorded_topics import RecordedTopics
 
 
@@ -37,7 +43,12 @@ def test_the_journal_covers_only_the_destination() -> None:
         "gtid_set": None,
         "resume": None,
     }
-    aside: dict[str, object] = {"database": "shop", "table": "t", "outcome": "released"}
+    aside: dict[str, object] = {
+        "database": "shop",
+        "table": "t",
+        "outcome": "released",
+        "offset": 4,
+    }
     result: dict[bytes, list[dict[str, object]]] = {
         b"cursor/shop": [cursor, {**cursor, "seq": 6}],
         b"cursor/shop2": [{**cursor, "seq": 99}],
@@ -49,10 +60,15 @@ def test_the_journal_covers_only_the_destination() -> None:
         for key, values in result.items()
         for value in values
     ]
+    mapping = StoredVersion.of(Mapping(), number=3, by="ann", why="w", ts_ms=0)
+    for destination, number in (("shop", 3), ("shop2", 4)):
+        copies = copy_of(destination, replace(mapping, number=number))
+        records += [StoredRecord(key, value, 0) for key, value in copies]
     topics = RecordedTopics({"aq.__journal": 1}, {("aq.__journal", 0): records})
     found = journal(topics, "aq", "shop", partitions=1)
     assert [one.seq for one in found.cursors] == [5, 6]
-    assert found.quarantined == {("shop", "t"): False}
+    assert found.quarantined == {("shop", "t"): Quarantined(Outcome.RELEASED, 4, 0)}
+    assert found.mappings.copy == mapping
 
 
 def test_of_many_cursors_few_are_kept_and_each_that_goes_back_is_reported() -> None:

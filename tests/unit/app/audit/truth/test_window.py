@@ -14,7 +14,7 @@ from app.audit.truth.printed_events import (
     TransactionBegins,
     TransactionEnds,
 )
-from app.audit.truth.window import file_of_last, first_file, last_of
+from app.audit.truth.window import file_of_last, first_file, is_purged, last_of, may_contain
 from app.audit.truth.witness import WitnessName
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
@@ -78,3 +78,41 @@ def test_a_set_that_is_purged_begins_with_the_oldest_file() -> None:
     begin = GtidSet.parse(f"{U}:1-2")
     first = file_of_last(Files(held), first_file(Files(held), begin), begin)
     assert (first, last_of(Files(held), first, begin)) == ("b.000002", None)
+
+
+def test_only_what_a_servers_binlog_can_have_may_be_the_beginning() -> None:
+    assert may_contain(U, f"{U}:7")
+    assert may_contain(U, "other:7")
+    assert may_contain(U, f"{U}:b.000004:100")
+    assert not may_contain(U, "other:b.000004:100")
+
+
+@pytest.mark.parametrize(
+    ("transaction", "purged"),
+    [
+        (f"{U}:1", True), (f"{U}:2", True), (f"{U}:3", False), (f"{U}:9", False),
+        (f"{U}:b.000001:100", True), (f"{U}:b.000002:100", False), (f"{U}:b.000005:100", False),
+    ],
+)  # fmt: skip
+def test_what_is_from_before_the_oldest_file_is_purged(transaction: str, purged: bool) -> None:
+    assert is_purged(Files(dict(list(BINLOG.held.items())[1:])), transaction) is purged
+    assert not is_purged(Files({}), transaction)
+
+
+@pytest.mark.parametrize(
+    ("begin", "file"),
+    [(900, "b.1"), (2500, "b.1"), (5000, "b.1"), (5500, "b.2"), (6500, "b.3"), (9000, "b.4")],
+)
+def test_a_time_is_read_from_the_first_file_that_reaches_it_though_the_clock_went_back(
+    begin: int, file: str
+) -> None:
+    times = {"b.1": [1000, 5000], "b.2": [2000, 6000], "b.3": [6000, 7000], "b.4": [7000, 8000]}
+
+    class Timed(Files):
+        def events(self, first: str) -> Generator[Event]:
+            names = self.files()
+            for name in names[names.index(first) :]:
+                yield FileBegins(name)
+                yield from (TransactionBegins(None, 100, at) for at in times[name])
+
+    assert first_file(Timed({name: ("", []) for name in times}), begin) == file

@@ -187,6 +187,32 @@ def test_each_difference_is_found_and_named_by_its_change(
     assert table_lines([found])[1].startswith("  ")
 
 
+def foreign(*values: Any, **more: Any) -> dict[str, Any]:
+    """A row that another program has inserted: it has no bookkeeping."""
+    bookkeeping = dict.fromkeys(("destination", "epoch", "seq", "deleted", "version", "delta"))
+    return row(0, *values) | bookkeeping | more
+
+
+def test_a_row_of_no_destination_is_one_too_many_and_hides_none_that_is_missing(case: Case) -> None:
+    found = case.verdict([*RIGHT, foreign(9, "z", delta=0)], HISTORY)
+    assert counted(found) == (0, 1, 0)
+    assert found.shown == [
+        "extra: 1 row(s) that another program wrote, as the sink's columns in them are NULL"
+    ]
+    assert counted(case.verdict([*RIGHT[1:], foreign(2, "z", delta=0)], HISTORY)) == (1, 1, 0)
+    half = [foreign(key, "z", delta=0, destination="shop") for key in (2, 9)]
+    assert counted(case.verdict([*RIGHT[1:], *half], HISTORY)) == (1, 2, 0)
+    marker = foreign(9, None, delta=0, deleted=True)
+    assert counted(case.verdict([*RIGHT, marker], HISTORY)) == (0, 0, 0)
+
+
+def test_an_image_of_no_destination_in_a_log_without_key_is_one_too_many(case: Case) -> None:
+    case.key = []
+    history = [change("c", 1, {"id": 1, "v": "a"}, keyed=False)]
+    log = [row(1, 1, "a", delta=1), foreign(1, "a")]
+    assert counted(case.verdict(log, history)) == (0, 1, 0)
+
+
 def test_a_column_that_a_change_does_not_hold_is_as_it_was_and_no_fault(case: Case) -> None:
     partial = {**change("u", 6, {"id": 1}), "absent": ["v"]}
     found = case.verdict([row(2, 2, "b"), row(6, 1, "c")], [*HISTORY, partial])
