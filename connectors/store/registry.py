@@ -173,7 +173,8 @@ def _within(seconds: float, work: Callable[[], T]) -> T:
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _DENIED = (401, 403)
-_NO_SUCCESS, _NOT_FOUND, _TOO_MANY, _SERVER_FAULT = 300, 404, 429, 500
+_REFUSED = (400, 409, 422)
+_NO_SUCCESS, _NO_SUCH_SCHEMA = 300, 40403
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +221,7 @@ class ConfluentRegistry:
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise self._error(SchemaRegistryLost, str(error), subject) from error
         if answer.status >= _NO_SUCCESS:
-            raise self._error(_kind(answer.status), _said(answer), subject)
+            raise self._error(_kind(answer), _said(answer), subject)
         try:
             return int(json.loads(answer.body)["id"])
         except (ValueError, KeyError, TypeError) as error:
@@ -236,10 +237,10 @@ class ConfluentRegistry:
             )
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise self._error(SchemaRegistryLost, str(error), of) from error
-        if answer.status == _NOT_FOUND:
+        if _code_in(answer) == _NO_SUCH_SCHEMA:
             return None
         if answer.status >= _NO_SUCCESS:
-            raise self._error(_kind(answer.status), _said(answer), of)
+            raise self._error(_kind(answer), _said(answer), of)
         try:
             return str(json.loads(answer.body)["schema"])
         except (ValueError, KeyError, TypeError) as error:
@@ -280,12 +281,19 @@ class MemoryRegistry:
         return self.schemas.get(number)
 
 
-def _kind(status: int) -> type[AqueductError]:
-    if status in _DENIED:
+def _kind(answer: Answer) -> type[AqueductError]:
+    if answer.status in _DENIED:
         return SchemaRegistryDenied
-    if status == _TOO_MANY or status >= _SERVER_FAULT:
-        return SchemaRegistryLost
-    return SchemaRefused
+    is_refused = answer.status in _REFUSED and _code_in(answer) is not None
+    return SchemaRefused if is_refused else SchemaRegistryLost
+
+
+def _code_in(answer: Answer) -> object:
+    """The registry's own error code; None if something else has answered."""
+    try:
+        return json.loads(answer.body)["error_code"]
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _said(answer: Answer) -> str:

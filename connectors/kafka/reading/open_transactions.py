@@ -102,11 +102,10 @@ async def refuse_open(
 async def _open_in(client: AIOKafkaClient, topic: str, partition: int) -> list[OpenTransaction]:
     cluster = await client.fetch_all_metadata()
     client.cluster = cluster
-    leader = next(
-        one.leader
-        for one in cluster._partitions.get(topic, {}).values()
-        if one.partition == partition
-    )
+    parts = cluster._partitions.get(topic, {}).values()
+    leader = next((one.leader for one in parts if one.partition == partition), None)
+    if leader is None:
+        return []
     answer = await _send(client, leader, producers(topic, partition))
     active = [
         one

@@ -643,13 +643,16 @@ def format_of(record: StoredRecord) -> str | None:
 def source_of(record: StoredRecord) -> dict[str, Any]:
     """Return ``source`` of a record; empty for a tombstone.
 
-    A record in another format than the envelope has a part of it in headers (``docs/formats.md``); raise
-    KeyError or ValueError if such a record lacks these headers.
+    A record in another format than the envelope has a part of it in headers (``docs/formats.md``). Raise
+    ValueError if the value is no JSON object, and KeyError or ValueError if such a record lacks these headers.
     """
     if not record.value:
         return {}
     if format_of(record) is None:
-        source = orjson.loads(record.value).get("source")
+        value = orjson.loads(record.value)
+        if not isinstance(value, dict):
+            raise ValueError("the value is no JSON object")
+        source = value.get("source")
         return source if isinstance(source, dict) else {}
     headers = dict(record.headers)
     name, epoch, seq = origin_in(headers)

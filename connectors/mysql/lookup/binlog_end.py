@@ -13,7 +13,13 @@ from pymysql.cursors import Cursor
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import SourceAddress, binlog_files, connected, uuid_of
+from connectors.mysql.server.facts import (
+    SourceAddress,
+    binlog_files,
+    connected,
+    uuid_of,
+    whole_gtids,
+)
 
 _VARIABLES = (
     "gtid_executed",
@@ -115,6 +121,7 @@ def read_clock_and_end(address: SourceAddress) -> tuple[int, BinlogEnd]:
 def _end(cursor: Cursor) -> BinlogEnd:
     cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (_VARIABLES,))
     variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+    variables |= whole_gtids(cursor, variables)
     binlogs = binlog_files(cursor)
     gtids: Gtids | None = None
     if "gtid_binlog_pos" in variables:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pymysql
 
+from connectors.mysql.server.facts import REPLICA_STATUS
+
 log = logging.getLogger(__name__)
 
 _GLANCE_SECONDS = 0.5
@@ -102,9 +104,9 @@ class LoadGate:
     def _lag(self, cursor: Any) -> str | None:
         """Return the reason if the source, as a replica, lags by more than the limit; else None."""
         lag = _lag_of(cursor)
-        if lag is None or int(lag) <= self._limits.replica_lag_seconds:
+        if lag is None or lag <= self._limits.replica_lag_seconds:
             return None
-        return f"the source is {int(lag)} s late, of at most {self._limits.replica_lag_seconds}"
+        return f"the source is {lag} s late, of at most {self._limits.replica_lag_seconds}"
 
 
 def _value(cursor: Any, query: str, column: str) -> Any:
@@ -115,15 +117,19 @@ def _value(cursor: Any, query: str, column: str) -> Any:
     return None if row is None else row[names.index(column)]
 
 
-def _lag_of(cursor: Any) -> Any:
-    """Return the seconds by which a replica lags; None if unknown, or if the server is not a replica."""
-    try:
-        cursor.execute("SHOW REPLICA STATUS")
-    except pymysql.MySQLError as error:
-        if error.args[0] != pymysql.constants.ER.PARSE_ERROR:
+def _lag_of(cursor: Any) -> int | None:
+    """Return the seconds by which a replica lags; None if unknown, or if the server is not a replica.
+
+    Of several channels, the one that lags most counts.
+    """
+    for statement in REPLICA_STATUS:
+        try:
+            cursor.execute(statement)
+        except pymysql.MySQLError as error:
+            if error.args[0] == pymysql.constants.ER.PARSE_ERROR:
+                continue
             raise
-        # Before MySQL 8.0.22.
-        cursor.execute("SHOW SLAVE STATUS")
-    row = cursor.fetchone()
-    names = [one[0].lower() for one in cursor.description]
-    return None if row is None else row[next(n for n, name in enumerate(names) if name in _LAG)]
+        names = [one[0].lower() for one in cursor.description]
+        at = next(n for n, name in enumerate(names) if name in _LAG)
+        return max((int(row[at]) for row in cursor.fetchall() if row[at] is not None), default=None)
+    return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -208,6 +208,7 @@ def read_facts(address: SourceAddress) -> ServerFacts:
 def facts_of(cursor: Cursor) -> ServerFacts:
     """Query the server over an open connection."""
     variables = {row[0]: row[1] for row in _rows(cursor, "SHOW GLOBAL VARIABLES")}
+    variables |= whole_gtids(cursor, variables)
     binlogs = tuple(_binlogs(cursor, variables))
     is_mariadb = "mariadb" in variables.get("version", "").lower()
     grants = tuple(grant for (grant,) in _rows(cursor, "SHOW GRANTS"))
@@ -226,6 +227,15 @@ def facts_of(cursor: Cursor) -> ServerFacts:
         current_user="".join(name for (name,) in _rows(cursor, "SELECT CURRENT_USER()")),
         inactive_roles=_inactive_roles(cursor, grants),
     )
+
+
+def whole_gtids(cursor: Cursor, variables: Container[str]) -> dict[str, str]:
+    """Query those of these global variables that have GTIDs; SHOW VARIABLES cuts values after 1 KiB or 2."""
+    names = [name for name in _GTIDS if name in variables]
+    if not names:
+        return {}
+    ((*values,),) = _rows(cursor, f"SELECT {', '.join(f'@@GLOBAL.{name}' for name in names)}")
+    return {name: str(value or "") for name, value in zip(names, values, strict=True)}
 
 
 def _inactive_roles(cursor: Cursor, grants: tuple[str, ...]) -> tuple[str, ...]:
@@ -345,6 +355,10 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
 
 
 _IDENTITY = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('server_uuid', 'server_uid', 'server_id', 'version')"
+_GTIDS = ("gtid_executed", "gtid_purged", "gtid_binlog_pos", "gtid_binlog_state", "gtid_slave_pos")
+REPLICA_STATUS = ("SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+"""The statement for all channels of a replica: the first that the server knows. MariaDB knows all of them; by the
+others it shows only the connection without a name."""
 _DUMP_FAILED = 1236
 _AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
 _NAME = (
@@ -472,7 +486,7 @@ def _before(cursor: Cursor, binlogs: tuple[tuple[str, int], ...]) -> str:
 
 
 def _is_replica(cursor: Cursor) -> bool:
-    return bool(_first_that_parses(cursor, "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"))
+    return bool(_first_that_parses(cursor, *REPLICA_STATUS))
 
 
 _COLLATIONS = """SELECT id, character_set_name, collation_name

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import pymysql
 
 from connectors.errors import SourceRefused
-from connectors.mysql.server.facts import SourceAddress, connected
+from connectors.mysql.server.facts import REPLICA_STATUS, SourceAddress, connected
 from connectors.mysql.server.remedies import account, grant
-
-_STATEMENTS = ("SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS", "SHOW SLAVE STATUS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +38,7 @@ class Channel:
 def channels(address: SourceAddress) -> list[Channel]:
     """Return a server's channels; empty if it is not a replica. Raise SourceLost or SourceRefused."""
     with connected(address) as cursor:
-        for statement in _STATEMENTS:
+        for statement in REPLICA_STATUS:
             try:
                 cursor.execute(statement)
             except pymysql.MySQLError as error:

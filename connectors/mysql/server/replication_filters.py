@@ -14,9 +14,8 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from connectors.mysql.server.database_filters import ReplicationFilter
-from connectors.mysql.server.facts import ServerFacts
+from connectors.mysql.server.facts import REPLICA_STATUS, ServerFacts
 
-_STATEMENTS = ("SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS", "SHOW SLAVE STATUS")
 _RULES = (
     "do_db", "ignore_db", "do_table", "ignore_table", "wild_do_table", "wild_ignore_table", "rewrite_db",
     "ignore_server_ids",
@@ -49,7 +48,7 @@ def replication_filters(cursor: Cursor, facts: ServerFacts) -> list[ReplicationF
 
 def _of_channels(cursor: Cursor) -> list[ReplicationFilter] | None:
     """The filters of the channels; None if the server has no channel."""
-    for statement in _STATEMENTS:
+    for statement in REPLICA_STATUS:
         rows = _rows(cursor, statement)
         if rows is None:
             continue

@@ -373,7 +373,10 @@ class Cutter:
             ending = self._withheld.position(self.position)
             is_skipped = self._skips is not None and self._skips(ending.gtid, ending.coordinates)
             try:
-                yield from self._ended(self._withheld.decide(statement, is_skipped=is_skipped))
+                missing = self._withheld.decide(statement, is_skipped=is_skipped)
+                # With the rows, statements that undo some of them may be among the events again.
+                self._has_undone = True
+                yield from self._ended(missing)
             except PreparedRowsGone as error:
                 # The GTID or position by which an operator can skip this transaction.
                 named = {"gtid": ending.gtid, "coordinates": ending.coordinates}

@@ -60,6 +60,20 @@ def test_a_file_that_is_away_leaves_what_it_held_and_is_named_once(
     assert secret.now() == "third"
 
 
+def test_a_file_that_is_away_keeps_no_client_and_no_process_from_being_made(file: Path) -> None:
+    client = ZooKeeperClient(hosts="h", timeout=1, username="me", password=FileSecret(file))
+    pickled = pickle.dumps(FileSecret(file))
+    file.unlink()
+    auth, _ = _credentials(client)
+    assert auth is not None
+    assert Auth(0, *auth[0]).serialize().endswith(b"me:first")
+    secret = pickle.loads(pickled)
+    with pytest.raises(FileNotFoundError, match=str(file)):
+        secret.encode()
+    file.write_text("second")
+    assert secret.encode() == b"second"
+
+
 def test_mysql_is_connected_to_with_what_holds_now(file: Path) -> None:
     address = SourceAddress(
         host="h", port=1, user="u", password=FileSecret(file), server_id=1, replica_uuid=""

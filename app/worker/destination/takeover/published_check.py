@@ -105,7 +105,15 @@ class Published:
         return found
 
     def _has_row(self, record: StoredRecord) -> bool:
-        return source_of(record).get("name") == self.destination
+        """Whether a record is the destination's; other programs may write to its topics, too."""
+        try:
+            source = source_of(record)
+        except (KeyError, TypeError, ValueError):
+            return False
+        numbers = source.get("epoch"), source.get("seq")
+        return source.get("name") == self.destination and all(
+            isinstance(one, int) for one in numbers
+        )
 
     async def newest(
         self, state: DestinationState, *, away: Away | None = None

@@ -19,7 +19,7 @@ from connectors.errors import (
 )
 from connectors.secret import FileSecret
 from connectors.store import registry as requests
-from connectors.store.registry import ConfluentRegistry, RegistryAccess
+from connectors.store.registry import Answer, ConfluentRegistry, RegistryAccess
 from devstack.ports import free_port
 from tests.schema_registry import schema_registry
 
@@ -129,6 +129,39 @@ def test_a_fault_of_its_own_is_retried_and_nothing_is_remembered() -> None:
             registry.register("a-value", SCHEMA)
         assert error.value.retry is Retry.TIMED
         assert registry.register("a-value", SCHEMA) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (409, b'{"error_code": 409, "message": "incompatible"}', SchemaRefused),
+        (422, b'{"error_code": 42201, "message": "invalid"}', SchemaRefused),
+        *(
+            (status, b"<html>an ingress</html>", SchemaRegistryLost)
+            for status in (301, 308, 400, 404, 408, 409, 421, 429)
+        ),
+        (404, b'{"error_code": 40401, "message": "no such subject"}', SchemaRegistryLost),
+        (429, b'{"error_code": 42901, "message": "too many"}', SchemaRegistryLost),
+    ],
+)
+def test_what_a_proxy_answers_is_no_refusal_of_a_schema(
+    monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, kind: type[AqueductError]
+) -> None:
+    registry = ConfluentRegistry(RegistryAccess(url="http://registry.example"))
+    answer = Answer(status, "as it says", body)
+    monkeypatch.setattr(registry._requests, "post", lambda *_: answer)
+    monkeypatch.setattr(registry._requests, "get", lambda *_: answer)
+    with pytest.raises(kind, match=str(status)):
+        registry.register("a", SCHEMA)
+    with pytest.raises(kind, match=str(status)):
+        registry.schema(7)
+
+
+def test_a_schema_that_the_registry_does_not_have_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = ConfluentRegistry(RegistryAccess(url="http://registry.example"))
+    answer = Answer(404, "Not Found", b'{"error_code": 40403, "message": "Schema not found"}')
+    monkeypatch.setattr(registry._requests, "get", lambda *_: answer)
+    assert registry.schema(7) is None
 
 
 def test_an_account_is_needed_and_its_password_is_read_again(tmp_path: Path) -> None:

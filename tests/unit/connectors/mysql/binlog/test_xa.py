@@ -85,6 +85,23 @@ def test_rows_that_are_put_in_have_no_place_of_their_own_and_the_commit_keeps_it
     assert (38, ends[2]) in sent
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_that_it_undid_are_known_however_much_later_it_is_committed(apart: bool) -> None:
+    source = Source()
+    rows = (19, map_body(3)), (30, rows_body(3, 30))
+    source._send(
+        (33, gtid_body(1)), (2, query_body(f"XA START {xid('a')}")), *rows,
+        (2, query_body("SAVEPOINT `s`")), *rows, (2, query_body("ROLLBACK TO `s`")),
+        (2, query_body(f"XA END {xid('a')}")), (38, prepare_body("a")),
+    )  # fmt: skip
+    prepared = source.wire.data
+    source._send((33, gtid_body(2)), (2, query_body(f"XA COMMIT {xid('a')}")))
+    cutter, committed = source.cutter(1 << 18), source.wire.data[len(prepared) :]
+    parts = [prepared, committed] if apart else [prepared + committed]
+    chunks = [chunk for part in parts for chunk in fed(cutter, part)]
+    assert [len(chunk.undone or ()) for chunk in chunks] == ([0, 1] if apart else [1])
+
+
 def test_what_a_payload_becomes_ends_where_that_ends() -> None:
     source = Source()
     source.xa("a", Random(2), packed=True)

@@ -23,26 +23,31 @@ class Source:
     lag: list[int | None] = field(default_factory=list)
     now: float = 100.0
     slept: int = 0
-    is_old: bool = False
-    """Whether it calls a replica by the old name only."""
+    knows: str = "SHOW REPLICA STATUS"
+    """The statement by which it shows all of its channels."""
+    channels: list[int | None] = field(default_factory=list)
+    """The lag of its other channels."""
     description: Any = ()
-    _row: Any = None
+    _rows: Any = ()
 
     def execute(self, query: str) -> None:
-        if "REPLICA" in query and self.is_old:
-            raise pymysql.ProgrammingError(ER.PARSE_ERROR, "near 'REPLICA STATUS'")
         if "REPLICA" in query or "SLAVE" in query:
+            if query != self.knows:
+                raise pymysql.ProgrammingError(ER.PARSE_ERROR, f"near '{query}'")
             lag = next_of(self.lag, None)
-            named = "Seconds_Behind_Master" if self.is_old else "Seconds_Behind_Source"
+            named = "Seconds_Behind_Master" if "SLAVE" in query else "Seconds_Behind_Source"
             self.description = [("Source_Host",), (named,)]
-            self._row = None if lag is None else ("db1", lag)
+            self._rows = [("db1", one) for one in (*self.channels, lag)] if lag is not None else []
             return
         self.now += next_of(self.takes, 0.0)
         self.description = [("Variable_name",), ("Value",)]
-        self._row = ("Threads_running", str(next_of(self.running, 1)))
+        self._rows = [("Threads_running", str(next_of(self.running, 1)))]
 
     def fetchone(self) -> Any:
-        return self._row
+        return next(iter(self._rows), None)
+
+    def fetchall(self) -> Any:
+        return self._rows
 
     def sleep(self, seconds: float) -> None:
         self.slept += 1
@@ -73,7 +78,14 @@ def test_a_source_with_capacity_is_read_at_once() -> None:
         (Source(running=[40, 31, 20]), "39 threads are running at the source, of at most 25"),
         (Source(takes=[0.9, 0.4, 0.01]), "the source took 900 ms for a trivial query"),
         (Source(lag=[90, 70, 10]), "the source is 90 s late, of at most 60"),
-        (Source(lag=[90, 70, 10], is_old=True), "the source is 90 s late, of at most 60"),
+        (
+            Source(lag=[90, 70, 10], knows="SHOW SLAVE STATUS"),
+            "the source is 90 s late, of at most 60",
+        ),
+        (
+            Source(lag=[90, 70, 10], channels=[None, 0], knows="SHOW ALL SLAVES STATUS"),
+            "the source is 90 s late, of at most 60",
+        ),
     ],
 )
 def test_each_limit_is_waited_for_and_reported(source: Source, reason: str) -> None:

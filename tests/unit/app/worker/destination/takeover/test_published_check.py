@@ -1,0 +1,30 @@
+"""Which records of a topic are a destination's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.worker.destination.takeover.published_check import Published
+from connectors.kafka.reading.partition_reader import StoredRecord
+
+OWN = Published(destination="shop", prefix="aq", options={})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"test", b"\x00\x00\x00\x00\x05x", b"[1]", b"5", b"", b"{}",
+        b'{"op":"c","source":{"name":"shop","db":"d"}}',
+        b'{"op":"c","source":{"name":"shop","epoch":"1","seq":"2"}}',
+        b'{"op":"c","source":{"name":"other","epoch":1,"seq":2}}',
+    ],
+)  # fmt: skip
+def test_a_record_of_another_program_or_destination_is_not_its_own(value: bytes) -> None:
+    assert not OWN._has_row(StoredRecord(b"k", value, 7))
+
+
+def test_a_record_in_any_format_is_its_own() -> None:
+    envelope = b'{"op":"c","source":{"name":"shop","epoch":1,"seq":2}}'
+    assert OWN._has_row(StoredRecord(b"k", envelope, 7))
+    headers = (("format", b"canal"), ("destination", b"shop"), ("seq", b"2"), ("epoch", b"1"))
+    assert OWN._has_row(StoredRecord(b"k", b"{}", 7, (*headers, ("change_id", b"u:1#0"))))
