@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import pytest
 
 from connectors.errors import TopicGone, WitnessesDiffer
 from connectors.kafka.topics.plan import TopicPlan
 from spark_sink.text.quoting import action
-from tests.crash.day.__main__ import printed
+from tests.crash.day.__main__ import masked, printed
 from tests.crash.day.beat import Beat
+from tests.crash.day.troubles import SECRET
+from tests.crash.soak.verdict import Table, differences
 
 TABLE = {"destination": "shop", "table": "shop.it is"}
 PLAN = TopicPlan(name="p.shop.t", partitions=2, replication_factor=1, max_message_bytes=1 << 20)
@@ -48,3 +51,13 @@ def test_a_row_that_did_not_arrive_takes_until_now_and_one_of_a_time_of_trouble_
     assert beat.missing("t") == 1
     assert [round(one, 1) for one in beat.lags("t", [])] == [1.0, 40.0, 0.5]
     assert [round(one, 1) for one in beat.lags("t", [(now - 45, now - 30)])] == [1.0, 0.5]
+
+
+def test_masked_rows_are_compared_with_what_their_rule_publishes() -> None:
+    def lines(held: str | None, rule: Mapping[str, object]) -> list[str]:
+        table = Table({"id": "int", "secret": "varchar"}, ("id",), [{"id": 1, "secret": "key"}])
+        return differences("t00", masked(table, rule), [{"id": 1, "secret": held}], {})
+
+    rule = {"column_actions": SECRET}
+    assert lines("***", rule) == lines("key", {}) == []
+    assert len(lines("key", rule)) == len(lines(None, rule)) == len(lines("***", {})) == 2

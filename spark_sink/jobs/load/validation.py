@@ -29,6 +29,7 @@ from spark_sink.jobs.load.table_result import TableResult
 from spark_sink.jobs.load.trouble import check_all, check_key, table_trouble
 from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.identity import key_parts, source_parts, source_sql
+from spark_sink.warehouse.markers import in_force
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
@@ -40,6 +41,7 @@ _MOST_AGAIN: Final = 5_000
 """The most rows that are read again by their keys."""
 _SECONDS: Final = 1.0
 _SUMS: Final = "__sums"
+_NUMBER: Final = "__number"
 _SOURCE: Final = ("__destination", "__source_database", "__source_table")
 _ASIDE: Final = "__unrepresentable"
 _IN_FLIGHT: Final = "in flight"
@@ -70,7 +72,8 @@ class Validator:
         name = result.name
         shape = self._shape(name)
         again: dict[str, list[Range]] = {}
-        for number in range(_ROUNDS):
+        is_judged = False
+        for _ in range(_ROUNDS):
             traced = self.loader.traced(name, sources)
             check_key(shape, traced.wanted)
             compared = Compared(shape=shape, wanted=traced.wanted)
@@ -80,15 +83,35 @@ class Validator:
             try:
                 state = self.loader.read_ranges(state, traced, to=compared.of_source)
                 self._await_sink(state)
-                if not number:
-                    result.rows = self.loader.loads.rows(state).count()
-                again = self._judge(compared, state, again, result)
+                held = self._held(compared, state)
+                is_emptied = self._is_emptied(state)
+                if not is_emptied:
+                    if not is_judged:
+                        result.rows = self.loader.loads.rows(state).count()
+                    again = self._judge(compared, held, state, again, result)
+                    is_judged = True
             finally:
                 self.loader.loads.remove_rows(state)
-            if not again or len(again) > _MOST_AGAIN:
+            if not is_emptied and (not again or len(again) > _MOST_AGAIN):
                 break
-            _log.info("rows in flight are read again table=%s.%s rows=%d", *name, len(again))
+            what = "the table was truncated" if is_emptied else f"{len(again)} rows are in flight"
+            _log.info("read again, as %s table=%s.%s", what, *name)
+        else:
+            if not is_judged:
+                raise NotComparable(
+                    f"{'.'.join(name)} was truncated each time that it was read",
+                    advice="Run the command again while it is not",
+                )
         result.in_flight = len(again)
+
+    def _is_emptied(self, state: LoadState) -> bool:
+        """Whether a source table was truncated since it was read: the rows that were read may be gone."""
+        own = {one.source(state.name) for one in state.sources}
+        lows = {name: (low.epoch, low.seq) for name, low in state.lows.items()}
+        return any(
+            floor.source in own and floor.place > lows[floor.source.destination]
+            for floor in self.loader.warehouse.log.floors()
+        )
 
     def _shape(self, name: Name) -> Shape:
         """The table's shape in the warehouse. Raise NotComparable, ForeignTable."""
@@ -136,12 +159,13 @@ class Validator:
     def _judge(
         self,
         compared: Compared,
+        held: DataFrame,
         state: LoadState,
         again: Collection[str],
         result: TableResult,
     ) -> dict[str, list[Range]]:
         """Add the rows that differ; return the keys of rows in flight, each with the ranges to read again."""
-        found = compared.unlike(self.loader.loads.rows(state), self._held(compared, state), state)
+        found = compared.unlike(self.loader.loads.rows(state), held, state)
         if again:
             found = found.where(f"key IN ({', '.join(map(literal, again))})")
         in_flight: dict[str, list[Range]] = {}
@@ -157,13 +181,16 @@ class Validator:
     def _held(self, compared: Compared, state: LoadState) -> DataFrame:
         """The table's rows of these sources as of now, with the markers of deleted rows."""
         warehouse, shape = self.loader.warehouse, compared.shape
-        own = " OR ".join(f"({source_sql(shape, one.source(state.name))})" for one in state.sources)
-        rows = compared.of_table(warehouse.tables.rows(shape, fixed=True).where(own))
+        sources = [source_sql(shape, one.source(state.name)) for one in state.sources]
+        # Readers see what another program has added without a source, too.
+        own = " OR ".join(f"({one})" for one in (*sources, "__destination IS NULL"))
+        rows = warehouse.tables.rows(shape, fixed=True).where(own)
+        found = compared.of_table(rows)
         removed = warehouse.deleted.tables.shape(*state.name)
         if removed is not None and removed.key == shape.key:
             markers = warehouse.deleted.tables.rows(removed, fixed=True).where(own)
-            rows = rows.unionByName(compared.of_markers(markers))
-        return rows
+            found = found.unionByName(compared.of_markers(in_force(markers, rows, shape)))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,14 +225,23 @@ class Compared:
         return typed.selectExpr(*map(quoted, self._identity), f"{self._sums()} AS {_SUMS}")
 
     def of_table(self, rows: DataFrame) -> DataFrame:
-        """Return the copy of the table's rows, each with its last change; a marker has no checksums."""
+        """Return the copy of the table's rows, each with its last change; a marker has no checksums.
+
+        Of several rows with the same key, the newest is number 1.
+        """
         sums = f"if(__deleted, NULL, {self._sums()}) AS {_SUMS}"
-        return rows.selectExpr(*map(quoted, self._identity), sums, "__epoch", "__seq")
+        key = ", ".join(key_parts(self.shape, ""))
+        number = (
+            f"row_number() OVER (PARTITION BY {key} ORDER BY __epoch DESC, __seq DESC) AS {_NUMBER}"
+        )
+        return rows.selectExpr(*map(quoted, self._identity), sums, "__epoch", "__seq", number)
 
     def of_markers(self, rows: DataFrame) -> DataFrame:
         """Return the copy of markers that are stored beside the table."""
         sums = f"CAST(NULL AS array<bigint>) AS {_SUMS}"
-        return rows.selectExpr(*map(quoted, self._identity), sums, "__epoch", "__seq")
+        return rows.selectExpr(
+            *map(quoted, self._identity), sums, "__epoch", "__seq", f"1 AS {_NUMBER}"
+        )
 
     def _names(self) -> list[str]:
         there = {self.shape.spelling(name) for name, _ in self.wanted.columns}
@@ -235,8 +271,11 @@ class Compared:
             f"(w.__epoch > {low.epoch} OR (w.__epoch = {low.epoch} AND w.__seq > {low.seq})))"
             for destination, low in state.lows.items()
         )
+        # A key that the table has twice shows itself by its second row, whatever the first is.
+        is_extra = f"w.{_NUMBER} > 1"
         kind = (
-            f"CASE WHEN r.{_SUMS} <=> w.{_SUMS} THEN NULL WHEN ({newer}) THEN '{_IN_FLIGHT}' "
+            f"CASE WHEN {is_extra} AND w.{_SUMS} IS NULL THEN NULL WHEN {is_extra} THEN 'extra' "
+            f"WHEN r.{_SUMS} <=> w.{_SUMS} THEN NULL WHEN ({newer}) THEN '{_IN_FLIGHT}' "
             f"WHEN r.{_SUMS} IS NULL THEN 'extra' WHEN w.{_SUMS} IS NULL THEN 'missing' "
             "ELSE 'different' END AS kind"
         )

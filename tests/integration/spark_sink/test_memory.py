@@ -30,7 +30,7 @@ def stop(sink: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.long("unit/spark_sink/jobs/test_reload.py ends processes without a JVM")
-async def test_a_reload_that_exhausts_memory_is_refused_at_last_while_others_go_on(
+async def test_a_reload_that_exhausts_memory_is_refused_at_last_while_others_continue(
     stack: Stack, tmp_path: Path
 ) -> None:
     at = Installation(tmp_path, stack.kafka, "memory")

@@ -104,7 +104,9 @@ class Installation:
             yield process
         finally:
             process.kill()
-            process.communicate()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
     def rows(self, table: str) -> set[tuple[int, str]]:
         shown = self.run("show", f"shop.{table}", "--limit", "1000")
