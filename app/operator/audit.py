@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -43,7 +43,7 @@ from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, S
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.server.facts import SourceAddress
 from tables.rules.routes.routes import Routes
-from tables.state.mapping_in_force import MappingInForce
+from tables.state.mapping_in_force import MappingsInForce
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ def _in_force(settings: Settings, routes: Routes, topics: KafkaTopics) -> InForc
     if settings.mapping.store != "zookeeper":
         return None
 
-    def read(found: Iterable[MappingInForce]) -> RoutesInForce:
+    def read(found: MappingsInForce) -> RoutesInForce:
         reading = routes_in_force(settings, routes, found)
         return asyncio.run_coroutine_threadsafe(reading, topics.loop).result()
 

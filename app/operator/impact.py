@@ -24,7 +24,7 @@ from app.operator import arguments
 from app.operator.event_loop import run_operation
 from app.operator.journal_access import check_destination
 from app.operator.mapping import with_mapping_in_force
-from app.operator.output import print_answer
+from app.operator.output import print_answer, shortened
 from app.operator.schema import ReadByName, ReadHistory, from_journal
 from app.settings.model import Settings, load
 from app.settings.statement_filter import shadow_rules
@@ -36,7 +36,7 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableName
 from connectors.mysql.ddl.online.cut_over import logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.parsed_statement import parse_statement
+from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.server.facts import SourceAddress, read_facts
 from tables.history.impact.findings import Severity
@@ -45,8 +45,14 @@ from tables.history.resolved_statement import fill, resolved
 from tables.rules.routes.routes import Routes
 from wire.text import printed
 
-_DELIMITER = re.compile(r"\s*delimiter[ \t]+(\S+)[ \t]*(?:\n|$)", re.IGNORECASE)
-_USE = re.compile(r"\s*use\s+(?:`((?:[^`]|``)+)`|([^\s;`]+))\s*", re.IGNORECASE)
+_COMMENT = r"/\*(?!!|M!).*?\*/|(?:--(?=\s|$)|#)[^\n]*"
+"""A comment that no server executes."""
+# Possessive, so that a comment never gives back its end for more to match.
+_BLANK = rf"(?:\s|{_COMMENT})*+"
+_DELIMITER = re.compile(rf"{_BLANK}delimiter[ \t]+(\S+)[ \t]*(?:\n|$)", re.IGNORECASE | re.DOTALL)
+_USE = re.compile(
+    rf"{_BLANK}use\s+(?:`((?:[^`]|``)+)`|([^\s;`]+)){_BLANK}", re.IGNORECASE | re.DOTALL
+)
 _WHOLE = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|/\*.*?\*/|(?:--(?=\s|$)|\#)[^\n]*"""
 
 
@@ -77,8 +83,28 @@ def _end(text: str, at: int, delimiter: str) -> int:
 
 def _is_empty(statement: str) -> bool:
     """Return whether a statement has only comments; an executable comment is a statement."""
-    plain = re.sub(r"/\*(?!!|M!).*?\*/|(?:--(?=\s|$)|#)[^\n]*", "", statement, flags=re.DOTALL)
-    return not plain.strip()
+    return re.fullmatch(_BLANK, statement, re.DOTALL) is not None
+
+
+_FORMS = {
+    "USE": "Write `USE name` and end it with the delimiter, as any other statement.",
+    "DELIMITER": "Write `DELIMITER` and the new delimiter on a line of their own.",
+}
+"""The form of each command of the client that is known."""
+
+
+def _parsed(sql: str, server: Server, session: Session) -> ParsedStatement:
+    """Parse a statement; raise DdlUnresolved if it is a command of the client in a form that is not known.
+
+    The statements after it would be cut, or their tables looked up, in another way than the client's.
+    """
+    statement = parse_statement(sql, server, session)
+    if statement.type in _FORMS:
+        raise DdlUnresolved(
+            f"{statement.type} is not understood in: {shortened(sql)}",
+            remedy=f"Nothing was run. {_FORMS[statement.type]}",
+        )
+    return statement
 
 
 _FILE_SERVER = Server(version=(9, 7, 4))
@@ -102,7 +128,7 @@ def file_catalog(text: str, database: str | None) -> tuple[Catalog, list[DdlUnre
             session = replace(session, database=used)
             continue
         try:
-            catalog.apply(sql, session)
+            catalog.apply_parsed(_parsed(sql, catalog.server, session))
         except DdlUnresolved as error:
             skipped.append(error)
     return catalog, skipped
@@ -199,7 +225,7 @@ class _Judge:
 
     def _one(self, sql: str, session: Session) -> StatementImpact:
         route_of = self._rules.routes.of
-        statement = parse_statement(sql, self._catalog.server, session)
+        statement = _parsed(sql, self._catalog.server, session)
         self._last |= dict(self._catalog.items())
         found = resolved(statement, self._catalog)
         if found.reason is not None:

@@ -35,7 +35,7 @@ from tables.rules.mapping.mapping import Difference, MappedTable, Mapping, diffe
 from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
-from tables.state.mapping_in_force import MAPPING_PART, MappingInForce
+from tables.state.mapping_in_force import MAPPING_PART, MappingInForce, MappingsInForce
 from wire.text import printed
 
 
@@ -147,21 +147,26 @@ class PresentMapping:
 async def mapping_in_force(settings: Settings, state: DestinationState) -> PresentMapping:
     """Return the version that the journal names, or with mapping.store: file the settings' mapping.
 
-    Raise MappingError if no version is in force yet, or if the store lacks the version or has other content for
-    it.
+    Its content is that of the journal's copy, as the store may have been pruned or emptied; without one, that
+    of the store. Raise MappingError if no version is in force yet, or if it is in neither.
     """
     if settings.mapping.store != "zookeeper":
         file = settings.mapping.file
         name = f"the mapping of {file}" if file is not None else "no mapping"
         return PresentMapping(name=name, mapping=settings.mapping.mapping)
-    last = state.parts[MAPPING_PART].last
+    known = state.parts[MAPPING_PART]
+    last = known.last
     if last is None:
         raise MappingError(
             "no version of the mapping is in force yet; a version is once a worker publishes by it",
             destination=state.destination,
+            remedy="Start the destination's worker, with a version stored by `python -m app mapping set`.",
         )
-    async with mapping_store(settings) as store:
-        mapping = await _mapping_of_version(settings, store, last)
+    stored = known.copied(last)
+    if stored is None:
+        async with mapping_store(settings) as store:
+            stored = await _version_in_force(store, last)
+    mapping = settings.mapping.usable(stored.mapping(), settings.prefix)
     return PresentMapping(name=f"version {last.version}", mapping=mapping)
 
 
@@ -184,17 +189,18 @@ async def with_mapping_in_force(settings: Settings, destination: str) -> Setting
 
 
 async def routes_in_force(
-    settings: Settings, routes: Routes, found: Iterable[MappingInForce]
+    settings: Settings, routes: Routes, found: MappingsInForce
 ) -> RoutesInForce:
-    """Return the routes of all versions by which a destination published; ``found`` has the versions in order.
+    """Return the routes of all versions by which a destination published.
 
     A version that can no longer be read is an error only for what was published by it.
     """
     stretches = []
     async with mapping_store(settings) as store:
-        for one in found:
+        for one in found.in_order():
             try:
-                mapping = await _mapping_of_version(settings, store, one)
+                stored = found.copied(one) or await _version_in_force(store, one)
+                mapping = settings.mapping.usable(stored.mapping(), settings.prefix)
                 of_version: Routes | MappingError = replace(routes, mapping=mapping)
             except MappingError as error:
                 of_version = error
@@ -202,16 +208,15 @@ async def routes_in_force(
     return RoutesInForce(stretches) if stretches else RoutesInForce.always(routes)
 
 
-async def _mapping_of_version(
-    settings: Settings, store: MappingStore, found: MappingInForce
-) -> Mapping:
+async def _version_in_force(store: MappingStore, found: MappingInForce) -> StoredVersion:
     version = await store.read(found.version)
     if version.digest != found.digest:
         raise MappingError(
             f"version {found.version} in ZooKeeper is not the one in force, whose digest is {found.digest}",
             destination=found.destination,
+            remedy="Store the mapping that is in force again: `python -m app mapping set FILE --why TEXT`.",
         )
-    return settings.mapping.usable(version.mapping(), settings.prefix)
+    return version
 
 
 def difference_lines(found: Iterable[Difference]) -> list[str]:

@@ -44,7 +44,14 @@ from connectors.mysql.server.facts import SourceAddress, connected
 from tables.journal_format import Entry as Note
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.state.journal.state import DestinationState
-from tables.state.snapshots.request import SnapshotAction, SnapshotRequest, note_of
+from tables.state.snapshots.request import (
+    SNAPSHOT_REQUEST_PART,
+    SnapshotAction,
+    SnapshotRequest,
+    note_of,
+    pending,
+    unapplied_starts,
+)
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 from wire.text import printed
 
@@ -109,9 +116,9 @@ async def request_snapshots(
 
     def applied(state: DestinationState) -> tuple[TableSnapshot, ...] | None:
         known = state.snapshots.all
-        if all(one.name in known and known[one.name].request == one.id for one in requests):
-            return tuple(known[one.name] for one in requests)
-        return None
+        if pending(requests, known):
+            return None
+        return tuple(known[one.name] for one in requests if one.name in known)
 
     notes = [note_of(one) for one in requests]
     found = await answer_to(journal, notes, applied, what=f"snapshot {action.value}", wait=wait)
@@ -147,11 +154,23 @@ def _tables_to_start(
             why = "does not exist" if name not in known else "is not captured by this destination"
             raise UsageError(f"table {'.'.join(name)} {why}")
     names = sorted(set(given) or captured)
-    read = [one for name in names if (one := state.snapshots.all.get(name)) and one.is_pending]
-    if read:
-        listed = ", ".join(".".join(one.name) for one in read)
-        raise UsageError(f"is being read already: {listed}; end that first with `snapshot stop`")
+    found = [one for name in names if (one := state.snapshots.all.get(name)) is not None]
+    open_ = {one.name for one in found if one.is_pending} | _started(state)
+    if read := [".".join(name) for name in names if name in open_]:
+        raise UsageError(
+            f"is being read already: {', '.join(read)}; end that first with `snapshot stop`"
+        )
+    if paused := [".".join(one.name) for one in found if one.is_open]:
+        raise UsageError(
+            f"its reading is paused: {', '.join(paused)}; continue it with `snapshot resume`, or end it with "
+            "`snapshot stop`, first"
+        )
     return names
+
+
+def _started(state: DestinationState) -> set[TableName]:
+    """The tables whose start no worker has applied yet."""
+    return unapplied_starts(state.parts[SNAPSHOT_REQUEST_PART].all.values(), state.snapshots.all)
 
 
 def _check_keys(state: DestinationState, names: Collection[TableName]) -> None:
@@ -194,12 +213,15 @@ def _tables_to_change(
         SnapshotAction.STOP: (SnapshotState.WAITING, SnapshotState.READING, SnapshotState.PAUSED),
     }[action]
     snapshots = state.snapshots.all
+    found = {name for name, one in snapshots.items() if one.state in fits}
+    if action is SnapshotAction.STOP:
+        found |= _started(state)
     for name in given:
-        now = snapshots[name].state if name in snapshots else None
-        if now not in fits:
-            found = f"its snapshot is {now.value}" if now is not None else "it has no snapshot"
-            raise UsageError(f"cannot {action.value} table {'.'.join(name)}: {found}")
-    names = sorted(set(given) or {name for name, one in snapshots.items() if one.state in fits})
+        if name not in found:
+            now = snapshots[name].state if name in snapshots else None
+            why = f"its snapshot is {now.value}" if now is not None else "it has no snapshot"
+            raise UsageError(f"cannot {action.value} table {'.'.join(name)}: {why}")
+    names = sorted(set(given) or found)
     if not names:
         raise UsageError(f"there is no snapshot to {action.value}")
     return names
@@ -257,6 +279,13 @@ def _request(
     lines = [_snapshot_line(one) for one in tables]
     if applied is None:
         lines = [f"{'.'.join(one.name)}: {action.value} {UNCONFIRMED}" for one in requests]
+    else:
+        # Their start had not been applied, and this request is in its place.
+        lines += [
+            f"{'.'.join(one.name)}: its rows are not read"
+            for one in requests
+            if one.name not in known
+        ]
     print_answer(options.format, value, lines)
     has_failed = any(one.state is SnapshotState.FAILED for one in tables)
     return 1 if has_failed else 0

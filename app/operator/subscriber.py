@@ -1,16 +1,16 @@
 """`subscriber`: the groups that read tables' topics, the position of each group, and how to move it.
 
-Invariant: Aqueduct's own topics, whose names begin with ``<prefix>.__``, are omitted, except the topics of
-tags. Topics of another installation whose prefix begins with this one's are omitted too. A move is planned and
-shown first; it is refused while the group has clients, because they would continue from their own positions and
-overwrite the move.
+Invariant: without the name of a topic, only topics of tables are listed and moved: those that table versions
+name, and those below the prefix, but for Aqueduct's own, whose names begin with ``<prefix>.__``, and those of
+another installation whose prefix begins with this one's. A move is planned and shown first; it is refused while
+the group has clients, because they would continue from their own positions and overwrite the move.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -61,36 +61,38 @@ from wire.topics import installations, merged_topic, schemas_topic, subscribers_
 async def list_groups(settings: Settings) -> list[dict[str, Any]]:
     """Return all groups that have a position in a table's topic, as JSON."""
     options = kafka_client(settings).options()
-    found, foreign = [], await _foreign_topics(settings)
+    found, is_of_table = [], await _table_topics(settings)
     for name in await group_names(options):
-        offsets = _of_tables(settings, await group_offsets(options, name), foreign)
-        if offsets:
+        offsets = await group_offsets(options, name)
+        topics = {topic for topic, _ in offsets if is_of_table(topic)}
+        if topics:
             state = await group_state(options, name)
             found.append(
                 {
                     "group": name,
                     "state": state.state,
                     "clients": list(state.members),
-                    "topics": sorted({topic for topic, _ in offsets}),
+                    "topics": sorted(topics),
                 }
             )
     return found
 
 
-async def offsets_of(settings: Settings, group: str) -> Offsets:
-    """Return a group's offsets in the topics of tables."""
-    options = kafka_client(settings).options()
-    offsets = await group_offsets(options, group)
-    return _of_tables(settings, offsets, await _foreign_topics(settings))
+async def offsets_of(settings: Settings, group: str, topic: str | None = None) -> Offsets:
+    """Return a group's offsets in one topic, or in the topics of tables."""
+    offsets = await group_offsets(kafka_client(settings).options(), group)
+    if topic is not None:
+        return {each: at for each, at in offsets.items() if each[0] == topic}
+    is_of_table = await _table_topics(settings)
+    return {each: at for each, at in offsets.items() if is_of_table(each[0])}
 
 
 async def partitions_of(
-    settings: Settings, group: str, topic: str | None, only: int | None
+    settings: Settings, group: str, offsets: Offsets, topic: str | None, only: int | None
 ) -> list[tuple[str, int]]:
-    """Return the partitions of a topic, or of all topics in which a group has a position."""
+    """Return the partitions of a topic, or of all topics in which a group has one of these offsets."""
     existing = await Topics(kafka_client(settings).options()).counts()
-    known = sorted({topic for topic, _ in await offsets_of(settings, group)})
-    wanted = known if topic is None else [topic]
+    wanted = sorted({each for each, _ in offsets}) if topic is None else [topic]
     found = [
         (each, number)
         for each in wanted
@@ -106,36 +108,31 @@ async def partitions_of(
     return found
 
 
-def _of_tables(settings: Settings, offsets: Offsets, foreign: Collection[str]) -> Offsets:
-    own, of_tags = f"{settings.prefix}.__", tag_topics(settings.prefix)
-    return {
-        (topic, number): at
-        for (topic, number), at in offsets.items()
-        if topic.startswith(f"{settings.prefix}.")
-        and (not topic.startswith(own) or topic.startswith(of_tags))
-        and topic not in foreign
-    }
+async def _table_topics(settings: Settings) -> Callable[[str], bool]:
+    """Return a function that determines whether a topic, by its name, is one of this installation's tables.
 
-
-async def _foreign_topics(settings: Settings) -> set[str]:
-    """The topics below another installation's prefix that no table version of this installation names."""
-    options = kafka_client(settings).options()
+    A topic that a table version names is one, though ``row_topics`` may place it outside the prefix.
+    """
+    options, prefix = kafka_client(settings).options(), settings.prefix
     existing = await Topics(options).counts()
-    below = [
-        f"{other}." for other in installations(existing) if other.startswith(f"{settings.prefix}.")
-    ]
-    found = {name for name in existing for other in below if name.startswith(other)}
-    found -= {name for name in found if name.startswith(f"{settings.prefix}.__")}
-    if not found or schemas_topic(settings.prefix) not in existing:
-        return found
+    named = set[str]()
 
     def take(_topic: str, _partition: int, record: StoredRecord) -> None:
         if record.value:
             version = json.loads(record.value)
-            found.discard(merged_topic(settings.prefix, version["destination"], version["topic"]))
+            named.add(merged_topic(prefix, version["destination"], version["topic"]))
 
-    await read_all(options, [(schemas_topic(settings.prefix), 0)], take)
-    return found
+    if schemas_topic(prefix) in existing:
+        await read_all(options, [(schemas_topic(prefix), 0)], take)
+    others = [f"{one}." for one in installations(existing) if one.startswith(f"{prefix}.")]
+    omitted = (f"{prefix}.__", *others)
+
+    def is_of_table(topic: str) -> bool:
+        if topic in named or topic.startswith(tag_topics(prefix)):
+            return True
+        return topic.startswith(f"{prefix}.") and not topic.startswith(omitted)
+
+    return is_of_table
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -181,8 +178,8 @@ async def read_position(settings: Settings, group: str, topic: str | None) -> li
     the change that the group reads next; None at the end, and without an offset. ``unreadable`` is the reason
     why the next record does not follow the wire contract, if it does not.
     """
-    offsets = await offsets_of(settings, group)
-    partitions = await partitions_of(settings, group, topic, None)
+    offsets = await offsets_of(settings, group, topic)
+    partitions = await partitions_of(settings, group, offsets, topic, None)
     with _as_aqueducts():
         async with kafka_log(kafka_client(settings).options()) as log:
             return [
@@ -279,8 +276,8 @@ async def plan_set(
     """Plan to set a group to a position, or to an offset of one partition."""
     options = kafka_client(settings).options()
     await refuse_active(options, group)
-    before = await offsets_of(settings, group)
-    partitions = await partitions_of(settings, group, topic, only)
+    before = await offsets_of(settings, group, topic)
+    partitions = await partitions_of(settings, group, before, topic, only)
     wanted = [Partition(*each) for each in partitions]
     with _as_aqueducts():
         async with kafka_log(options) as log:
@@ -307,10 +304,12 @@ async def plan_reset(
 ) -> tuple[PartitionMove, ...]:
     """Plan to forget a group's positions, so that its start position applies again."""
     await refuse_active(kafka_client(settings).options(), group)
-    before = {**await _noted(settings, group), **await offsets_of(settings, group)}
+    before = {**await _noted(settings, group), **await offsets_of(settings, group, topic)}
     wanted = sorted(each for each in before if topic in (None, each[0]))
     if not wanted:
-        await partitions_of(settings, group, topic, None)  # which raises if there is no such topic
+        await partitions_of(
+            settings, group, before, topic, None
+        )  # raises if there is no such topic
     return tuple(_move(each, before[each], None) for each in wanted)
 
 
@@ -340,7 +339,7 @@ async def make_move(settings: Settings, group: str, moves: Iterable[PartitionMov
         for topic in sorted({topic for topic, _ in stored}):
             offsets = {number: at for (name, number), at in stored.items() if name == topic}
             await notes.moved(topic, await Topics(options).id_of(topic), offsets)
-    kept = await offsets_of(settings, group) if deleted else {}
+    kept = await group_offsets(options, group) if deleted else {}
     if present := [each for each in deleted if each in kept]:
         await delete_offsets(options, group, present)
     with _as_aqueducts():

@@ -29,7 +29,7 @@ from app.operator.output import print_answer
 from app.operator.snapshot import request_snapshots
 from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.operator.terminal import operator, report_unreachable
-from app.operator.validation.definitions import Definitions, definitions_now, wanted_tables
+from app.operator.validation.definitions import definitions_now, wanted_tables
 from app.operator.validation.errors import NotComparable, NotRepaired, SourceMoved
 from app.operator.validation.extra_rows import ExtraRow
 from app.operator.validation.published_position import PublishedPosition
@@ -111,7 +111,7 @@ async def validate(
     as it grows. ``busy`` receives, in any thread, why reading waits for the source, and None once reading
     continues.
 
-    Raise UsageError for a table that is not captured, NotComparable if no table can be compared,
+    Raise UsageError for a table that is not captured, or if none is, NotComparable if no table can be compared,
     PublishingStalled if the worker does not run, and the errors of the source and of Kafka.
     """
     journal = Journal.of(settings, destination)
@@ -149,14 +149,15 @@ async def validate(
             samples=samples,
             most_listed=most_listed,
         )
-        results = [
-            TableResult(
-                name=name, topic=definitions.rules.routes.topic(name), not_compared=unseen[name]
-            )
-            for name in names
-            if name in unseen
-        ]
-        for topic, own in _by_topic(definitions, [name for name in names if name not in unseen]):
+        results, by_topic = list[TableResult](), dict[str, list[TableName]]()
+        for name in names:
+            route = definitions.rules.routes.of(name)
+            assert route is not None
+            if why := unseen.get(name) or printed(route.fault):
+                results.append(TableResult(name=name, topic=route.topic, not_compared=why))
+            else:
+                by_topic.setdefault(route.topic, []).append(name)
+        for topic, own in sorted(by_topic.items()):
             results += await one_pass.compare(topic, own)
     results.sort(key=lambda one: one.name)
     return Validation(destination=destination, tables=tuple(results))
@@ -175,15 +176,6 @@ def _check(facts: ServerFacts, server_uuid: str, destination: str) -> None:
         raise SourceMoved(
             f"it reads the server {server_uuid}, which does not answer", destination=destination
         )
-
-
-def _by_topic(
-    definitions: Definitions, names: Iterable[TableName]
-) -> list[tuple[str, list[TableName]]]:
-    found: dict[str, list[TableName]] = {}
-    for name in names:
-        found.setdefault(definitions.rules.routes.topic(name), []).append(name)
-    return sorted(found.items())
 
 
 MOST_KEYS = 200
@@ -291,15 +283,21 @@ async def _request_rows(
         wait=_APPLIED_SECONDS,
     )
     assert applied is not None
+    (begun,) = applied.value
 
     def ended(state: DestinationState) -> TableSnapshot | None:
         one = state.snapshots.all.get(table)
         return None if one is None or one.is_pending else one
 
     one = await journal.wait(ended, after=applied.offset, seconds=_READ_SECONDS)
-    if one is None or one.state is not SnapshotState.DONE:
+    if one is None or (one.state is not SnapshotState.DONE and not _ends_as_before(one, begun)):
         why = f"not within {_READ_SECONDS:.0f} s" if one is None else one.error or one.state.value
         raise NotRepaired(why, destination=journal.plan.name, table=".".join(table))
+
+
+def _ends_as_before(one: TableSnapshot, begun: TableSnapshot) -> bool:
+    """Return whether all was read of a table that had failed before, and stays so for its other rows."""
+    return one.state is SnapshotState.FAILED and one.error == begun.unlogged
 
 
 INCOMPLETE = 3

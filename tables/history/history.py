@@ -204,6 +204,11 @@ class SchemaHistory:
             steps = self._required_steps()
             return steps.view(steps.count)
 
+    def after(self, number: int) -> SchemaView:
+        """All schemas after the record with this number."""
+        with self._lock:
+            return self._required_steps().view(number)
+
     def at(self, position: PositionQuery) -> SchemaView:
         """All schemas as of a position; raise HistoryTooShort or PositionUnknown."""
         with self._lock:
@@ -242,7 +247,7 @@ class SchemaHistory:
             before, catalog = self.now(), self._catalog_now()
             found = resolved(statement, catalog, may_quote=hidden is None)
             if not found.has_effect:
-                return without_change(statement)
+                return found
             given = self._corrections.changes_of(position, found.unresolved, before)
             if given:
                 found = replace(

@@ -10,7 +10,7 @@ or recreated.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from connectors.errors import DdlUnresolved
@@ -27,6 +27,8 @@ from connectors.mysql.ddl.definition import (
 from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, renamed_columns
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
+from tables.history.impact.findings import known_renames
+from tables.history.impact.recomputed_columns import recomputed
 from tables.history.record import SchemaRecord
 from tables.history.view import SchemaView
 
@@ -64,6 +66,8 @@ class ResolvedStatement:
     """Its changes without the steps of online schema change tools, if such steps were looked for."""
     is_noise: bool = False
     """Whether it only serves such a tool."""
+    is_of_temporary: bool = False
+    """Whether all tables that it names are temporary tables of its connection, whose rows are not captured."""
 
     def logical_changes(self) -> Iterator[Change]:
         """Yield its changes as a user's statements would have made them."""
@@ -112,7 +116,8 @@ def resolved(
 
     ``may_quote``: whether the log and the reason may have the text of an unexpected exception.
     """
-    views = catalog.views
+    views, thread = catalog.views, statement.session.thread
+    temporary = {name for name in statement.tables if catalog.hides(name, thread)}
     try:
         made = _trusted(statement.type, catalog.apply_parsed(statement))
     except DdlUnresolved as error:
@@ -126,12 +131,18 @@ def resolved(
         made = ResolvedStatement(type=statement.type, reason=reason, unresolved=names)
     for name in made.unresolved:
         catalog.put(name, UNKNOWN)
+    renames = renamed_columns(statement)
+    unlogged = dict(_recomputed(made.changes, renames)) | dict(
+        unlogged_rows(statement, made.changes)
+    )
+    has_emptied = statement.type == _TRUNCATE and not made.changes and made.reason is None
     return replace(
         made,
-        emptied=() if made.changes or made.reason is not None else _emptied(statement, catalog),
+        emptied=tuple(sorted(statement.tables - temporary)) if has_emptied else (),
         views=_moved(views, catalog.views),
-        renames=renamed_columns(statement),
-        unlogged=unlogged_rows(statement, made.changes),
+        renames=renames,
+        unlogged=tuple(sorted(one for one in unlogged.items() if one[0] not in temporary)),
+        is_of_temporary=bool(temporary) and temporary == statement.tables,
     )
 
 
@@ -153,12 +164,16 @@ def _moved(old: frozenset[TableName], new: frozenset[TableName]) -> tuple[ViewCh
     return (*dropped_views, *created_views)
 
 
-def _emptied(statement: ParsedStatement, catalog: Catalog) -> tuple[TableName, ...]:
-    """The tables that a statement empties, except temporary ones."""
-    if statement.type != _TRUNCATE:
-        return ()
-    thread = statement.session.thread
-    return tuple(sorted(name for name in statement.tables if not catalog.hides(name, thread)))
+def _recomputed(
+    changes: Iterable[Change], renames: Mapping[TableName, Mapping[str, str]]
+) -> Iterator[tuple[TableName, str]]:
+    """Yield the tables with generated columns whose values in existing rows are recomputed."""
+    for change in changes:
+        if not isinstance(change, TableChange) or change.old is None or change.new is None:
+            continue
+        stated = known_renames(change.old, change.new, renames.get(change.name, {}))
+        if columns := recomputed(change.old, change.new, stated):
+            yield change.name, f"recomputation of {', '.join(columns)}"
 
 
 def _trusted(type_: str, changes: tuple[Change, ...]) -> ResolvedStatement:

@@ -60,6 +60,12 @@ class MappingsInForce:
             found = read_as("the mapping in force", record, lambda value: MappingInForce(**value))
             self.by_version[found.version] = found
 
+    def copied(self, one: MappingInForce) -> StoredVersion | None:
+        """The journal's copy of a version that was in force; None if the copy is of another one."""
+        copy = self.copy
+        is_same = copy is not None and (copy.number, copy.digest) == (one.version, one.digest)
+        return copy if is_same else None
+
     def in_order(self) -> list[MappingInForce]:
         """All boundaries, the oldest version first."""
         return [self.by_version[number] for number in sorted(self.by_version)]

@@ -157,6 +157,15 @@ class Entry:
         made: AqueductError = error(destination=self.destination, table=".".join(self.name))
         return made.action
 
+    def error_after(self, refusal: AqueductError) -> str:
+        """The name of the error that states what to do after ``refusal`` of a resolution.
+
+        If the cause is outside the table's rows, it may be gone by now, and the refusal has another one.
+        """
+        if not self.is_by_rule:
+            return self.error
+        return refusal.name if isinstance(refusal, WitnessesDiffer) else WitnessesDiffer.__name__
+
     def to_json(self) -> dict[str, Any]:
         """As the journal keeps it."""
         return {
@@ -261,6 +270,7 @@ class Quarantine:
     ) -> Entry:
         """Quarantine a table; if it is quarantined already, only note the failure of its pending resolution.
 
+        A table that was given up has an error only if a statement or a resolution brings it back: it waits.
         ``table``: its definition at its first event that waits, if the cause is not in its rows.
         ``refused``: see ``Entry``.
         """

@@ -39,7 +39,7 @@ def convert_instance(draft: Draft, path: YamlPath, instance: Instance) -> None:
     _decoders(draft, path, keys)
     for name, text in _WIDER.items():
         if (entry := keys.get(name)) and keys.is_true(name):
-            draft.by_hand(entry, text)
+            draft.lose(entry, text)
 
 
 def address(text: str) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk, Effect
 from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
-from connectors.errors import ClaimGone, MappingError, WitnessesDiffer
+from connectors.errors import ClaimGone, WitnessesDiffer
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
@@ -147,16 +147,13 @@ def known_tables(
     """Return the captured tables as decoders need them at a position.
 
     ``again`` are quarantined tables to try again. A table that was quarantined or given up only later is as it
-    was at the position. Raise MappingError if a table does not fit the mapping.
+    was at the position. A table of which the mapping does not determine the topic is returned too: its rows
+    quarantine it, as in a run.
     """
     tables = history.now().tables() if history is not None else {}
-    known: dict[TableName, Schema] = {}
-    for name, table in tables.items():
-        route = routes.of(name)
-        if route is not None and route.fault:
-            raise MappingError(route.fault)
-        if route is not None:
-            known[name] = table
+    known: dict[TableName, Schema] = {
+        name: table for name, table in tables.items() if routes.captures(*name)
+    }
     for name, entry in quarantine.entries.items():
         if name in again or reached(entry.since, offset) is False:
             continue

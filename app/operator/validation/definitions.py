@@ -132,15 +132,18 @@ async def _versions(options: dict[str, Any], rules: PublishingRules) -> Versions
 def wanted_tables(
     definitions: Definitions, given: Iterable[TableName], unseen: Iterable[TableName] = ()
 ) -> list[TableName]:
-    """Return the captured real tables by these names, or all; raise UsageError for a name without a table.
+    """Return the captured real tables by these names, or all.
 
-    ``unseen`` are tables that exist, but are not in the schema history.
+    ``unseen`` are tables that exist, but are not in the schema history. Raise UsageError for a name without a
+    table, and if no table is captured.
     """
     captured = {
         name: definitions.rules.routes.of(name)
         for name in sorted({*definitions.tables, *unseen})
         if definitions.expected.captures(name)
     }
+    if not captured:
+        raise UsageError("the destination captures no table that exists")
     wanted = set[TableName]()
     for one in given:
         own = [

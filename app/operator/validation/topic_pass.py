@@ -323,6 +323,10 @@ class TopicPass:
         snapshot = self._definitions.state.snapshots.all.get(name)
         if snapshot is not None and snapshot.is_pending:
             found.append("its existing rows are still being published")
+        elif snapshot is not None and snapshot.is_open:
+            found.append(
+                "the reading of its existing rows is paused, and the others may be missing"
+            )
         begins = max(self._beginnings[one] for one in partitions)
         if begins and not self._definitions.rules.compacted:
             found.append(

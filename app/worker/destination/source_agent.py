@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from app.failpoints import point
@@ -60,11 +60,13 @@ from connectors.errors import (
 )
 from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.kafka.topics.topics import Topics
-from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import SourceAddress
+from tables.rules.routes.routes import Route
 from tables.state.journal.checkpoint import Checkpoint
 from tables.state.operator_requests import SKIP_PART
+from tables.state.quarantine import Quarantine
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +110,8 @@ class SourceAgent:
     """Whether the history lacks tables because this run began too far in the past."""
     _names: set[TableName] = field(default_factory=set)
     """The tables that this run knows."""
+    _quarantine: Quarantine = field(default_factory=Quarantine)
+    """The quarantine after the statements of the piece that is being published."""
     _phases: Phases = field(default_factory=Phases)
     """The phases of the present run, until its first commit."""
     _offline: dict[str, float] = field(default_factory=dict)
@@ -179,7 +183,7 @@ class SourceAgent:
             address=led.address,
             accepts_unproven=plan.accepts("unproven"),
         )
-        quarantine = led.state.quarantine
+        quarantine = self._quarantine = led.state.quarantine
         self._is_partial = led.opened.is_partial
         spec = self._spec(led)
         postponed: dict[TableName, str] = {}
@@ -389,7 +393,10 @@ class SourceAgent:
     async def _commit(self, publisher: Publisher, piece: Piece, commits: Commits) -> None:
         """Publish a piece together with the participants' records."""
         point("handoff.taken")
-        self._names.update((one.database, one.table) for one in piece.tables.versions)
+        tables = piece.tables
+        self._names.update((one.database, one.table) for one in tables.versions)
+        changes = (change for record in tables.history for change in record.changes)
+        self._names.update(one.name for one in changes if isinstance(one, TableChange) and one.new)
         commits.before(piece, publisher.cursor)
         await self._publish(publisher, piece)
         commits.committed(piece, publisher.cursor)
@@ -407,18 +414,22 @@ class SourceAgent:
         if budget.through((time.monotonic() - began) / (budget.timeout_factor * ANSWER_TIMEOUT)):
             log.info("%s: publishes up to %d bytes at once again", self.plan.name, budget.bytes)
 
+    def _routes(self) -> Iterator[tuple[TableName, Route]]:
+        """The known tables that are published, with their routes; a table that was given up needs no topic."""
+        for name in self._names - self._quarantine.given_up.keys():
+            route = self.plan.rules.routes.of(name)
+            if route is not None:
+                yield name, route
+
     def _tables_of(self, topic: str) -> set[TableName]:
         """The known tables that are published to a topic."""
-        routes = self.plan.rules.routes
-        found = ((name, routes.of(name)) for name in self._names)
-        return {name for name, route in found if route is not None and topic in route.topics}
+        return {name for name, route in self._routes() if topic in route.topics}
 
     def _by_topic(self) -> dict[str, list[str]]:
         """The known tables by each topic that they are published to, for messages."""
         found: dict[str, list[str]] = {}
-        for name in self._names:
-            route = self.plan.rules.routes.of(name)
-            for topic in route.topics if route is not None else ():
+        for name, route in self._routes():
+            for topic in route.topics:
                 found.setdefault(topic, []).append(".".join(name))
         return found
 

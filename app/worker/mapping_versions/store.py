@@ -30,8 +30,10 @@ class MappingStore:
         node = await self._session.read(self._node(number))
         if node is None:
             raise MappingError(
-                f"version {number} is not in ZooKeeper below {self._path}; "
-                "`python -m app mapping history` lists the versions"
+                f"version {number} is not in ZooKeeper below {self._path}",
+                remedy="`python -m app mapping history` lists those that are; an audit can begin after it "
+                "(--from). If a destination publishes by it, store its mapping again: `python -m app mapping "
+                f"set FILE --why TEXT`, in a store that was emptied with `--after {number}`.",
             )
         return StoredVersion.from_bytes(number, node.data)
 

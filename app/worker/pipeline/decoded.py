@@ -16,7 +16,15 @@ from dataclasses import replace
 
 from app.worker.pipeline.encode.encode import Encoder, Encoding
 from app.worker.pipeline.gather.gather import weight
-from app.worker.pipeline.gather.items import REMOVED, Ddl, Gathered, Item, Rows, values_of
+from app.worker.pipeline.gather.items import (
+    REMOVED,
+    Ddl,
+    Gathered,
+    Item,
+    Rows,
+    TableUse,
+    values_of,
+)
 from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.number.changed_keys import (
     Changed,
@@ -210,7 +218,8 @@ class DecodedItems:
 
     def _first_progress(self, numbers: Numbers) -> Progress | None:
         """Return the progress of the first transaction, if it began before these items or in an earlier run."""
-        first = self._gathered.first
+        # A chunk may have only the start of a transaction, such as an XA START whose rows are read again.
+        first = self._gathered.first or self._gathered.open
         if numbers.open is None and numbers.resume is not None and first is not None:
             return numbers.take_up(first.id, first.start)
         return numbers.open
@@ -248,20 +257,14 @@ class DecodedItems:
                 progress.is_published = True
 
     def _name_versions(self) -> None:
+        """Announce the versions of tables in the order of the items; a release has statements between rows."""
         book = self._book
-        for use in self._gathered.uses:
-            table = use.table
-            version, is_new = book.at(
-                table.route,
-                table.definition,
-                use.transaction,
-                use.pos,
-                shows_not_null=table.shows_not_null,
-            )
-            use.version = version
-            if is_new:
-                self._tables.versions.append(version)
+        unnamed = {id(use): use for use in self._gathered.uses}
         for item in self._gathered.items:
+            if isinstance(item, Rows):
+                if unnamed and (use := unnamed.pop(id(item.use), None)) is not None:
+                    self._name_use(use)
+                continue
             if not isinstance(item, Ddl):
                 continue
             for route in item.emptied:
@@ -269,6 +272,20 @@ class DecodedItems:
                 if latest is not None:
                     self._emptied[route.table] = latest
             self._name_altered(item)
+        for use in unnamed.values():
+            self._name_use(use)
+
+    def _name_use(self, use: TableUse) -> None:
+        table = use.table
+        use.version, is_new = self._book.at(
+            table.route,
+            table.definition,
+            use.transaction,
+            use.pos,
+            shows_not_null=table.shows_not_null,
+        )
+        if is_new:
+            self._tables.versions.append(use.version)
 
     def _name_altered(self, item: Ddl) -> None:
         """Announce the versions of published tables that a statement altered, whether or not rows follow.

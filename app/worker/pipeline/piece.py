@@ -54,7 +54,8 @@ class UnloggedChange(NamedTuple):
     what: str
     """The statement's part, such as ``EXCHANGE PARTITION``."""
     gtid: str | None
-    coordinates: str
+    coordinates: Coordinates
+    """The position after it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,6 +68,10 @@ class TableChanges:
     quarantined: list[QuarantinedTable] = field(default_factory=list)
     """Tables that can no longer be read."""
     unlogged: list[UnloggedChange] = field(default_factory=list)
+
+    def last_record(self, before: int | None) -> int | None:
+        """The number of the last record of the schema history; ``before``: of the last one before these."""
+        return max((record.number for record in self.history), default=before)
 
     def absorb(self, later: TableChanges) -> None:
         """Add what comes right after."""

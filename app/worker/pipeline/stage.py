@@ -304,4 +304,4 @@ def _unlogged(chunk: Chunk, gathered: Gathered, effect: ResolvedStatement) -> li
     at = (
         chunk.start if gathered.end_pos is None else Coordinates(chunk.start.file, gathered.end_pos)
     )
-    return [UnloggedChange(name, what, gtid, str(at)) for name, what in effect.unlogged]
+    return [UnloggedChange(name, what, gtid, at) for name, what in effect.unlogged]

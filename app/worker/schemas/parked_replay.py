@@ -29,6 +29,9 @@ from connectors.mysql.ddl.definition import Database, Table, TableName
 from connectors.mysql.ddl.parsed_statement import parse_statement
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.table_map_completion import adopted
+from tables.history.history import SchemaHistory
+from tables.history.record import SchemaRecord
+from tables.history.resolved_statement import UNKNOWN, fill, resolved
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Entry, Outcome, Resolution
 from wire.changes import ANNOUNCED
@@ -47,7 +50,11 @@ class Released:
 class Release:
     """Decodes the quarantined events of one table, by one resolution."""
 
-    def __init__(self, spec: StageSpec, resolution: Resolution, entry: Entry) -> None:
+    def __init__(
+        self, spec: StageSpec, resolution: Resolution, entry: Entry, history: SchemaHistory
+    ) -> None:
+        """``history``: has the databases and all other tables as of each statement that waits."""
+        self._history = history
         self._charsets = spec.charsets
         self._resolution, self._server = resolution, spec.server
         self._entry = entry
@@ -80,7 +87,7 @@ class Release:
         The outcome in the returned entry is REFUSED if an event does not fit the definition.
         """
         gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
-        outcome, reason, done, size = Outcome.RELEASING, "", 0, 0
+        outcome, reason, name, done, size = Outcome.RELEASING, "", "", 0, 0
         for event in events:
             known = len(gathering.gathered.items)
             try:
@@ -88,12 +95,13 @@ class Release:
             except AqueductError as error:
                 position = Coordinates(event.transaction.file, event.pos)
                 outcome, reason = Outcome.REFUSED, f"{error.name} at {position}: {error.detail}"
+                name = self._entry.error_after(error)
                 break
             self.offset, done = event.offset + 1, done + 1
             size += sum(weight(item, values_of(item)) for item in gathering.gathered.items[known:])
             if size >= self._stage.rules.max_bytes:
                 break
-        entry = self.entry(outcome, reason)
+        entry = self.entry(outcome, reason, name)
         return Released(
             piece=self._stage.piece(gathering.gathered, cursor), entry=entry, events=done
         )
@@ -111,8 +119,8 @@ class Release:
             return adopted(self._last, self._charsets, database=database, nullable=self._nullable)
         return self.table
 
-    def entry(self, outcome: Outcome, reason: str = "") -> Entry:
-        """Return the journal entry of the progress."""
+    def entry(self, outcome: Outcome, reason: str = "", error: str = "") -> Entry:
+        """Return the journal entry of the progress; ``error``: the name of another error than the entry's."""
         table: Table | None = None
         if outcome is Outcome.RELEASING or (outcome is Outcome.REFUSED and self._is_reached):
             table = self.table
@@ -127,6 +135,7 @@ class Release:
             table=table,
             given=None,
             lost=0,
+            error=error or self._entry.error,
         )
 
     def _gather(self, event: ParkedEvent, gathering: Gathering) -> None:
@@ -167,9 +176,7 @@ class Release:
         """Return the definition after a statement; None if the table is gone."""
         query = event.query
         assert query is not None
-        catalog = Catalog(self._server)
-        if self.table is not None:
-            catalog.put(event.name, self.table)
+        catalog = self._catalog(event)
         session = session_of(
             query.status,
             database=query.database,
@@ -180,16 +187,43 @@ class Release:
         # The history's execution: with another, a column that the statement adds would get another identity.
         execution = execution_of(query, event.transaction.id)
         parsed = replace(parse_statement(query.sql, self._server, session), execution=execution)
-        try:
-            catalog.apply_parsed(parsed)
-        except DdlUnresolved:
-            if self.table is not None:
-                raise
-            # The history did not know the table either: its rows describe themselves, or do not fit.
-            return None
+        found = resolved(parsed, catalog, may_quote=False)
         table = catalog.get(event.name)
-        routes = self._stage.rules.routes
-        return None if table is None else hidden_table(event.name, table, routes)
+        if table is UNKNOWN and self.table is not None:
+            raise DdlUnresolved(found.reason or "", tables=found.unresolved)
+        if table is None or table is UNKNOWN:
+            # Of one that the history did not know either, rows describe themselves, or do not fit.
+            return None
+        return hidden_table(event.name, table, self._stage.rules.routes)
+
+    def _catalog(self, event: ParkedEvent) -> Catalog:
+        """Return all databases and tables right before a statement; this table is as its last rows have it."""
+        catalog, record = Catalog(self._server), self._record(event)
+        if record is not None:
+            fill(catalog, self._history.after(record.number - 1))
+        else:
+            # The history began again since: a database is more likely to be as it is now than any table.
+            for name, database in self._history.now().databases().items():
+                catalog.put_database(name, database)
+        if self.table is None:
+            catalog.remove(event.name)
+        else:
+            catalog.put(event.name, self.table)
+        return catalog
+
+    def _record(self, event: ParkedEvent) -> SchemaRecord | None:
+        """Return the history's record of a statement; the worker may have read it from another server."""
+        at, start = event.transaction, Coordinates(event.transaction.file, event.pos)
+        for record in reversed(self._history.records):
+            position = record.position
+            is_same = (
+                position.start == start and at.id.startswith(f"{position.server_uuid}:")
+                if at.gtid is None
+                else position.gtid == at.gtid
+            )
+            if is_same and record.kind == "statement" and event.name in record.tables:
+                return record
+        return None
 
 
 def announcing(at: Transaction, name: TableName, why: str) -> Transaction:

@@ -157,7 +157,7 @@ class QuarantineRelease:
         return announcing(at, name, f"{cursor.destination}:{cursor.epoch}")
 
     async def _one(self, resolution: Resolution, entry: Entry) -> Entry:
-        release = Release(self.spec, resolution, entry)
+        release = Release(self.spec, resolution, entry, self._history)
         async for events in self._waiting(resolution, release.offset):
             while events:
                 try:
@@ -168,7 +168,11 @@ class QuarantineRelease:
                     # The whole batch is refused, for its schema for example; nothing of it was published.
                     reason = f"{error.name}: {error.detail}"
                     refused = replace(
-                        entry, resolution=resolution.id, outcome=Outcome.REFUSED, reason=reason
+                        entry,
+                        resolution=resolution.id,
+                        outcome=Outcome.REFUSED,
+                        reason=reason,
+                        error=entry.error_after(error),
                     )
                     return await self._publish(self._nothing(), refused)
                 events = events[released.events :]
@@ -233,7 +237,8 @@ class QuarantineRelease:
         """Return the records for the history.
 
         The given definition is valid from the position of the quarantine, or from now on if the table was
-        given up before. The definition after all released events is valid from now on.
+        given up before. The definition after all released events is valid from now on, if an operator or rows
+        gave the one before them. If the quarantine had it, it is the history's, which has those events too.
         """
         history, name, given = self._history, resolution.name, resolution.given
         now = self._now(entry.since)
@@ -244,7 +249,8 @@ class QuarantineRelease:
             with suppress(HistoryTooShort, PositionUnknown):
                 records += history.resolve(name, resolution.table, since, given)
         final = release.definition(history.now().database(name[0]) or _DEFAULTS)
-        if final is not None and history.find(*name) != final:
+        is_given = final is not None and not resolution.keeps_definition
+        if is_given and history.find(*name) != final:
             records += history.resolve(name, final, now, given)
         return records or list(history.resolve(name, None, now, given))
 

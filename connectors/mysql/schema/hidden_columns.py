@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Index, Server, Table
 from connectors.mysql.schema.server_columns import ColumnDefinition
+from connectors.mysql.types.geometries import is_geometry
 from connectors.mysql.types.registry import FieldType, MappedColumn, column_type
 
 _ROW_START, _ROW_END = "row_start", "row_end"
@@ -95,9 +96,49 @@ def _name(column: MappedColumn, before: list[str], table: Table) -> str | None:
         return next((n for n in (_ROW_START, _ROW_END) if reported and n not in before), None)
     if column.type == FieldType.LONGLONG and column.unsigned is not False:
         hashes = sum(1 for name in before if _ROW_HASH.fullmatch(name))
-        keys = sum(1 for index in table.indexes if index.unique and index.name != "PRIMARY")
+        types = {column.name: column.type for column in table.columns}
+        keys = sum(
+            1
+            for index in table.indexes
+            if index.unique
+            and index.name != "PRIMARY"
+            # Any column may have this type, but only a hash has this name.
+            and (column.name is not None or _may_have_hash(index, types))
+        )
         return f"DB_ROW_HASH_{hashes + 1}" if hashes < keys else None
     return None
+
+
+_SHORT = 767
+"""Bytes of a key that every engine of MariaDB accepts without a hash."""
+_CHARACTER = 4
+"""The maximum number of bytes of a character in any character set."""
+_OTHER = 30
+"""The maximum number of bytes of a value that is neither text nor bytes."""
+_SIZED = re.compile(r"(char|varchar|binary|varbinary)\((\d+)\)")
+_UNSIZED = re.compile(r"(?:tiny|medium|long)?(?:text|blob)|json")
+
+
+def _may_have_hash(index: Index, types: Mapping[str, str]) -> bool:
+    """Whether a unique key is a hash, or may be too long for an index of some engine."""
+    parts = index.parts or ("",) * len(index.columns)
+    sizes = (
+        _size(types.get(name, ""), part) for name, part in zip(index.columns, parts, strict=True)
+    )
+    return "USING HASH" in index.options.upper() or sum(sizes) > _SHORT
+
+
+def _size(kind: str, part: str) -> int:
+    """The maximum number of bytes of a key's part."""
+    sized = _SIZED.match(kind)
+    is_unsized = _UNSIZED.match(kind) is not None or (is_geometry(kind) and kind != "point")
+    if sized is None and not is_unsized:
+        return _OTHER
+    length = part[1:].partition(")")[0] if part.startswith("(") else sized and sized[2]
+    if not length:
+        return _SHORT + 1
+    is_text = sized is None or "char" in sized[1]
+    return int(length) * (_CHARACTER if is_text else 1)
 
 
 def names_of_expressions(table: Table) -> list[str]:

@@ -130,13 +130,15 @@ class ChunkReader:
         self._gate = gate
         self._is_estimated = False
         self._connection: Any = None
+        self._is_closed = False
         self._views: ReadViews | None = None
         self._limit: int | None = None
         """The number of rows of the next chunk; None before the first chunk."""
         self._made: tuple[Table, SelectedTable] | None = None
 
     def close(self) -> None:
-        """Close the connection, from any thread; a running SELECT fails with SourceLost."""
+        """Read no more, from any thread; a read that is running or connecting fails with SourceLost."""
+        self._is_closed = True
         connection = self._connection
         if connection is not None:
             connection._force_close()
@@ -144,7 +146,8 @@ class ChunkReader:
 
     def rest(self) -> None:
         """Close the connection until the next read; only the reading thread may call this."""
-        self.close()
+        if self._connection is not None:
+            self._connection._force_close()
         self._connection = None
 
     def read(self, after: Sequence[str] | None, sees: Seen) -> ReadChunk | None:
@@ -192,6 +195,10 @@ class ChunkReader:
         self._connection = connection_to(
             self._address, use_unicode=False, conv={}, read_timeout=_ANSWER_SECONDS
         )
+        if self._is_closed:
+            # There was no connection yet for ``close`` to end.
+            self.rest()
+            raise SourceLost("the reader was closed", source=self._address)
         with self._connection.cursor() as cursor:
             for statement in SESSION:
                 cursor.execute(statement)

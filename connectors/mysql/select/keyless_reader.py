@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from connectors.errors import SnapshotUnsupported
+from connectors.errors import SnapshotUnsupported, SourceLost
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.select.chunk_query import chunk_query
 from connectors.mysql.select.load_limits import LoadGate
@@ -41,11 +41,16 @@ class KeylessReader:
         self._address, self._name = address, name
         self._is_divided, self._gate, self._clock = is_divided, gate, clock
         self._may_lock = True
+        self._is_closed = False
         self._asking: Any = None
         """A connection that queries the source's load during a SELECT."""
 
     def close(self) -> None:
-        """Close the connection that queries the source's load, from any thread."""
+        """Query the source's load no more, from any thread."""
+        self._is_closed = True
+        self._rest()
+
+    def _rest(self) -> None:
         asking = self._asking
         if asking is not None:
             asking._force_close()
@@ -89,7 +94,7 @@ class KeylessReader:
                 some = most_rows if self._gate is None else self._gate.most_rows(most_rows)
                 spooling.all(blocks, some=some, pause=pause)
         finally:
-            self.close()
+            self._rest()
             self._asking = None
         return began_ms
 
@@ -110,6 +115,10 @@ class KeylessReader:
         self._gate.read(rows)
         if self._asking is None:
             self._asking = connection_to(self._address, use_unicode=False, conv={})
+        if self._is_closed:
+            # There may have been no connection yet for ``close`` to end.
+            self._rest()
+            raise SourceLost("the reader was closed", source=self._address)
         with self._asking.cursor() as cursor:
             self._gate.wait(cursor)
 

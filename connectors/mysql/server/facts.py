@@ -357,8 +357,10 @@ def translated(error: pymysql.MySQLError, address: SourceAddress) -> AqueductErr
 _IDENTITY = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('server_uuid', 'server_uid', 'server_id', 'version')"
 _GTIDS = ("gtid_executed", "gtid_purged", "gtid_binlog_pos", "gtid_binlog_state", "gtid_slave_pos")
 REPLICA_STATUS = ("SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
-"""The statement for all channels of a replica: the first that the server knows. MariaDB knows all of them; by the
-others it shows only the connection without a name."""
+"""The statement for all channels of a replica: the first that the server knows.
+
+MariaDB knows all of them, and shows only the connection without a name by the others.
+"""
 _DUMP_FAILED = 1236
 _AUTHORITY = "Set source.tls_ca to the authority that signed it (PEM), or see source.tls in docs/settings.md."
 _NAME = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -186,21 +186,23 @@ def column_findings(
     renames: Mapping[str, str],
     values: Mapping[str, Relation],
     *,
+    recomputed: Container[str] = (),
     existing: bool = True,
 ) -> Iterator[Finding]:
     """Yield the differences; unless ``existing``, the table has no rows yet.
 
     ``renames``: from old to new names. ``values``: by new name, the relation of masked columns' values to their
-    earlier values; for other columns the relation follows from the types.
+    earlier values; for other columns the relation follows from the types. ``recomputed``: the new names of
+    generated columns that are recomputed.
     """
     before, after = _by_name(old), _by_name(new)
     known = {a: b for a, b in renames.items() if a != b}
     taken = set(known.values())
     for name, column in before.items():
         if name in known:
-            yield from _renamed(column, after[known[name]], values)
+            yield from _renamed(column, after[known[name]], values, recomputed)
         elif name in after and name not in taken:
-            yield from _changed(column, after[name], values)
+            yield from _changed(column, after[name], values, recomputed)
         else:
             yield _removed(column)
     for name, column in after.items():
@@ -306,7 +308,9 @@ def _refused(column: Column) -> Finding | None:
     )
 
 
-def _renamed(old: Column, new: Column, values: Mapping[str, Relation]) -> Iterator[Finding]:
+def _renamed(
+    old: Column, new: Column, values: Mapping[str, Relation], recomputed: Container[str]
+) -> Iterator[Finding]:
     same = lowered(old.name) == lowered(new.name)
     yield Finding(
         kind="column renamed",
@@ -322,10 +326,12 @@ def _renamed(old: Column, new: Column, values: Mapping[str, Relation]) -> Iterat
     )
     if (refused := _refused(new)) is not None:
         yield refused
-    yield from _changed(replace(old, name=new.name), new, values)
+    yield from _changed(replace(old, name=new.name), new, values, recomputed)
 
 
-def _changed(old: Column, new: Column, values: Mapping[str, Relation]) -> Iterator[Finding]:
+def _changed(
+    old: Column, new: Column, values: Mapping[str, Relation], recomputed: Container[str]
+) -> Iterator[Finding]:
     found, masked = relation(kind_of(old), kind_of(new)), values.get(new.name)
     if found is not Relation.SAME:
         yield _retyped(old, new, found, is_null=masked is not None)
@@ -336,7 +342,7 @@ def _changed(old: Column, new: Column, values: Mapping[str, Relation]) -> Iterat
         yield _recoded(old, new, letters)
     if old.nullable != new.nullable:
         yield _may_be_null(new) if new.nullable else _never_null(new)
-    if new.generated and (not old.generated or new.definition != old.definition):
+    if new.generated and new.name in recomputed:
         yield _generated(new)
 
 
@@ -455,7 +461,7 @@ def _generated(column: Column) -> Finding:
         severity=Severity.CAREFUL,
         column=column.name,
         new=_described(column),
-        consumers="Its values are now computed. Those of existing rows changed; no record shows it.",
+        consumers="Its values are recomputed. Those of existing rows changed; no record shows it.",
         warehouse="The column stays.",
         warehouse_columns=(column.name,),
     )

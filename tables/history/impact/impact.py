@@ -22,6 +22,7 @@ from tables.history.impact.findings import (
     known_renames,
 )
 from tables.history.impact.published import published, rule_findings
+from tables.history.impact.recomputed_columns import recomputed
 from tables.rules.mapping.rules import DELETES, OMIT, RECORD
 from tables.rules.routes.routes import Route
 from wire.records import ROWS_CHANGED, TABLE_COMES_IN, TABLE_QUARANTINED, TRUNCATE_OMITTED
@@ -113,7 +114,7 @@ def rows_changed(name: TableName, what: str, route_of: RouteOf) -> tuple[Impact,
         kind=ROWS_CHANGED,
         severity=Severity.BREAKING,
         new=what,
-        consumers="Rows that it removes, or brings in, are in no record. To send the table as it is since: "
+        consumers="Rows that it removes, brings in or changes are in no record. To send the table as it is: "
         "snapshot start with --replace.",
         warehouse="Its rows stay as they are, and status of the sink has the command that replaces them.",
     )
@@ -201,7 +202,8 @@ class _Reading:
         before, after = published(old, route), published(new, route, stated)
         renames = before.renames(after, stated)
         values = before.values(after, renames)
-        yield from column_findings(before.table, after.table, renames, values)
+        shown = {after.names.get(name, "") for name in recomputed(old, new, stated)}
+        yield from column_findings(before.table, after.table, renames, values, recomputed=shown)
         yield from key_findings(before.table, after.table, values)
 
     def _renamed(self, change: TableChange, to: TableName) -> Finding:

@@ -21,6 +21,9 @@ from tables.rules.mapping.topic_sharing import TopicSharing
 
 Rule = TypeVar("Rule", LogicalDatabase, LogicalTable)
 
+MOST_TABLES = 20_000
+"""The tables whose rules are kept in memory; a source may create and drop tables under ever new names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedTable:
@@ -89,8 +92,11 @@ class Mapping:
         try:
             return self._known[table]
         except KeyError:
-            found = self._known[table] = self._mapped(table)
-            return found
+            found = self._mapped(table)
+        if len(self._known) >= MOST_TABLES:
+            self._known.clear()
+        self._known[table] = found
+        return found
 
     def _mapped(self, table: TableName) -> MappedTable | None:
         database_name, by_database = _only(self._databases.matches("", table[0]), table)

@@ -15,7 +15,7 @@ from typing import Any
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
 from tables.rules.mapping.forms import written_action
-from tables.rules.mapping.mapping import MappedTable, Mapping, PackedMapping
+from tables.rules.mapping.mapping import MOST_TABLES, MappedTable, Mapping, PackedMapping
 from tables.rules.mapping.rules import (
     DDL_TYPES,
     DEBEZIUM,
@@ -207,6 +207,8 @@ class Routes:
         except MappingError as error:
             fault = str(error.detail)
             route = Route(table=table, logical=table, topic="", partitions=1, fault=fault)
+        if len(self._known) >= MOST_TABLES:
+            self._known.clear()
         self._known[table] = route
         return route
 

@@ -6,7 +6,7 @@ same Kafka transactions as rows, has the id of the request that was applied last
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
@@ -114,11 +114,18 @@ def latest(*sources: Iterable[SnapshotRequest]) -> list[SnapshotRequest]:
 
 
 def pending(
-    requests: Iterable[SnapshotRequest], snapshots: dict[Name, TableSnapshot]
+    requests: Iterable[SnapshotRequest], snapshots: Mapping[Name, TableSnapshot]
 ) -> list[SnapshotRequest]:
     """The requests that were not applied yet, in the order of their tables' names."""
     found = [one for one in requests if _is_pending(one, snapshots.get(one.name))]
     return sorted(found, key=lambda one: one.name)
+
+
+def unapplied_starts(
+    requests: Iterable[SnapshotRequest], snapshots: Mapping[Name, TableSnapshot]
+) -> set[Name]:
+    """The tables whose last request is a start that was not applied yet; any other request replaces it."""
+    return {one.name for one in pending(requests, snapshots) if one.action is SnapshotAction.START}
 
 
 def _is_pending(request: SnapshotRequest, snapshot: TableSnapshot | None) -> bool:
@@ -144,6 +151,7 @@ def after_request(
             began_ms=now_ms,
             ts_ms=now_ms,
             request=request.id,
+            unlogged=None if request.where is None else _failure_of_all(snapshot),
         )
     assert snapshot is not None
     if request.action is SnapshotAction.MARK:
@@ -153,9 +161,17 @@ def after_request(
     return replace(snapshot, state=state, replacing=replacing, ts_ms=now_ms, request=request.id)
 
 
+def _failure_of_all(snapshot: TableSnapshot | None) -> str | None:
+    """Why rows of the whole table may differ, which the reading of some rows does not change."""
+    if snapshot is None or snapshot.state is SnapshotState.GONE:
+        return None
+    has_failed = snapshot.state is SnapshotState.FAILED and snapshot.where is None
+    return snapshot.error if has_failed else snapshot.unlogged
+
+
 def _marked(snapshot: TableSnapshot, request: SnapshotRequest, now_ms: int) -> TableSnapshot:
     """A reading that has not ended continues, and fails at its end."""
-    if snapshot.is_pending or snapshot.state is SnapshotState.PAUSED:
+    if snapshot.is_open:
         return replace(snapshot, ts_ms=now_ms, request=request.id, unlogged=request.why)
     return replace(
         snapshot,
@@ -163,6 +179,7 @@ def _marked(snapshot: TableSnapshot, request: SnapshotRequest, now_ms: int) -> T
         error=request.why,
         ts_ms=now_ms,
         request=request.id,
+        unlogged=request.why,
     )
 
 
@@ -173,6 +190,6 @@ def _next_state(action: SnapshotAction, snapshot: TableSnapshot) -> SnapshotStat
         return SnapshotState.PAUSED
     if action is SnapshotAction.RESUME and state is SnapshotState.PAUSED:
         return SnapshotState.READING if snapshot.chunks else SnapshotState.WAITING
-    if action is SnapshotAction.STOP and (snapshot.is_pending or state is SnapshotState.PAUSED):
+    if action is SnapshotAction.STOP and snapshot.is_open:
         return SnapshotState.STOPPED
     return state

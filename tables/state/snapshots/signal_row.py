@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tables.rules.mapping.row_filter import ALLOWED, parsed
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
-from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
+from tables.state.snapshots.table_snapshot import Name, TableSnapshot
 
 _ACTIONS = {
     "execute-snapshot": SnapshotAction.START,
@@ -27,7 +27,6 @@ _ACTIONS = {
 }
 _LONGEST = 2000
 """The limit of all expressions and conditions of a row together, in characters."""
-_OPEN = (SnapshotState.WAITING, SnapshotState.READING, SnapshotState.PAUSED)
 
 
 class SignalRefused(Exception):
@@ -110,18 +109,23 @@ def requests_of(
     *,
     captured: Callable[[], Iterable[Name]],
     snapshots: Mapping[Name, TableSnapshot],
+    started: Collection[Name],
     name: str,
     now_ms: int,
 ) -> Iterator[SnapshotRequest]:
     """The requests on the tables that a signal concerns; ``name``: the id of all requests.
 
     A start concerns captured tables whose reading is not open. Other actions concern tables whose reading is
-    open: it waits, runs or is paused.
+    open: it waits, runs or is paused. ``started``: tables whose last request is a start that was not applied
+    yet. Their reading is open, but is only stopped, since a pause would be in place of the start.
     """
+    read = {table for table, one in snapshots.items() if one.is_open}
     if signal.action is SnapshotAction.START:
-        tables = [one for one in captured() if not _is_open(snapshots.get(one))]
+        tables = {*captured()} - read.union(started)
+    elif signal.action is SnapshotAction.STOP:
+        tables = read.union(started)
     else:
-        tables = [table for table, one in snapshots.items() if _is_open(one)]
+        tables = read.difference(started)
     for table in sorted(tables):
         if signal.concerns(table):
             yield SnapshotRequest(
@@ -134,10 +138,6 @@ def requests_of(
                 by=f"signal {signal.id}",
                 ts_ms=now_ms,
             )
-
-
-def _is_open(snapshot: TableSnapshot | None) -> bool:
-    return snapshot is not None and snapshot.state in _OPEN
 
 
 def _matches(pattern: re.Pattern[str], name: Name) -> bool:

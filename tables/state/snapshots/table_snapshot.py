@@ -71,7 +71,8 @@ class TableSnapshot:
     """The id of the last request that was applied to it."""
     unlogged: str | None = None
     """Why its rows may differ from the source's although all are read: a statement changed rows meanwhile,
-    without row events. The reading then ends as FAILED, with this error."""
+    without row events, or only some rows are read of a table that has FAILED. The reading then ends as FAILED,
+    with this error."""
 
     @property
     def name(self) -> Name:
@@ -87,6 +88,11 @@ class TableSnapshot:
     def is_pending(self) -> bool:
         """Whether there is more to read."""
         return self.state in (SnapshotState.WAITING, SnapshotState.READING)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is more to read, now or once it is resumed."""
+        return self.is_pending or self.state is SnapshotState.PAUSED
 
     def to_json(self) -> dict[str, Any]:
         """Its progress, for the status page and for commands."""

@@ -59,6 +59,9 @@ decimal(10,2) DEFAULT 0
 float DEFAULT 0.1
 float NOT NULL
 float(7,3) DEFAULT 1.25
+float(7,2) DEFAULT 0.125
+double(10,2) DEFAULT 1.005
+double(15,10) DEFAULT -0.1
 double DEFAULT 0.1
 double NOT NULL
 double DEFAULT 1e100
@@ -67,6 +70,8 @@ float DEFAULT 16777217
 year NOT NULL
 year DEFAULT 2026
 year DEFAULT '1999'
+year NOT NULL DEFAULT '0000'
+year DEFAULT '0'
 bit(1) DEFAULT b'1'
 bit(10) DEFAULT b'1000000001'
 bit(9) NOT NULL
@@ -85,6 +90,11 @@ varchar(20) DEFAULT 'it''s'
 varchar(20) DEFAULT 'back\\slash \n line'
 varchar(20) DEFAULT 5
 varchar(20) DEFAULT 1.50
+varchar(20) DEFAULT 007
+varchar(20) DEFAULT .5
+varchar(20) DEFAULT -0.0
+char(5) DEFAULT 00000
+varbinary(8) DEFAULT 07
 varchar(20) DEFAULT 'Zoë €'
 varchar(20) CHARACTER SET latin1 DEFAULT 'Zoë'
 varchar(20) DEFAULT x'4142'
@@ -173,6 +183,16 @@ date DEFAULT (CURRENT_DATE)
 date DEFAULT (CURDATE())
 datetime DEFAULT (NOW())
 datetime DEFAULT (UTC_TIMESTAMP())
+datetime DEFAULT (CURRENT_DATE)
+datetime(3) DEFAULT (UTC_DATE())
+timestamp NULL DEFAULT (CURDATE())
+timestamp NULL DEFAULT (UTC_TIMESTAMP())
+time DEFAULT (CURRENT_DATE)
+time DEFAULT (CURTIME())
+time(6) DEFAULT (UTC_TIME())
+datetime(6) DEFAULT (NOW())
+text DEFAULT (007)
+year DEFAULT ('0000')
 int NOT NULL DEFAULT (0)
 datetime DEFAULT (TIMESTAMP'2020-01-02 03:04:05')
 date DEFAULT (DATE'2020-01-02')
@@ -185,6 +205,12 @@ int DEFAULT (1 + 1)
 int GENERATED ALWAYS AS (id * 2) STORED
 int GENERATED ALWAYS AS (id * 2) VIRTUAL
 varchar(20) DEFAULT (concat('a', 'b'))
+varchar(20) DEFAULT 1e3
+varchar(3) DEFAULT ('abcd')
+float(5,2) DEFAULT (1234567)
+date DEFAULT ('2020-13-01')
+date DEFAULT (CURTIME())
+datetime DEFAULT (NOW(6))
 """
 )
 ZONES = ("+00:00", "+05:30", "-11:00", "SYSTEM")
@@ -223,21 +249,49 @@ def test_each_algorithm_fills_alike(servers: Servers, how: str) -> None:
     assert compared(servers("9.7"), NUMBERS, algorithm=how) == ({}, len(NUMBERS))
 
 
-def test_a_later_statement_converts_the_value_or_makes_it_unknown(servers: Servers) -> None:
-    mysql = servers("9.7")
-    changes = {
-        "int DEFAULT 5": "varchar(10)",
-        "varchar(10) DEFAULT '12'": "int",
-        "decimal(5,2) DEFAULT 1.25": "decimal(9,3)",
-        "date DEFAULT '2020-01-02'": "datetime",
-        "datetime DEFAULT '2020-01-02 03:04:05'": "date",
-        "enum('a','b') DEFAULT 'b'": "varchar(9)",
-        "int NULL": "bigint",
-        "varchar(9) DEFAULT 'ë'": "varchar(20) CHARACTER SET latin1",
-    }
-    later = [f"MODIFY c{n} {kind}" for n, kind in enumerate(changes.values())]
-    wrong, known = compared(mysql, tuple(changes), later=f"ALTER TABLE {TABLE} {', '.join(later)}")
-    assert (wrong, known) == ({}, len(changes))
+CONVERTED = {
+    "int DEFAULT 5": "varchar(10)",
+    "varchar(10) DEFAULT '12'": "int",
+    "decimal(5,2) DEFAULT 1.25": "decimal(9,3)",
+    "date DEFAULT '2020-01-02'": "datetime",
+    "datetime DEFAULT '2020-01-02 03:04:05'": "date",
+    "enum('a','b') DEFAULT 'b'": "varchar(9)",
+    "int NULL": "bigint",
+    "varchar(9) DEFAULT 'ë'": "varchar(20) CHARACTER SET latin1",
+    "int": "int NOT NULL",
+    "varchar(9)": "varchar(20) NOT NULL",
+    "binary(2)": "binary(2) NOT NULL",
+    "year": "year NOT NULL DEFAULT 2020",
+}
+COMPUTED = {
+    "enum('0','1') NOT NULL DEFAULT '1'": "tinyint NOT NULL",
+    "set('1','2') DEFAULT '2'": "int",
+    "int DEFAULT 1": "enum('0','1')",
+    "int(5) zerofill DEFAULT 5": "varchar(10)",
+    "varchar(10) DEFAULT 'abcdef'": "varchar(3)",
+    "varchar(10) DEFAULT 'b'": "enum('B') COLLATE utf8mb4_bin",
+    "timestamp NULL": "timestamp NOT NULL",
+    "enum('a','b')": "enum('a','b') NOT NULL",
+    "int DEFAULT 5": "int AS (id * 2) STORED",
+    "int": "int AUTO_INCREMENT UNIQUE",
+}
+
+
+@pytest.mark.parametrize("name", ["9.7", "mariadb-11.8"])
+def test_a_later_statement_converts_the_value_or_makes_it_unknown(
+    servers: Servers, name: str
+) -> None:
+    for changes, known in ((CONVERTED, len(CONVERTED)), (COMPUTED, 0)):
+        later = ", ".join(f"MODIFY c{n} {kind}" for n, kind in enumerate(changes.values()))
+        found = compared(servers(name), tuple(changes), later=f"ALTER TABLE {TABLE} {later}")
+        assert found == ({}, known)
+
+
+def test_mariadb_reads_only_the_digits_of_a_text(servers: Servers) -> None:
+    texts = tuple(f"varchar(9) DEFAULT '{text}'" for text in ("7", "1.5", "1e2"))
+    later = f"ALTER TABLE {TABLE} MODIFY c0 int, MODIFY c1 int, MODIFY c2 int"
+    assert compared(servers("9.7"), texts, later=later) == ({}, 3)
+    assert compared(servers("mariadb-11.8"), texts, later=later) == ({}, 1)
 
 
 def compared(

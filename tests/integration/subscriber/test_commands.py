@@ -212,6 +212,24 @@ def test_a_group_of_a_tags_topic_is_listed_moved_and_reset(
     assert group not in run("list")[1]
 
 
+def test_a_group_of_a_topic_outside_the_prefix_is_moved_by_its_name_and_listed_by_its_version(
+    stack: Stack, prefix: str, run: Run
+) -> None:
+    group, topic = f"{prefix}.named", f"inv_{prefix}.trade.orders"
+    run_operation(published(stack.kafka, topic))
+    run_operation(store_offsets({"bootstrap_servers": stack.kafka}, group, {(topic, 0): 1}))
+    assert group not in run("list")[1]
+    position = run("position", group, "--topic", topic, "--format", "json")[1]
+    assert [one["offset"] for one in json.loads(position)] == [1, None]
+    version = {"destination": "shop", "topic": topic}
+    run_operation(written(stack.kafka, f"{prefix}.__schemas", json.dumps(version)))
+    listed = json.loads(run("list", "--format", "json")[1])
+    assert [one["topics"] for one in listed if one["group"] == group] == [[topic]]
+    assert run("set", group, "--earliest", "--yes")[0] == 0
+    assert run("reset", group, "--topic", topic, "--yes")[0] == 0
+    assert group not in run("list")[1]
+
+
 def test_a_group_in_topics_of_another_installation_is_not_listed(
     stack: Stack, prefix: str, run: Run
 ) -> None:

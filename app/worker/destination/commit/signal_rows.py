@@ -14,7 +14,7 @@ from app.worker.destination.commit.read_tables import ReadTables
 from app.worker.pipeline.piece import Piece
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
-from tables.state.snapshots.request import note_of
+from tables.state.snapshots.request import unapplied_starts
 from tables.state.snapshots.signal_row import SignalRefused, requests_of, signal_in
 
 log = logging.getLogger(__name__)
@@ -28,12 +28,12 @@ class SignalRows:
 
     def before(self, piece: Piece, cursor: Cursor, /) -> Iterable[Entry]:
         """The requests that a piece's rows make."""
-        return [note for row in piece.signals for note in self._notes(row, cursor)]
+        return [note for row in piece.signals for note in self._notes(row, piece, cursor)]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
         """Do nothing: each worker follows the journal."""
 
-    def _notes(self, row: str, cursor: Cursor) -> list[Entry]:
+    def _notes(self, row: str, piece: Piece, cursor: Cursor) -> list[Entry]:
         # No log line contains a row's values, not even its id.
         before = cursor.offset.coordinates
         tables = self._tables
@@ -50,8 +50,9 @@ class SignalRows:
             requests_of(
                 signal,
                 tables.destination,
-                captured=tables.captured,
+                captured=lambda: tables.existing(piece, cursor),
                 snapshots=tables.snapshots,
+                started=unapplied_starts(tables.unapplied(), tables.snapshots),
                 name=uuid.uuid4().hex[:12],
                 now_ms=time.time_ns() // 1_000_000,
             )
@@ -61,4 +62,4 @@ class SignalRows:
                 "%s: a signal after %s (%s) concerns no table",
                 tables.destination, before, signal.action.value,
             )  # fmt: skip
-        return [note_of(one) for one in requests]
+        return tables.records(requests)

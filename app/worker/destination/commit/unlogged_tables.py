@@ -15,15 +15,15 @@ import shlex
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from app.worker.destination.commit.read_tables import ReadTables
+from app.worker.destination.commit.read_tables import ReadTables, name_after
 from app.worker.pipeline.piece import Piece, UnloggedChange
 from connectors.mysql.ddl.definition import TableName
+from tables.history.record import SchemaRecord
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
-from tables.state.snapshots.request import note_of as request_note
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of, unreadable
 
 log = logging.getLogger(__name__)
@@ -42,24 +42,24 @@ class UnloggedRows:
     """Shows the state of a table that is not read."""
     _failed: list[TableSnapshot] = field(default_factory=list)
 
-    def before(self, piece: Piece, _cursor: Cursor, /) -> Iterable[Entry]:
-        """The marks or the states of the tables that a piece's statements concern."""
+    def before(self, piece: Piece, cursor: Cursor, /) -> Iterable[Entry]:
+        """The marks or the states of the tables that a piece's statements concern, by their names after it."""
         self._failed = []
         if not piece.tables.unlogged:
             return ()
-        existing = set(self.tables.captured())
-        found = {one.name: one for one in piece.tables.unlogged if one.name in existing}
-        notes = []
+        existing, states = self.tables.existing(piece, cursor), self.tables.states()
+        found = {_name_after(one, piece.tables.history): one for one in piece.tables.unlogged}
+        requests = []
         for name, one in found.items():
-            before, why = self.tables.snapshots.get(name), self._why(one)
+            if name is None or name not in existing:
+                continue
+            before, why = states.get(name), self._why(name, one)
             if before is None:
-                failed = unreadable(self.tables.destination, name, why)
-                self._failed.append(failed)
-                notes.append(note_of(failed))
+                self._failed.append(unreadable(self.tables.destination, name, why))
             elif self._has_published(before):
                 log.error("%s: %s: %s", self.tables.destination, ".".join(name), why)
-                notes.append(request_note(self._mark(one, why)))
-        return notes
+                requests.append(self._again(name) or self._mark(name, one, why))
+        return [*map(note_of, self._failed), *self.tables.records(requests)]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
         """Show the tables that have no snapshot; the marks of other tables come with the journal."""
@@ -73,23 +73,40 @@ class UnloggedRows:
         is_unread = before.state is SnapshotState.WAITING and not self.is_read(before.name)
         return not (is_unread and is_first and not before.chunks)
 
-    def _why(self, one: UnloggedChange) -> str:
+    def _again(self, name: TableName) -> SnapshotRequest | None:
+        """The request to read a table, if that is yet to be applied: a mark would take its place.
+
+        It is made again, so that it replaces the rows that subscribers have, if it is for all rows.
+        """
+        for one in self.tables.unapplied():
+            if one.name == name and one.action is SnapshotAction.START:
+                replaces = one.replaces or (one.where is None and self.can_replace(name))
+                return replace(one, id=uuid.uuid4().hex[:12], replaces=replaces)
+        return None
+
+    def _why(self, name: TableName, one: UnloggedChange) -> str:
         gtid = f"GTID {one.gtid}, " if one.gtid else ""
-        replace = " --replace" if self.can_replace(one.name) else ""
+        option = " --replace" if self.can_replace(name) else ""
         return (
             f"{one.what} ({gtid}before {one.coordinates}) changed rows of which the binlog has no row events: "
             "its topic may lack rows, and have rows that are gone. Run: python -m app snapshot start "
-            f"{self.tables.destination} {shlex.quote('.'.join(one.name))}{replace}"
+            f"{self.tables.destination} {shlex.quote('.'.join(name))}{option}"
         )
 
-    def _mark(self, one: UnloggedChange, why: str) -> SnapshotRequest:
+    def _mark(self, name: TableName, one: UnloggedChange, why: str) -> SnapshotRequest:
         return SnapshotRequest(
             destination=self.tables.destination,
-            database=one.name[0],
-            table=one.name[1],
+            database=name[0],
+            table=name[1],
             id=uuid.uuid4().hex[:12],
             action=SnapshotAction.MARK,
             by=one.what,
             ts_ms=time.time_ns() // 1_000_000,
             why=why,
         )
+
+
+def _name_after(one: UnloggedChange, history: Iterable[SchemaRecord]) -> TableName | None:
+    """The name that the table has after the piece; None if it is dropped by then."""
+    end = one.coordinates.order
+    return name_after(one.name, (each for each in history if each.position.end.order >= end))

@@ -90,8 +90,8 @@ class Snapshot:
     """The portions that are handed in; takes part in the run's commits."""
     times: ReadTimes = field(default_factory=ReadTimes)
     """The times of reads whose rows are not published yet."""
-    captured: Callable[[], Iterable[TableName]]
-    """The captured tables that exist now."""
+    captured: Callable[[int | None], Iterable[TableName]]
+    """Returns the captured tables that exist after the schema history's record with this number."""
     captures: Callable[[TableName], bool]
     """Whether rows of a table are published."""
     shadows: ShadowRules
@@ -175,7 +175,10 @@ class Snapshot:
     def participants(self) -> tuple[CommitParticipant, ...]:
         """The participants in the run's commits: the parts that make requests, and the portions handed in."""
         tables = ReadTables(
-            destination=self.destination, captured=self.captured, snapshots=self.all
+            destination=self.destination,
+            captured=self.captured,
+            snapshots=self.all,
+            requests=self.requests,
         )
         entered = EnteredTables(
             tables=tables,
@@ -191,7 +194,8 @@ class Snapshot:
             is_read=lambda name: name in self._lanes,
             show=self._show,
         )
-        return SignalRows(tables), RenamedTables(tables), entered, unlogged, self.entries
+        renamed = RenamedTables(tables, can_replace=self.can_replace)
+        return SignalRows(tables), renamed, entered, unlogged, self.entries
 
     def _end_lanes(self) -> bool:
         """Forget the lanes that have ended, and return whether there were any; raise the error of a lane."""
@@ -207,10 +211,12 @@ class Snapshot:
             for one in self.all.values()
             if one.name not in self._lanes and self._refusal(one) is not None
         ]
-        for request in pending(self.requests(), self.all):
+        requests = pending(self.requests(), self.all)
+        for name in self._lanes.keys() & {request.name for request in requests}:
+            self._lanes[name].reading.stop()
+        for request in requests:
             lane = self._lanes.pop(request.name, None)
             if lane is not None:
-                lane.reading.stop()
                 await lane.task
             now_ms = time.time_ns() // 1_000_000
             one = after_request(request, self.all.get(request.name), now_ms=now_ms)
@@ -396,12 +402,14 @@ def snapshot_of(
 
     shadows = spec.rules.shadow_rules()
 
-    def captured() -> Iterable[TableName]:
-        now = history.now().tables() if history is not None else {}
+    def captured(number: int | None) -> Iterable[TableName]:
+        if history is None:
+            return []
+        known = (history.now() if number is None else history.after(number)).tables()
         return [
             name
-            for name in now
-            if spec.rules.routes.captures(*name) and shadows.shadow(name, now) is None
+            for name in known
+            if spec.rules.routes.captures(*name) and shadows.shadow(name, known) is None
         ]
 
     def is_known(name: TableName) -> bool:

@@ -8,10 +8,11 @@ the run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -110,6 +111,8 @@ class TableReading:
         self._attempt = entries.number()
         self._again_seconds = _AGAIN_SECONDS
         self._is_stopping = False
+        self._wait: asyncio.Timeout | None = None
+        """What ``stop`` ends; None while nothing is waited for that it may end."""
         self._is_published = True
         self._unreadable: str | None = None
         """Why rows that were read cannot be decoded."""
@@ -126,6 +129,8 @@ class TableReading:
     def stop(self) -> None:
         """Read no more; ``run`` ends once the chunks under way are committed."""
         self._is_stopping = True
+        if self._wait is not None:
+            self._wait.reschedule(0)
         self._reader.close()
 
     async def run(self) -> None:
@@ -184,12 +189,16 @@ class TableReading:
             return self._hand_in(reached, None, error=self._unreadable)
         try:
             last = self._resume_keys.read(reached.after)
-            async with self._turns:
+            if not await self._has_turn():
+                return None
+            try:
                 chunk = await in_its_own_thread(lambda: self._reader.read(last, self._sees))
+            finally:
+                self._turns.release()
         except DefinitionChanged as error:
             self._times.drop()
             self._differs(error)
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await self._sleep(_AGAIN_SECONDS)
             return None
         except SpoolFull as error:
             self._times.drop()
@@ -197,7 +206,7 @@ class TableReading:
             if time.monotonic() - self._full_since >= _FULL_SECONDS:
                 return self._hand_in(reached, None, error=f"{error.name}: {error}")
             self._trouble(error)
-            await asyncio.sleep(_ROOM_SECONDS)
+            await self._sleep(_ROOM_SECONDS)
             return None
         except SnapshotUnsupported as error:
             self._times.drop()
@@ -208,13 +217,36 @@ class TableReading:
                 return None
             # The stream has its own connection, which may be healthy, and needs no key that is missing here.
             self._trouble(error)
-            await asyncio.sleep(_LOST_SECONDS)
+            await self._sleep(_LOST_SECONDS)
             return None
         if not self._is_quarantined:
             self._trouble(None)
         self._differs_since = self._full_since = None
         point("snapshot.read")
         return self._hand_in(reached, chunk)
+
+    async def _has_turn(self) -> bool:
+        """Wait for a turn, which the caller ends; return False, without a turn, if the reading is stopped."""
+        has_turn = False
+        async with self._until_stopped():
+            has_turn = await self._turns.acquire()
+        if has_turn and self._is_stopping:
+            self._turns.release()
+        return has_turn and not self._is_stopping
+
+    async def _sleep(self, seconds: float) -> None:
+        async with self._until_stopped():
+            await asyncio.sleep(seconds)
+
+    @contextlib.asynccontextmanager
+    async def _until_stopped(self) -> AsyncIterator[None]:
+        """End what the block waits for once the reading is stopped."""
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0 if self._is_stopping else None) as self._wait:
+                    yield
+        finally:
+            self._wait = None
 
     def _differs(self, error: DefinitionChanged) -> None:
         """Report that the server's table differs from its definition, once that has lasted."""
@@ -397,7 +429,7 @@ class TableReading:
             one = self._under_way.popleft()
             self._learn(one, await one.committed)
         # A quarantined table is refused until it is released.
-        await asyncio.sleep(self._again_seconds)
+        await self._sleep(self._again_seconds)
 
     def _wait_again(self, one: _UnderWay, reason: str) -> None:
         """Set the wait before rows are read again: for all rows of a table, as long as reading them took."""

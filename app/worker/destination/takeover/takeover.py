@@ -79,7 +79,7 @@ from tables.state.journal.records import note_of as leader_note
 from tables.state.journal.state import DestinationState
 from tables.state.known_topics import TOPIC_PART
 from tables.state.known_topics import note_of as topic_note
-from tables.state.quarantine import Quarantine, note_of
+from tables.state.quarantine import Outcome, Quarantine, note_of
 from tables.state.snapshots.table_snapshot import note_of as snapshot_note
 
 log = logging.getLogger(__name__)
@@ -230,7 +230,8 @@ class Takeover:
     ) -> set[str]:
         """Give topics these partition counts; return the topics that cannot get them, whose tables all wait.
 
-        Raise TopicUnusable with the tables of these topics, if some tables do not wait yet.
+        Raise TopicUnusable with the tables of these topics, if some tables do not wait yet. Tables that were
+        given up do not count.
         """
         try:
             if counts:
@@ -245,12 +246,13 @@ class Takeover:
                     tables[name] = refused[topic].in_one_line
             if not tables:
                 raise
-            waiting = {
-                name for name, one in state.quarantine.quarantined.items() if one.is_by_topic
-            }
-            if tables.keys() - waiting or {one.name for one in state.quarantine.pending()} & {
-                *tables
-            }:
+            quarantine = state.quarantine
+            pending = {one.name for one in quarantine.pending() if not one.gives_up}
+            # Nothing is written for a table that was given up, unless an operator brings it back.
+            for name in quarantine.given_up.keys() - pending:
+                tables.pop(name, None)
+            waiting = {name for name, one in quarantine.quarantined.items() if one.is_by_topic}
+            if tables.keys() - waiting or pending & tables.keys():
                 raise TopicUnusable.of_all(tables) from error
             return {*refused}
 
@@ -419,7 +421,8 @@ class Takeover:
 
         def tables() -> dict[str, list[str]]:
             found: dict[str, list[str]] = {}
-            for name in state.versions.keys() & names if names else state.versions:
+            published = state.versions.keys() - state.quarantine.given_up.keys()
+            for name in published & names if names else published:
                 route = self.plan.rules.routes.of(name)
                 for topic in route.topics if route is not None else ():
                     found.setdefault(topic, []).append(".".join(name))
@@ -441,7 +444,8 @@ class Takeover:
         notes = await ids.confirm({plan.name for plan in self.plan.topics.of(self.plan.name)})
         tables: dict[str, set[TableName]] = {}
         waiting: set[str] = set()
-        for name in state.versions:
+        # Nothing is written for a table that was given up.
+        for name in state.versions.keys() - state.quarantine.given_up.keys():
             route = self.plan.rules.routes.of(name)
             for topic in route.topics if route is not None else ():
                 tables.setdefault(topic, set()).add(name)
@@ -576,11 +580,17 @@ def _noted(
 
 
 async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -> list[TableName]:
-    """Return the tables that wait for their topics, if the topics can take the tables' rows now."""
+    """Return the tables that wait for their topics, if the topics can take the tables' rows now.
+
+    A table whose events were refused waits for an operator, or for another version of the mapping.
+    """
     found = {
         name: route
         for name, entry in quarantine.quarantined.items()
-        if entry.is_by_topic and (route := routes.of(name)) is not None and not route.fault
+        if entry.is_by_topic
+        and entry.outcome is not Outcome.REFUSED
+        and (route := routes.of(name)) is not None
+        and not route.fault
     }
     topics = {topic: route.partitions for route in found.values() for topic in route.topics}
     if not topics:

@@ -144,10 +144,14 @@ class SchemaTracker:
     def _without_change(
         self, resolved: ResolvedStatement, tables: frozenset[TableName]
     ) -> ResolvedStatement | None:
-        """Return a statement that changes no definition; None if it has no effect on rows either."""
+        """Return a statement that changes no definition; None if it has no effect on rows either.
+
+        One on temporary tables is returned, as tables of the same names must not be taken for them.
+        """
         if tables and all(map(self._is_shadow, tables)):
             return replace(resolved, unlogged=(), is_noise=True)
-        return resolved if resolved.record or resolved.emptied or resolved.unlogged else None
+        is_needed = resolved.emptied or resolved.unlogged or resolved.is_of_temporary
+        return resolved if resolved.record or is_needed else None
 
     def _is_shadow(self, name: TableName) -> bool:
         return self._shadows.shadow(name, self._existing) is not None

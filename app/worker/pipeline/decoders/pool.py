@@ -1,6 +1,7 @@
 """Decoders: a pool of processes, or the stage in the thread that puts portions.
 
-A portion goes to the process that has the fewest, and the state passes from one process to the next.
+A portion goes to the process that has the fewest; among equals, to the one that lags most. The state passes
+from one process to the next.
 
 Invariant: the number of decoders affects only speed. Whatever a decoder does, pieces are delivered once each,
 in the order of the portions, and an error at its position among them. A decoder that dies ends the pool; its
@@ -240,7 +241,9 @@ class Pool:
         if not self._pending.has_room:
             return None
         free = [decoder for decoder in self._decoders if decoder.takes(self._limits)]
-        return min(free, key=lambda decoder: len(decoder.sizes), default=None)
+        # A quiet source needs only one decoder. The others get a portion now and then, so that what is kept for
+        # them stays small.
+        return min(free, key=lambda decoder: (len(decoder.sizes), -decoder.lag), default=None)
 
     # --- listening ------------------------------------------------------------------------------
 
@@ -475,6 +478,11 @@ class PooledDecoder:
         """The effects of portions that it does not know yet."""
         self.messages_received = 0
         """Count of messages received from it."""
+
+    @property
+    def lag(self) -> int:
+        """Count of news and effects that it does not know yet."""
+        return len(self.news) + len(self.learned)
 
     def takes(self, limits: Limits) -> bool:
         """Whether it may be given another portion."""

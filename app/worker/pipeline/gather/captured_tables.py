@@ -47,6 +47,7 @@ from connectors.mysql.select.described_table import described_table
 from connectors.mysql.select.packets import PacketDecoder
 from connectors.mysql.types.registry import MappedColumn, column_charset, column_type
 from tables.history.record import SchemaRecord, remakes
+from tables.rules.mapping.mapping import MOST_TABLES
 from tables.rules.mapping.row_filter import Predicate, predicate
 from tables.rules.mapping.rules import Rules
 from tables.rules.routes.routes import Route, Routes
@@ -56,8 +57,6 @@ from wire.table_version import Column, Definition
 
 Name = tuple[str, str]
 """Database and table."""
-
-_MOST_TABLES = 20_000
 
 
 class CapturedTable:
@@ -236,6 +235,8 @@ class CapturedTables:
             route = self._routes.of(name)
             if route is not None and (self.is_shadow(name) or self._is_sequence(name)):
                 route = None
+            if len(self._wanted) >= MOST_TABLES:
+                self._wanted.clear()
             self._wanted[name] = route
         return self._wanted[name]
 
@@ -334,7 +335,7 @@ class CapturedTables:
         """Return the count of rows in an event of a table that is not captured."""
         counter = self._counters.get(id(table_map))
         if counter is None:
-            if len(self._counters) > _MOST_TABLES:
+            if len(self._counters) >= MOST_TABLES:
                 self._counters.clear()
             counter = self._counters[id(table_map)] = (table_map, RowCounter(table_map))
         return counter[1].count(event_type, body)
@@ -343,7 +344,7 @@ class CapturedTables:
         name = (table_map.database, table_map.table)
         route = self.route(name)
         table = self._described(table_map, route) if route is not None else None
-        if len(self._tables) > _MOST_TABLES:
+        if len(self._tables) >= MOST_TABLES:
             self._tables.clear()
         # The map is kept too, so that its id is not reused while the entry exists.
         self._tables[id(table_map)] = (table_map, table)

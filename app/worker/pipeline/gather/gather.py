@@ -421,6 +421,8 @@ class Gathering:
     def _truncated(self, query: Query) -> Route | None:
         """Return the route of the table that a TRUNCATE empties; None if it is not captured."""
         resolved = self._resolved
+        if resolved is not None and resolved.is_of_temporary:
+            return None
         # The history has the name that the table's row events have.
         known = resolved.emptied[0] if resolved is not None and resolved.emptied else None
         name = known or truncated_table(query.sql, query.database)

@@ -18,12 +18,14 @@ from app.worker.pipeline.piece import Decision, GtidInterval, add_run
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
+from connectors.mysql.binlog.mariadb_events import plain_rows
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.counter import row_boundaries
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
@@ -119,6 +121,17 @@ class ParkedRows(NamedTuple):
     rows: int
     """Count of rows."""
     query: str | None
+
+    def after(self, count: int) -> ParkedRows:
+        """Return the event without its first ``count`` rows; a compressed event is unpacked."""
+        event_type, body = plain_rows(self.event_type, self.body)
+        boundaries = row_boundaries(self.table_map, event_type, body)
+        return self._replace(
+            event_type=event_type,
+            body=body[: boundaries[0]] + body[boundaries[count] :],
+            ordinal=self.ordinal + count,
+            rows=self.rows - count,
+        )
 
 
 class End(NamedTuple):
@@ -251,10 +264,13 @@ class Gathered:
         kept: list[Item] = []
         for item in self.items:
             if item.transaction is self.first and not isinstance(item, End):
-                if isinstance(item, Rows) and item.ordinal < skip < item.ordinal + len(item.rows):
-                    rest = item.rows[skip - item.ordinal :]
-                    item = item._replace(rows=rest, ordinal=skip)
-                elif item.ordinal < skip:
+                published = skip - item.ordinal
+                if isinstance(item, Rows) and 0 < published < len(item.rows):
+                    item = item._replace(rows=item.rows[published:], ordinal=skip)
+                elif isinstance(item, ParkedRows) and 0 < published < item.rows:
+                    # Its table was quarantined after a part that ended within the event.
+                    item = item.after(published)
+                elif published > 0:
                     continue
             kept.append(item)
         self.whole_items = max(0, self.whole_items - (len(self.items) - len(kept)))

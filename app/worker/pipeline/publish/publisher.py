@@ -252,6 +252,8 @@ class Publisher:
             self._permit.lease.check()
         point("commit.after")
         self._committed |= topics.keys()
+        for batch in piece.batches:
+            self._offline.pop(batch.topic, None)
         self.cursor = cursor
 
     async def _check_rights(self, topics: Iterable[str]) -> None:
@@ -516,7 +518,7 @@ def _after(cursor: Cursor, piece: Piece) -> Cursor:
         ),
         resume=piece.resume,
         prepared=_decided(cursor.prepared, piece.trace.decisions),
-        history=max((record.number for record in piece.tables.history), default=cursor.history),
+        history=piece.tables.last_record(cursor.history),
         written_ms=time.time_ns() // 1_000_000,
         proof=cursor.proof.after(piece.trace.landmark, piece.trace.recent, piece.trace.head),
     )

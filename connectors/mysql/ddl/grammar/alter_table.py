@@ -64,8 +64,8 @@ _AFTER_ORDER = frozenset(
 """Words that cannot be unquoted column names."""
 
 
-def alter_table(reader: Reader) -> AlterTable:
-    """Parse the rest of ALTER TABLE."""
+def alter_table(reader: Reader, *, ignore: bool) -> AlterTable:
+    """Parse the rest of ALTER TABLE or ALTER IGNORE TABLE."""
     if_exists = reader.take("IF", "EXISTS")
     name = reader.table()
     keys.skip_wait(reader)
@@ -74,7 +74,13 @@ def alter_table(reader: Reader) -> AlterTable:
         actions += _actions(reader)
         if not reader.take(",") and reader.key not in ("PARTITION", "REMOVE"):
             break
-    return AlterTable(type="ALTER TABLE", name=name, actions=tuple(actions), if_exists=if_exists)
+    return AlterTable(
+        type="ALTER TABLE",
+        name=name,
+        actions=tuple(actions),
+        if_exists=if_exists,
+        ignore=ignore,
+    )
 
 
 def _actions(reader: Reader) -> list[Action]:

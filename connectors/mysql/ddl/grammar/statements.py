@@ -114,9 +114,9 @@ def _create(reader: Reader) -> Statement:
     kind = reader.key
     if kind in _INDEX_KINDS and reader.keys[reader.at + 1] == "INDEX":
         reader.at += 2
-        return create_index(reader, _INDEX_KINDS[kind])
+        return create_index(reader, _INDEX_KINDS[kind], or_replace=or_replace)
     if reader.take("INDEX"):
-        return create_index(reader, "KEY")
+        return create_index(reader, "KEY", or_replace=or_replace)
     if reader.take("SEQUENCE"):
         return create_sequence(reader, or_replace=or_replace, temporary=temporary)
     _skip_preamble(reader)
@@ -169,9 +169,9 @@ def _no_table(reader: Reader, verb: str) -> NoTable:
 
 def _alter(reader: Reader) -> Statement:
     reader.take_one(_LINES)
-    reader.take("IGNORE")
+    ignore = reader.take("IGNORE")
     if reader.take("TABLE"):
-        return alter_table(reader)
+        return alter_table(reader, ignore=ignore)
     if reader.take_one(_DATABASES):
         return alter_database(reader)
     if reader.take("SEQUENCE"):
@@ -276,8 +276,8 @@ def drop_database(reader: Reader) -> DropDatabase:
 _METHOD = frozenset({"USING", "TYPE"})
 
 
-def create_index(reader: Reader, kind: IndexKind) -> AlterTable:
-    """Parse the rest of CREATE INDEX."""
+def create_index(reader: Reader, kind: IndexKind, *, or_replace: bool) -> AlterTable:
+    """Parse the rest of CREATE INDEX; MariaDB's OR REPLACE drops the key of that name first."""
     if_not_exists = reader.take("IF", "NOT", "EXISTS")
     name = reader.name()
     if reader.take_one(_METHOD):
@@ -291,9 +291,10 @@ def create_index(reader: Reader, kind: IndexKind) -> AlterTable:
     spec = IndexSpec(
         kind=kind, name=name, parts=parts, if_not_exists=if_not_exists, options=options
     )
-    return AlterTable(
-        type="CREATE INDEX", name=table, actions=(AddIndex(kind="ADD INDEX", spec=spec),)
-    )
+    added = AddIndex(kind="ADD INDEX", spec=spec)
+    dropped = DropIndex(kind="DROP INDEX", name=name, if_exists=True)
+    actions = (dropped, added) if or_replace else (added,)
+    return AlterTable(type="CREATE INDEX", name=table, actions=actions)
 
 
 def drop_index(reader: Reader) -> AlterTable:

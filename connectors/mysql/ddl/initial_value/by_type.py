@@ -7,6 +7,7 @@ approximated.
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from base64 import b64encode
@@ -20,11 +21,12 @@ from connectors.mysql.ddl.initial_value.literal import Bits, Literal, NotConstan
 from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.types.floats import shortest_float32
 from connectors.mysql.types.integers import INTEGERS
+from connectors.mysql.types.strings import BLOBS, TEXTS
 
 _TYPE = re.compile(r"([a-z]+)(?:\(([\d,]*)\))?")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
-_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_TEXTS = frozenset({"char", "varchar", *TEXTS})
+_BYTES = frozenset({"binary", "varbinary", *BLOBS})
 
 
 def value_in(column: Column, literal: Literal, execution: Execution, server: Server) -> Any:
@@ -42,11 +44,11 @@ def value_in(column: Column, literal: Literal, execution: Execution, server: Ser
     if base == "time":
         return temporal.time_value(literal, digits, execution, server)
     if base in _TEXTS:
-        return _text(column, literal, base)
+        return _text(column, literal, base, digits)
     if base in ("enum", "set"):
         return _labelled(column, literal, base)
     if base in _BYTES:
-        return _b64(_binary(literal).ljust(digits if base == "binary" else 0, b"\0"))
+        return _bytes(literal, base, digits)
     if base == "json":
         return _json(literal)
     return _numeric(column, literal, base, numbers)
@@ -100,14 +102,14 @@ def _numeric(column: Column, literal: Literal, base: str, numbers: list[int]) ->
     value = _number(literal)
     if base in INTEGERS:
         return _integer(value, INTEGERS[base], unsigned="unsigned" in column.type)
+    if base == "year":
+        return _year(value, literal)
+    if value < 0 and "unsigned" in column.type:
+        raise NotConstant("a number out of range")
     if base == "decimal":
         return _decimal(value, numbers)
-    if base == "year":
-        return _year(value, is_text=isinstance(literal, Text))
     if base in ("float", "double"):
-        if len(numbers) == 2:
-            value = _rounded(value, numbers[1])
-        return shortest_float32(struct.pack("<f", value)) if base == "float" else float(value)
+        return _real(value, base, numbers)
     raise NotConstant(base)
 
 
@@ -147,8 +149,25 @@ def _decimal(value: Decimal, numbers: list[int]) -> str:
     return f"{found if found else abs(found):f}"
 
 
-def _year(value: Decimal, *, is_text: bool) -> int:
+def _real(value: Decimal, base: str, numbers: list[int]) -> float:
+    """The value of a FLOAT or DOUBLE, rounded to its digits in binary as the server does it."""
+    found = float(value)
+    if len(numbers) == 2:
+        whole, scale = math.floor(found), float(f"1e{numbers[1]}")
+        found = whole + round((found - whole) * scale) / scale
+        if abs(found) > float(f"1e{numbers[0] - numbers[1]}") - 1 / scale:
+            raise NotConstant("a number out of range")
+    if math.isinf(found) or (found == 0 and math.copysign(1, found) < 0):
+        raise NotConstant("a number that servers store differently")
+    try:
+        return shortest_float32(struct.pack("<f", found)) if base == "float" else found
+    except OverflowError as fault:
+        raise NotConstant("a number out of range") from fault
+
+
+def _year(value: Decimal, literal: Literal) -> int:
     found = int(_rounded(value, 0))
+    is_text = isinstance(literal, Text) and literal.value != "0000"
     if found in range(1901, 2156) or (found == 0 and not is_text):
         return found
     if found in range(100):
@@ -169,22 +188,41 @@ def _bit(literal: Literal, size: int) -> str:
 # --- texts and bytes --------------------------------------------------------------------------------
 
 
+_MOST_DIGITS = 65
+"""The digits of the longest exact number; a longer one becomes another number."""
+
+
+def _printed(literal: Number) -> str:
+    """The text of a number in a column of text or bytes."""
+    if "e" in literal.text.lower() or len(literal.value.as_tuple().digits) > _MOST_DIGITS:
+        raise NotConstant("a number that the server prints in another form")
+    return f"{literal.value or abs(literal.value):f}"
+
+
 def _binary(literal: Literal) -> bytes:
     """The bytes of a literal; a text must be ASCII, whose bytes are the same for all connections."""
     if isinstance(literal, Bits):
         return literal.value
-    text = literal.value if isinstance(literal, Text) else getattr(literal, "text", None)
-    if text is None or not text.isascii():
+    if isinstance(literal, Number):
+        return _printed(literal).encode("ascii")
+    if not isinstance(literal, Text) or not literal.value.isascii():
         raise NotConstant("bytes that depend on a character set")
-    return text.encode("ascii")
+    return literal.value.encode("ascii")
 
 
-def _text(column: Column, literal: Literal, base: str) -> str:
+def _bytes(literal: Literal, base: str, size: int) -> str:
+    found = _binary(literal)
+    if len(found) > (BLOBS.get(base) or size):
+        raise NotConstant("more bytes than the column holds")
+    return _b64(found.ljust(size if base == "binary" else 0, b"\0"))
+
+
+def _text(column: Column, literal: Literal, base: str, size: int) -> str:
     charset = column.charset or "utf8mb4"
     if isinstance(literal, Text):
         found = literal.value
     elif isinstance(literal, Number):
-        found = literal.text
+        found = _printed(literal)
     elif isinstance(literal, Bits) and (decode := text_decoder(charset)) is not None:
         try:
             found = decode(literal.value)
@@ -193,13 +231,16 @@ def _text(column: Column, literal: Literal, base: str) -> str:
     else:
         raise NotConstant("no text")
     encode = text_encoder(charset)
+    found = found.rstrip(" ") if base == "char" else found
     try:
         if encode is None:
             raise NotConstant(charset)
-        encode(found)
+        size_in_bytes = len(encode(found))
     except UnicodeError as fault:
         raise NotConstant(f"a text that {charset} lacks") from fault
-    return found.rstrip(" ") if base == "char" else found
+    if (size_in_bytes > TEXTS[base]) if base in TEXTS else (len(found) > size):
+        raise NotConstant("a longer text than the column holds")
+    return found
 
 
 def _labels(column: Column) -> list[str]:
@@ -212,8 +253,9 @@ def _labelled(column: Column, literal: Literal, base: str) -> str:
         wanted = [literal.value] if base == "enum" else literal.value.split(",")
         if base == "set" and literal.value == "":
             return ""
-        folded = {label.rstrip(" ").casefold(): label for label in labels}
-        found = {folded.get(one.rstrip(" ").casefold()) for one in wanted}
+        fold = str if (column.collation or "").endswith(("_bin", "_cs")) else str.casefold
+        folded = {fold(label.rstrip(" ")): label for label in labels}
+        found = {folded.get(fold(one.rstrip(" "))) for one in wanted}
         if None in found or len(folded) < len(labels):
             raise NotConstant("a label that the type lacks")
         return ",".join(label for label in labels if label in found)

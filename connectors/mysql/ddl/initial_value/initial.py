@@ -9,14 +9,16 @@ Invariant: a value is given only if MySQL gives the same value to every row.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import orjson
 
 from connectors.mysql.ddl.definition import Column, Execution, Server
 from connectors.mysql.ddl.initial_value.by_type import implicit, value_in
-from connectors.mysql.ddl.initial_value.literal import Literal, NotConstant, Text, literal_of
+from connectors.mysql.ddl.initial_value.literal import NotConstant, Text, literal_of
 from connectors.mysql.ddl.statement.column_spec import Attributes
+from connectors.mysql.types.integers import INTEGERS
 
 UNKNOWN = '{"unknown":""}'
 """A value that is not known, or must not be stored or published."""
@@ -37,16 +39,24 @@ def initial(column: Column, attributes: Attributes, execution: Execution, server
         return _unknown(column.definition)
 
 
-def initial_after(old: Column, new: Column, execution: Execution | None, server: Server) -> str:
-    """Return the JSON after ``old`` is redefined as ``new``, with the value as MySQL converts it."""
-    same = (old.type, old.exact_type, old.charset) == (new.type, new.exact_type, new.charset)
-    if not old.initial or same:
-        return old.initial
-    found = json.loads(old.initial, parse_float=str)
+def initial_after(
+    old: Column, new: Column, execution: Execution | None, server: Server, *, is_computed: bool
+) -> str:
+    """Return the JSON after ``old`` is redefined as ``new``, with the value as MySQL converts it.
+
+    ``is_computed``: the server computes the new column's values, by an expression or with AUTO_INCREMENT.
+    """
+    found = json.loads(old.initial, parse_float=str) if old.initial else {"unknown": ""}
     if "unknown" in found:
         return old.initial
+    if is_computed:
+        return _unknown(new.definition)
+    value = found["value"]
+    is_same = (old.type, old.exact_type, old.charset) == (new.type, new.exact_type, new.charset)
+    if is_same and (new.nullable or value is not None):
+        return old.initial
     try:
-        return _known(_converted(found["value"], old, new, execution, server))
+        return _known(_converted(value, old, new, execution, server))
     except NotConstant:
         return _unknown(f"converted from {old.type} to {new.type}")
 
@@ -54,22 +64,35 @@ def initial_after(old: Column, new: Column, execution: Execution | None, server:
 def _converted(
     value: Any, old: Column, new: Column, execution: Execution | None, server: Server
 ) -> Any:
-    if value is None:
-        if not new.nullable:
-            raise NotConstant("NULL")
+    if value is None and new.nullable:
         return None
-    if execution is None or _is_opaque(old.type) or _is_opaque(new.type):
+    if value is None and not new.type.startswith(_FILLED_OTHERWISE):
+        return implicit(new)
+    if value is None or execution is None or not _is_converted_as_text(old, new):
         raise NotConstant("a conversion")
-    text: Literal = Text(str(value).replace("T", " ") if old.type.startswith("d") else str(value))
-    return value_in(new, text, execution, server)
+    text = str(value).replace("T", " ") if old.type.startswith("d") else str(value)
+    # MariaDB reads a text's leading digits into an integer, and does not round.
+    is_cut = server.mariadb and old.charset is not None and _INTEGER.match(new.type) is not None
+    if is_cut and not text.strip().lstrip("+-").isdecimal():
+        raise NotConstant("a conversion")
+    return value_in(new, Text(text), execution, server)
 
 
+_INTEGER = re.compile(rf"({'|'.join(INTEGERS)})\b")
+_FILLED_OTHERWISE = ("bit", "date", "enum", "json", "time")
+"""Types in which the value in place of NULL depends on the server, the session's mode or the time."""
 _OPAQUE = ("bit", "binary", "varbinary", "timestamp", "year", "float", "double")
 
 
-def _is_opaque(kind: str) -> bool:
-    """Whether the text of a value on the wire is not the text through which MySQL converts the value."""
-    return kind.startswith(_OPAQUE) or "blob" in kind
+def _is_converted_as_text(old: Column, new: Column) -> bool:
+    """Whether the text of a value on the wire is the text through which MySQL converts the value."""
+    kinds = old.type, new.type
+    if any(kind.startswith(_OPAQUE) or "blob" in kind for kind in kinds):
+        return False
+    # Between a label and anything but text, MySQL converts the label's number.
+    has_label = any(kind.startswith(("enum", "set")) for kind in kinds)
+    is_padded = "zerofill" in old.type and new.charset is not None
+    return not is_padded and not (has_label and None in (old.charset, new.charset))
 
 
 def hidden_initial(initial_json: str, attributes: Attributes | None) -> str:

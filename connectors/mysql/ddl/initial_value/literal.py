@@ -6,7 +6,7 @@ those of the statement's own time, and those of an empty JSON document.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from connectors.mysql.ddl.definition import Server, Session
@@ -43,17 +43,26 @@ class Bits:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The time of the statement."""
+    """The time of the statement, or only its date or its time of day."""
 
+    kind: str
+    """``moment``, ``date`` or ``time``."""
     is_utc: bool = False
+    digits: int = 0
+    """The digits of its fraction."""
 
 
 Literal = Text | Number | Bits | Now | None
 """None is NULL."""
 
-_NOW = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
-_TODAY = frozenset({"CURRENT_DATE", "CURDATE", "CURRENT_TIME", "CURTIME"})
-_UTC = frozenset({"UTC_TIMESTAMP", "UTC_DATE", "UTC_TIME"})
+_NOW = {
+    **dict.fromkeys(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"), Now("moment")),
+    **dict.fromkeys(("CURRENT_DATE", "CURDATE"), Now("date")),
+    **dict.fromkeys(("CURRENT_TIME", "CURTIME"), Now("time")),
+    "UTC_TIMESTAMP": Now("moment", is_utc=True),
+    "UTC_DATE": Now("date", is_utc=True),
+    "UTC_TIME": Now("time", is_utc=True),
+}
 _TEMPORAL = frozenset({"DATE", "TIME", "TIMESTAMP"})
 _EMPTY_JSON = {"JSON_OBJECT": "{}", "JSON_ARRAY": "[]"}
 _SERVER = Server(version=(99, 0, 0))
@@ -122,19 +131,20 @@ def _introduced(reader: Reader) -> Literal:
 
 def _called(reader: Reader, key: str) -> Literal:
     """A function of the statement's time, or an empty JSON document."""
-    if key not in _NOW | _TODAY | _UTC and key not in _EMPTY_JSON:
+    now = _NOW.get(key)
+    if now is None and key not in _EMPTY_JSON:
         raise NotConstant(key)
     reader.at += 1
     has_parentheses = reader.take("(")
     if has_parentheses:
-        if key not in _EMPTY_JSON and reader.key == lexer.NUMBER:
-            _ = reader.integer()
+        if now is not None and reader.key == lexer.NUMBER:
+            now = replace(now, digits=reader.integer())
         reader.need(")")
-    if key in _EMPTY_JSON:
-        if not has_parentheses:
-            raise NotConstant(key)
-        return Text(_EMPTY_JSON[key])
-    return Now(is_utc=key in _UTC)
+    if now is not None:
+        return now
+    if not has_parentheses:
+        raise NotConstant(key)
+    return Text(_EMPTY_JSON[key])
 
 
 def _bytes(kind: str, text: str) -> bytes:

@@ -50,7 +50,7 @@ def zone_of(execution: Execution, server: Server) -> tzinfo:
 
 def date_value(literal: Literal, execution: Execution, server: Server) -> str:
     """Return the value of a DATE; raise NotConstant."""
-    (year, month, day), _, _ = _parts(literal, execution, server, 6)
+    (year, month, day), _, _ = _parts(literal, execution, server, 0)
     return f"{year:04d}-{month:02d}-{day:02d}"
 
 
@@ -62,19 +62,15 @@ def datetime_value(literal: Literal, digits: int, execution: Execution, server: 
 
 def timestamp_value(literal: Literal, digits: int, execution: Execution, server: Server) -> str:
     """Return the value of a TIMESTAMP, in UTC; raise NotConstant."""
-    if isinstance(literal, Now):
-        moment = _started(execution, digits)
-        if literal.is_utc:
-            local = moment.replace(tzinfo=zone_of(execution, server))
-            moment = local.astimezone(UTC)
+    if isinstance(literal, Now) and literal.kind == "moment" and not literal.is_utc:
+        moment = _started(literal, execution, server, digits)
     else:
         ymd, hms, micros = _parts(literal, execution, server, digits)
         if (*ymd, *hms, micros) == (0,) * 7:
             return f"{_ZERO}{fraction_text(0, digits)}"
-        try:
-            local = datetime(*ymd, *hms, micros, tzinfo=zone_of(execution, server))
-        except ValueError as fault:
-            raise NotConstant(str(fault)) from fault
+        local = datetime(*ymd, *hms, micros, tzinfo=zone_of(execution, server))
+        if not 0 < (local - _EPOCH).total_seconds() < 2**31:
+            raise NotConstant("a time out of range")
         moment = local.astimezone(UTC)
         if moment.astimezone(local.tzinfo).replace(tzinfo=None) != local.replace(tzinfo=None):
             raise NotConstant("a time that the time zone skips")
@@ -86,8 +82,8 @@ def timestamp_value(literal: Literal, digits: int, execution: Execution, server:
 def time_value(literal: Literal, digits: int, execution: Execution, server: Server) -> str:
     """Return the value of a TIME; raise NotConstant."""
     if isinstance(literal, Now):
-        _, (hour, minute, second), micros = _parts(literal, execution, server, digits)
-        return f"{hour:02d}:{minute:02d}:{second:02d}{fraction_text(micros, digits)}"
+        at = _local(literal, execution, server, digits)
+        return f"{at:%H:%M:%S}{fraction_text(at.microsecond, digits)}"
     found = _TIME.fullmatch(literal.value) if isinstance(literal, Text) else None
     if found is None:
         raise NotConstant("a time in another form")
@@ -101,33 +97,46 @@ def time_value(literal: Literal, digits: int, execution: Execution, server: Serv
     return f"{sign}{hour:02d}:{rest // 60:02d}:{rest % 60:02d}{fraction_text(micros, digits)}"
 
 
-def _started(execution: Execution, digits: int) -> datetime:
-    """The statement's time, cut to the digits as MySQL does."""
+def _started(now: Now, execution: Execution, server: Server, digits: int) -> datetime:
+    """The statement's time, cut to the digits of the function as MySQL does."""
     if execution.started_us is None:
         raise NotConstant("the statement's time is not known")
-    unit = 10 ** (6 - digits)
+    if now.kind != "date" and (now.digits > digits or (server.mariadb and now.digits < digits)):
+        raise NotConstant("a fraction that depends on the server's version and the session's mode")
+    unit = 10 ** (6 - now.digits)
     return _EPOCH + timedelta(microseconds=execution.started_us // unit * unit)
+
+
+def _local(now: Now, execution: Execution, server: Server, digits: int) -> datetime:
+    """The statement's time in the session's time zone or in UTC; midnight if it is only a date."""
+    zone = UTC if now.is_utc else zone_of(execution, server)
+    at = _started(now, execution, server, digits).astimezone(zone)
+    return at.replace(hour=0, minute=0, second=0, microsecond=0) if now.kind == "date" else at
 
 
 def _parts(literal: Literal, execution: Execution, server: Server, digits: int) -> Parts:
     if isinstance(literal, Now):
-        zone = UTC if literal.is_utc else zone_of(execution, server)
-        at = _started(execution, digits).astimezone(zone)
-        return (at.year, at.month, at.day), (at.hour, at.minute, at.second), at.microsecond
+        if literal.kind == "time":
+            raise NotConstant("a time of day whose date is the session's")
+        return _split(_local(literal, execution, server, digits))
     text = literal.value if isinstance(literal, Text) else getattr(literal, "text", "")
     found = _DATETIME.fullmatch(text) or _COMPACT.fullmatch(text)
     if found is None:
         raise NotConstant("a date in another form")
-    numbers = [int(one or 0) for one in found.groups()[:6]]
+    year, month, day, hour, minute, second = (int(one or 0) for one in found.groups()[:6])
     micros = _micros(found[7], digits, server)
-    ymd, hms = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
-    if micros < 1_000_000:
-        return ymd, hms, micros
+    if not any((year, month, day, hour, minute, second, micros)):
+        return (0, 0, 0), (0, 0, 0), 0
     try:
-        later = datetime(*ymd, *hms, tzinfo=UTC) + timedelta(seconds=1)
+        at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        return _split(at + timedelta(microseconds=micros))
     except (ValueError, OverflowError) as fault:
+        # The session's mode decides between this date, zero and an error.
         raise NotConstant(str(fault)) from fault
-    return (later.year, later.month, later.day), (later.hour, later.minute, later.second), 0
+
+
+def _split(at: datetime) -> Parts:
+    return (at.year, at.month, at.day), (at.hour, at.minute, at.second), at.microsecond
 
 
 def _micros(fraction: str | None, digits: int, server: Server) -> int:

@@ -77,7 +77,7 @@ class _Alteration:
         self._changed: set[str] = set()
         """Names of redefined columns."""
         self._before: dict[str, Column] = {}
-        """Redefined columns as they were, by their new names."""
+        """Kept columns as they were, by their new names."""
         self._new: set[str] = set()
         """Names of new columns."""
         self._indexes: list[IndexSpec] = []
@@ -125,6 +125,7 @@ class _Alteration:
                 continue
             if after.name != column.name:
                 self._was[lowered(after.name)] = lowered(column.name)
+            self._before[lowered(after.name)] = column
             self._columns.append(after)
 
     def _note(
@@ -152,12 +153,11 @@ class _Alteration:
             return None
         if isinstance(action, ChangeColumn):
             new = self._remade(column, action.spec)
-            self._before[lowered(new.name)] = column
             self._changed.add(lowered(new.name))
             self._indexes += of_column(action.spec, self._terms.server)
             return new
         if isinstance(action, RenameColumn):
-            return kept(column, replace(column, name=action.to), self._terms)
+            return replace(column, name=action.to)
         assert isinstance(action, AlterColumn)
         return altered(column, action)
 
@@ -195,7 +195,11 @@ class _Alteration:
 
     def _add(self, action: AddColumn) -> None:
         name = lowered(action.spec.name)
-        if action.if_not_exists and numbered(self._columns, name) is not None:
+        # A column that the same statement drops or renames counts too.
+        if (
+            action.if_not_exists
+            and numbered((*self._table.columns, *self._columns), name) is not None
+        ):
             return
         column = self._with_alters(self._made(action.spec))
         self._indexes += of_column(action.spec, self._terms.server)
@@ -235,12 +239,12 @@ class _Alteration:
         self._indexes += of_column(action.spec, self._terms.server)
 
     def _traced(self, column: Column) -> Column:
-        """A column with its identity and its value in the table's rows, if it is new or redefined."""
+        """A column with its identity and its value in the table's rows, if the statement changes it."""
         name = lowered(column.name)
         if name in self._new:
             return added(column, self._terms)
         before = self._before.get(name)
-        return column if before is None else kept(before, column, self._terms)
+        return column if before is column or before is None else kept(before, column, self._terms)
 
     def _move_invisible_key(self) -> None:
         """Move the primary key that the server generated back to the first position."""
@@ -300,7 +304,8 @@ class _Alteration:
         if not self._indexes:
             return self._table.indexes if kept == list(self._table.indexes) else tuple(kept)
         periods = [action.period for action in self._actions if isinstance(action, AddPeriod)]
-        return keys.added(kept, keys.with_periods(self._indexes, periods), self._columns)
+        new = [spec for spec in self._indexes if not keys.is_there(spec, self._table.indexes)]
+        return keys.added(kept, keys.with_periods(new, periods), self._columns)
 
 
 def _without(indexes: list[Index], action: DropIndex) -> list[Index]:

@@ -82,9 +82,15 @@ def added(column: Column, terms: Terms) -> Column:
 def kept(old: Column, new: Column, terms: Terms) -> Column:
     """Return ``new`` with the identity of ``old``: the same column with a new name or definition."""
     origin = old.origin or (old.name if old.name != new.name else "")
-    return replace(
-        new, origin=origin, initial=initial_after(old, new, terms.execution, terms.server)
-    )
+    is_computed = new.generated is not None or is_numbered(new)
+    given = initial_after(old, new, terms.execution, terms.server, is_computed=is_computed)
+    return replace(new, origin=origin, initial=given)
+
+
+def is_numbered(column: Column) -> bool:
+    """Return whether a column is AUTO_INCREMENT."""
+    attributes = attributes_in(column.definition) if "AUTO_INC" in column.definition else None
+    return attributes is not None and attributes.auto_increment
 
 
 def _implicit_timestamps(terms: Terms) -> bool:

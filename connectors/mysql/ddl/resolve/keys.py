@@ -86,6 +86,17 @@ def _spread(parts: Sequence[Part], periods: Sequence[Period]) -> tuple[Part, ...
     return tuple(found)
 
 
+def is_there(spec: IndexSpec, before: Iterable[Index]) -> bool:
+    """Return whether IF NOT EXISTS applies to a key, by the table's keys before the statement.
+
+    As in MariaDB, a key that the statement drops or renames counts too, and a key without a name has the name
+    of its first column.
+    """
+    name = PRIMARY if spec.kind == PRIMARY else spec.name or spec.parts[0].column
+    is_key = spec.if_not_exists and spec.kind != "FOREIGN"
+    return is_key and any(same(index.name, name) for index in before)
+
+
 def _new(found: list[Index], spec: IndexSpec, columns: Sequence[Column]) -> Index | None:
     """A new key; None if IF NOT EXISTS applies."""
     index = _made(spec, found, columns)

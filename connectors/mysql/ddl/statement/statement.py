@@ -70,6 +70,8 @@ class AlterTable:
     name: TableRef
     actions: tuple[Action, ...]
     if_exists: bool = False
+    ignore: bool = False
+    """Whether rows that a unique key does not allow are removed, in MariaDB and in MySQL before 5.7."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

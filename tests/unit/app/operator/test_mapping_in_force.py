@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.audit.routes_in_force import RoutesInForce
 from app.operator import mapping as mapping_commands
 from app.operator.journal_access import Journal
 from app.operator.mapping import (
     PresentMapping,
     mapping_in_force,
     mapping_store,
+    routes_in_force,
     store_mapping,
     with_mapping_in_force,
 )
 from app.settings.model import load
 from connectors.errors import MappingError
 from tables.rules.mapping.forms import from_yaml
+from tables.rules.mapping.mapping import Mapping
+from tables.rules.mapping.stored_version import StoredVersion
+from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
 from tables.state.mapping_in_force import MAPPING_PART, MappingInForce
 from tests.harness.memory_zookeeper import MemoryServer
 from tests.unit.app.settings.test_model import GOOD
 
-X, Y = from_yaml("{tables: {a: {topic: x}}}"), from_yaml("{tables: {a: {topic: y}}}")
+X, Y, Z = (from_yaml(f"{{tables: {{a: {{topic: {topic}}}}}}}") for topic in "xyz")
 
 
-def state(version: int | None = None, digest: str = "") -> DestinationState:
+def state(
+    version: int | None = None, digest: str = "", copy: StoredVersion | None = None
+) -> DestinationState:
     found = DestinationState("shop")
+    found.parts[MAPPING_PART].copy = copy
     if version is not None:
         found.parts[MAPPING_PART].by_version[version] = MappingInForce(
             destination="shop", version=version, digest=digest, position="b.1:4", seq=0, ts_ms=0
         )
     return found
+
+
+def version(number: int, of: Mapping) -> StoredVersion:
+    return StoredVersion.of(of, number=number, by="ann", why="w", ts_ms=0)
 
 
 @pytest.fixture
@@ -67,11 +80,48 @@ def test_it_is_the_version_of_the_journal_and_not_the_newest() -> None:
         (state(), "no version of the mapping is in force yet"),
         (state(1, Y.digest), "is not the one in force"),
         (state(7, X.digest), "version 7 is not in ZooKeeper"),
+        # A copy of another version, as the one in force is too large.
+        (state(7, X.digest, version(6, X)), "version 7 is not in ZooKeeper"),
+        (state(7, X.digest, version(7, Y)), "version 7 is not in ZooKeeper"),
     ],
 )
 def test_without_it_there_is_no_trial(of: DestinationState, error: str) -> None:
-    with pytest.raises(MappingError, match=error):
+    with pytest.raises(MappingError, match=error) as raised:
         asyncio.run(stored_and_found(of))
+    assert "python -m app mapping set" in str(raised.value)
+    assert "Correct its documents" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("config")
+@pytest.mark.parametrize("number", [1, 2, 7])
+def test_the_copy_in_the_journal_is_enough_whatever_the_store_has(number: int) -> None:
+    found = asyncio.run(stored_and_found(state(number, Z.digest, version(number, Z))))
+    assert (found.name, found.mapping) == (f"version {number}", Z)
+
+
+def test_the_copy_needs_no_store(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert config.exists()
+    monkeypatch.setattr(mapping_commands, "opens", None)
+    found = asyncio.run(mapping_in_force(load(), state(3, Z.digest, version(3, Z))))
+    assert found.mapping == Z
+
+
+@pytest.mark.usefixtures("config")
+def test_an_audit_judges_by_the_copy_too() -> None:
+    of = state(1, X.digest).parts[MAPPING_PART]
+    (first,) = of.in_order()
+    of.by_version[3] = replace(first, version=3, digest=Z.digest, seq=10)
+    of.by_version[2] = replace(first, version=2, digest=Z.digest, seq=5)
+    of.copy = version(3, Z)
+
+    async def found() -> RoutesInForce:
+        await stored_and_found(state(1, X.digest))
+        return await routes_in_force(load(), Routes(prefix="aq"), of)
+
+    routes = asyncio.run(found())
+    assert [routes.of_number(seq).mapping for seq in (5, 11)] == [X, Z]
+    with pytest.raises(MappingError, match="version 2 in ZooKeeper is not the one in force"):
+        routes.of_number(6)
 
 
 def test_without_the_store_it_is_the_settings_own(config: Path, tmp_path: Path) -> None:

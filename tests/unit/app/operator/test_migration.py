@@ -20,6 +20,7 @@ def test_the_files_are_written_once_and_the_report_is_printed(
     assert main(words) == 3
     refused = orjson.loads(capsys.readouterr().out)["refused"]
     assert refused == [
+        "canal.instance.filter.dml.delete",
         "canal.instance.filter.query.ddl",
         "canal.mq.dynamicTopic",
         "canal.mq.partitionHash",

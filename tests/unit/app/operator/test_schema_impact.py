@@ -159,6 +159,19 @@ def test_statements_come_from_standard_input(
     assert headlines == ["-- ALTER TABLE orders ADD x int", "-- TRUNCATE orders"]
 
 
+def test_a_comment_before_a_command_of_the_client_changes_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = (
+        "USE other;\n-- the shop\nUSE shop;\n-- one statement\nDELIMITER $$\n"
+        "ALTER TABLE orders DROP note$$\n-- as before\nDELIMITER ;\nALTER TABLE orders ADD x int;"
+    )
+    assert run(script, "--format", "json") == 3
+    found = described(capsys)["statements"]
+    assert [statement["type"] for statement in found] == ["ALTER TABLE", "ALTER TABLE"]
+    assert [statement["effects"][0]["topic"] for statement in found] == ["aq.shop.orders"] * 2
+
+
 def test_the_server_is_asked_instead(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("ALTER TABLE orders DROP live", "--live", "--format", "json") == 3
     assert described(capsys)["statements"][0]["effects"][0]["column"] == "live"
@@ -202,12 +215,33 @@ def test_what_a_file_has_that_is_not_understood_is_reported(
     assert ": ignored: " in capsys.readouterr().err
 
 
+def test_a_file_selects_a_database_after_a_comment(tmp_path: Path) -> None:
+    source = tmp_path / "schema.sql"
+    source.write_text(
+        "CREATE DATABASE other;\nUSE other;\n"
+        "--\n-- Current Database: `shop`\n--\n\nUSE `shop`;\nCREATE TABLE t (id int PRIMARY KEY);"
+    )
+    assert run("ALTER TABLE shop.t ADD x int", "--input", str(source)) == 0
+
+
+def test_a_command_of_the_client_that_a_file_has_in_another_form_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "schema.sql"
+    source.write_text("CREATE TABLE t (id int); USE other of two; CREATE TABLE o (id int);")
+    assert run("ALTER TABLE t ADD x int", "--input", str(source)) == 3
+    assert ": ignored: USE" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
         (["ALTER TABLE nowhere ADD x int"], DdlUnresolved),
         (["ALTER TABLE orders ADD"], DdlUnresolved),
         (["ALTER TABLE orders DROP nothing"], DdlUnresolved),
+        (["/*!40101 USE shop */; ALTER TABLE orders ADD x int"], DdlUnresolved),
+        (["USE shop\nALTER TABLE orders DROP note"], DdlUnresolved),
+        (["DELIMITER\nALTER TABLE orders DROP note"], DdlUnresolved),
         (["ALTER TABLE orders ADD x int", "--input", "not/there"], UsageError),
     ],
 )

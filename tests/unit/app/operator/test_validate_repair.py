@@ -111,6 +111,38 @@ async def test_the_others_are_repaired(
     assert third.startswith("shop.c: 1 row(s)")
 
 
+def journal_of(
+    monkeypatch: pytest.MonkeyPatch, ends: list[SimpleNamespace], unlogged: str | None = None
+) -> Any:
+    """A journal in which each snapshot that is requested has the next of these ends."""
+
+    async def requested(*_: Any, **__: Any) -> Any:
+        return (), SimpleNamespace(offset=7, value=(SimpleNamespace(unlogged=unlogged),))
+
+    async def wait(ended: Callable[[Any], Any], *, after: int, **_: float) -> Any:
+        assert after == 7
+        state = SimpleNamespace(snapshots=SimpleNamespace(all=dict.fromkeys(NAMES, ends.pop(0))))
+        return ended(state)
+
+    monkeypatch.setattr(validate, "request_snapshots", requested)
+    return SimpleNamespace(plan=SimpleNamespace(name="shop"), wait=wait)
+
+
+async def test_one_whose_rows_could_not_all_be_read_before_is_repaired_and_stays_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, meanwhile = (
+        SimpleNamespace(state=SnapshotState.FAILED, error=why, is_pending=False)
+        for why in ("DROP PARTITION of May", "DROP PARTITION of June")
+    )
+    journal = journal_of(monkeypatch, [before, meanwhile, before], unlogged=before.error)
+    first, second, third = await repair(journal, found(), report_unreachable, by="somebody")
+    assert first == "shop.a: 1 row(s) published again, by 1 request(s)"
+    assert second.startswith("shop.b: not repaired: NotRepaired: ")
+    assert "DROP PARTITION of June" in second
+    assert third.startswith("shop.c: 1 row(s)")
+
+
 @pytest.mark.remedy("NotRepaired")
 async def test_one_whose_snapshot_has_failed_is_repaired_by_the_next_run(
     monkeypatch: pytest.MonkeyPatch,
@@ -122,16 +154,7 @@ async def test_one_whose_snapshot_has_failed_is_repaired_by_the_next_run(
         *[SimpleNamespace(state=SnapshotState.DONE, error=None, is_pending=False)] * 5,
     ]
 
-    async def requested(*_: Any, **__: Any) -> Any:
-        return (), SimpleNamespace(offset=7)
-
-    async def wait(ended: Callable[[Any], Any], *, after: int, **_: float) -> Any:
-        assert after == 7
-        state = SimpleNamespace(snapshots=SimpleNamespace(all=dict.fromkeys(NAMES, ends.pop(0))))
-        return ended(state)
-
-    monkeypatch.setattr(validate, "request_snapshots", requested)
-    journal = cast(Any, SimpleNamespace(plan=SimpleNamespace(name="shop"), wait=wait))
+    journal = journal_of(monkeypatch, ends)
     first = await repair(journal, found(), report_unreachable, by="somebody")
     assert first[0].startswith("shop.a: not repaired: NotRepaired: ")
     assert "SELECT command denied" in first[0]

@@ -27,6 +27,24 @@ def test_a_table_that_is_emptied_is_a_step_without_a_change() -> None:
     assert other.unchanged == (("shop", "mine"),)
 
 
+def test_a_temporary_table_that_is_emptied_leaves_the_table_of_its_name_as_it_is() -> None:
+    history = begun("orders")
+    session = replace(SHOP, thread=12)
+    for pos, sql, expected in (
+        (200, "CREATE TEMPORARY TABLE orders (id INT)", ()),
+        (300, "TRUNCATE TABLE orders", ()),
+        (400, "ALTER IGNORE TABLE orders ADD UNIQUE (id)", ()),
+        (500, "DROP TEMPORARY TABLE orders", ()),
+        (600, "TRUNCATE TABLE orders", (ORDERS,)),
+    ):
+        found = history.apply_parsed(at(pos), history.parsed(sql, session))
+        assert (found.emptied, found.unlogged, found.is_of_temporary) == (
+            expected,
+            (),
+            pos in (300, 400, 500),
+        )
+
+
 def test_an_emptied_table_continues_by_what_was_given_for_it() -> None:
     history = begun("orders")
     assert history.apply(at(200), "shop", "ALTER TABLE orders FROBNICATE", SHOP)

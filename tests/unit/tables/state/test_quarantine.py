@@ -141,6 +141,13 @@ def test_a_table_that_is_quarantined_again_is_not_given_up_by_what_was_said_befo
     assert found.pending() == []
 
 
+def test_a_table_that_was_given_up_and_is_brought_back_waits_if_its_topic_is_unfit() -> None:
+    # The statement that makes it again is not committed yet, and would be refused again by each run.
+    found = folded(ENTRY, RESOLUTION)
+    entry = found.add(ORDERS, "full", at(900), is_by_rule=True, is_by_topic=True)
+    assert (entry.outcome, entry.given, found.pending()) == (Outcome.WAITING, None, [])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "ends"),
     [

@@ -172,6 +172,10 @@ def test_a_fixed_topic_is_that_of_all_tables_as_it_is(tmp_path: Path) -> None:
             "canal.mq.topic=t\ncanal.instance.filter.query.ddl=false",
             "canal.instance.filter.query.ddl",
         ),
+        *[
+            (f"canal.mq.topic=t\ncanal.instance.filter.{key}=true", f"canal.instance.filter.{key}")
+            for key in ("dml.insert", "dml.update", "dml.delete", "rows")
+        ],
     ],
 )
 def test_what_readers_of_canals_topics_would_see_otherwise_is_refused_by_its_key(

@@ -69,6 +69,13 @@ def test_a_table_that_a_rule_quarantined_is_tried_again_and_no_other() -> None:
     assert known(waits, after) is QuarantinedMarker
 
 
+def test_a_table_that_a_mapping_does_not_place_keeps_no_other_from_a_trial() -> None:
+    own = routes("tables: {a: {from: ['shop.order.*']}, b: {from: ['shop.orde.*']}}")
+    assert "same rank" in getattr(own.of(ORDERS), "fault", "")
+    found = known_tables(own, history(), Quarantine("shop"), START)
+    assert found == known_tables(routes(None), history(), Quarantine("shop"), START)
+
+
 def test_a_table_is_as_it_was_at_the_position() -> None:
     found = quarantine(is_by_rule=False)
     assert known(found, START) is not QuarantinedMarker

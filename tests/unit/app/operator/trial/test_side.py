@@ -206,6 +206,19 @@ def test_a_row_that_cannot_be_decoded_is_refused_as_a_dead_letter() -> None:
         tried(None, None, chunks(rows(INSERT, ORDERS, bad)))
 
 
+def test_a_table_that_the_mapping_in_force_does_not_place_is_named_and_the_others_are_compared() -> (
+    None
+):
+    old = "tables: {a: {from: ['shop.order.*']}, b: {from: ['shop.orde.*']}}"
+    both = [*rows(INSERT, ORDERS, A), *rows(INSERT, OTHER, B)]
+    found = tried(old, "tables: {a: {from: ['shop.order.*']}}", chunks(both))
+    assert {name: "same rank" in str(one) for name, one in found.old.unreadable.items()} == {
+        ("shop", "orders"): True
+    }
+    assert found.counts("orders") == {"new": 1, "appears": 1}
+    assert found.counts("other") == {"old": 1, "new": 1, "equal": 1}
+
+
 def test_what_would_stop_the_destination_ends_the_trial_with_its_position() -> None:
     one = side(routes(None))
     (chunk,) = chunks([*rows(INSERT, ORDERS, A), made.event(99)])

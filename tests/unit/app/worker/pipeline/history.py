@@ -186,7 +186,7 @@ class Source:
         self.starts.append(self._events[-1].start)
         is_one_statement = len(actions) == 1 and not isinstance(actions[0], RowsOf)
         if not is_one_statement:
-            self._add(number, made.query("BEGIN", thread=7), is_head=True)
+            self._add(number, made.query("BEGIN", thread=7), is_head=True, may_cut=True)
         for n, action in enumerate(actions):
             if isinstance(action, RowsOf):
                 self._write_rows(number, action, text=f"statement {n} of {number}")

@@ -356,7 +356,7 @@ def test_what_is_sealed_is_opened_by_the_key_alone_and_published_masked(tmp_path
         destination="shop", name=("shop", "parked"), id="r", table=table, by="anna", ts_ms=1
     )
     spec = replace(found.spec, known={}, rules=replace(found.spec.rules, oversize="stop"))
-    release = Release(spec, resolution, entry)
+    release = Release(spec, resolution, entry, found.history)
     released = release.decode(waiting, _cursor())
     assert released.entry.outcome is not Outcome.REFUSED
     raw = b"".join(bytes(one.raw) for one in released.piece.batches)

@@ -43,7 +43,9 @@ def full() -> Piece:
             versions=[anything],
             history=[anything],
             quarantined=[QuarantinedTable(name=("shop", "t"), why="odd", since=PLACE)],
-            unlogged=[UnloggedChange(("shop", "t"), "DROP PARTITION", None, "b.000001:4")],
+            unlogged=[
+                UnloggedChange(("shop", "t"), "DROP PARTITION", None, Coordinates("b.000001", 4))
+            ],
         ),
         notes=[(b"key", b"value")],
         dead_letters=[LETTER],

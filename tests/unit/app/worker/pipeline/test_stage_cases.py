@@ -70,8 +70,9 @@ def test_a_piece_within_a_transaction_starts_over_at_its_first_event() -> None:
 
 def test_a_chunk_within_a_transaction_is_not_whole_while_that_one_is_small() -> None:
     source = Source([[RowsOf(LOG, "c", ((1, 1),) * 6)]], gtids=True)
-    assert [piece.whole for piece in pieces_of(source, EVERYWHERE)] == [False, False, False, True]
-    parts = pieces_of(source, EVERYWHERE, max_bytes=1)
+    assert [piece.whole for piece in pieces_of(source, EVERYWHERE)] == [False] * 4 + [True]
+    begin, *parts = pieces_of(source, EVERYWHERE, max_bytes=1)
+    assert (begin.resume, begin.whole) == (None, False)
     assert [piece.resume is not None for piece in parts] == [True] * 6 + [False]
     assert all(piece.whole for piece in parts)
 
@@ -100,6 +101,23 @@ def test_where_a_transaction_continues_is_kept_until_it_is_reached(first: bytes)
     (piece,) = run([chunk_of(first, start=source.first)], cursor)
     assert piece.whole
     assert _after(cursor, piece).resume == resume
+
+
+def test_a_transaction_continues_after_its_published_rows_if_a_chunk_has_only_its_start() -> None:
+    """An XA transaction begins with such a chunk if its rows are read again."""
+    source = Source([[RowsOf(LOG, "c", ((1, 1),) * 3)]], gtids=True)
+    resume = Resume(transaction_id=f"{UUID}:1", rows=1, published=1, part=1)
+    cursor = replace(first_cursor(source), resume=resume, seq=1)
+    chunks = list(source.chunks(source.first, EVERYWHERE))
+    begin, *_ = pieces = run(chunks, cursor)
+    assert (begin.records, begin.whole) == (0, False)
+    rows = [one.value["source"]["row"] for one in records_of(pieces) if one.op == "c"]
+    assert rows == [1, 2]
+    (piece,) = joined(pieces)
+    assert _after(cursor, piece).resume is None
+    other = replace(cursor, resume=replace(resume, transaction_id=f"{UUID}:99"))
+    with pytest.raises(ResumeMismatch):
+        run(chunks[:1], other)
 
 
 def test_a_transaction_without_a_published_row_moves_the_place_and_says_nothing() -> None:

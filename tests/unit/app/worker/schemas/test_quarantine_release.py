@@ -18,7 +18,7 @@ from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
 from tables.rules.mapping.forms import from_yaml
-from tables.state.quarantine import Entry, Resolution
+from tables.state.quarantine import AGAIN, BY_MAPPING, Entry, Resolution
 from tests.unit.app.worker.pipeline.actions import RowsOf
 from tests.unit.app.worker.pipeline.gather.parked import KNOWN, LOG, announced, pieces, spec
 from tests.unit.app.worker.pipeline.gather.parked import ORDERS as PARKED
@@ -41,7 +41,12 @@ GIVEN, LAST = table("given"), table("given", "later")
 
 
 def resolved(
-    history: SchemaHistory, last: Table | None, since: HistoryPosition = SINCE
+    history: SchemaHistory,
+    last: Table | None,
+    since: HistoryPosition = SINCE,
+    *,
+    given: Table | None = GIVEN,
+    source: str = "definition",
 ) -> list[SchemaRecord]:
     """The records of a release whose events begin at a position and end with a definition."""
     publisher: Any = SimpleNamespace(cursor=SimpleNamespace(offset=offset(900)))
@@ -50,10 +55,10 @@ def resolved(
         destination="shop",
         name=ORDERS,
         id="r",
-        table=GIVEN,
+        table=given,
         by="anna",
         ts_ms=1,
-        source="definition",
+        source=source,
     )
     entry = Entry(destination="shop", name=ORDERS, since=since, why="a test")
     release = cast(Release, SimpleNamespace(definition=lambda _: last))
@@ -78,6 +83,17 @@ def test_a_history_that_began_later_has_the_result_alone(since: HistoryPosition)
     assert (again.changes, again.unchanged) == ((), (ORDERS,))
     assert again.given is not None
     assert again.given.by == "anna"
+
+
+@pytest.mark.parametrize("source", [AGAIN, BY_MAPPING, "binlog"])
+def test_only_what_was_given_or_rows_show_corrects_the_history(source: str) -> None:
+    history = begun("orders", position=between(800))
+    before = names_of(history.find(*ORDERS))
+    (record,) = resolved(history, LAST, given=None, source=source)
+    assert record.given is not None
+    is_shown = source == "binlog"
+    assert names_of(history.find(*ORDERS)) == (names_of(LAST) if is_shown else before)
+    assert bool(record.changes) == is_shown
 
 
 @pytest.mark.parametrize("is_masked", [False, True])

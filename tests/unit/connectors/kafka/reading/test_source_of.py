@@ -34,7 +34,9 @@ def test_a_record_in_another_format_without_its_numbers_is_refused() -> None:
         source_of(StoredRecord(b"k", b"{}", 0, HEADERS[:3]))
 
 
-@pytest.mark.parametrize("value", [b"test", b"\x00\x00\x00\x00\x05x", b"[1]", b"5", b'"x"', b"null"])
+@pytest.mark.parametrize(
+    "value", [b"test", b"\x00\x00\x00\x00\x05x", b"[1]", b"5", b'"x"', b"null"]
+)
 def test_what_is_no_json_object_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         source_of(StoredRecord(b"k", value, 0))

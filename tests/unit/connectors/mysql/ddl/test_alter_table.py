@@ -276,6 +276,41 @@ def test_what_no_server_does_to_a_column_that_the_statement_adds_is_refused(
         play.run(f"ALTER TABLE t {actions}")
 
 
+@pytest.mark.parametrize(
+    ("actions", "names", "indexes"),
+    [
+        ("DROP COLUMN u, ADD COLUMN IF NOT EXISTS u BIGINT", "id v", {"PRIMARY": ("id",)}),
+        ("ADD IF NOT EXISTS u BIGINT, DROP u", "id v", {"PRIMARY": ("id",)}),
+        ("CHANGE u w INT, ADD IF NOT EXISTS u INT, ADD IF NOT EXISTS w INT", "id v w",
+         {"PRIMARY": ("id",), "u": ("w",)}),
+        ("ADD IF NOT EXISTS w INT, ADD IF NOT EXISTS w BIGINT", "id v u w",
+         {"PRIMARY": ("id",), "u": ("u",)}),
+        ("DROP INDEX u, ADD UNIQUE INDEX IF NOT EXISTS u (v)", "id v u", {"PRIMARY": ("id",)}),
+        ("DROP INDEX u, ADD INDEX IF NOT EXISTS (u)", "id v u", {"PRIMARY": ("id",)}),
+        ("ADD INDEX IF NOT EXISTS (u)", "id v u", {"PRIMARY": ("id",), "u": ("u",)}),
+        ("DROP COLUMN u, ADD INDEX IF NOT EXISTS u (v)", "id v", {"PRIMARY": ("id",)}),
+        ("RENAME INDEX u TO w, ADD UNIQUE IF NOT EXISTS u (v)", "id v u",
+         {"PRIMARY": ("id",), "w": ("u",)}),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY IF NOT EXISTS (v)", "id v u", {"u": ("u",)}),
+    ],
+)  # fmt: skip
+def test_mariadb_adds_what_the_table_did_not_have_before_the_statement(
+    actions: str, names: str, indexes: dict[str, tuple[str, ...]]
+) -> None:
+    made = "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, u INT, UNIQUE u (u))"
+    play = Play(made, f"ALTER TABLE t {actions}", server=MARIADB)
+    assert (play.names(), play.indexes()) == (names, indexes)
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_mariadb_replaces_a_key(logged: bool) -> None:
+    made = "CREATE TABLE t (id INT PRIMARY KEY, v INT, u INT, UNIQUE u (u))"
+    play = Play(made, "CREATE OR REPLACE UNIQUE INDEX U ON t (v)", server=MARIADB, logged=logged)
+    assert play.indexes() == {"PRIMARY": ("id",), "U": ("v",)}
+    play.run("CREATE OR REPLACE INDEX other ON t (v, u)")
+    assert play.indexes() == {"PRIMARY": ("id",), "U": ("v",), "other": ("v", "u")}
+
+
 def test_a_period_of_mariadb_may_be_there_or_not() -> None:
     play = Play("CREATE TABLE t (s DATE, e DATE)", server=MARIADB)
     for _ in range(2):

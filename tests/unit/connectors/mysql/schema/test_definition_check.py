@@ -164,6 +164,18 @@ def test_only_where_several_keys_could_stand_for_it_their_order_matters() -> Non
 HASH = mapped(T.LONGLONG, name="DB_ROW_HASH_1", unsigned=True)
 START = mapped(T.TIMESTAMP2, 6, nullable=False, name="row_start")
 END = replace(START, name="row_end")
+BARE = replace(HASH, name=None, unsigned=None)
+"""A hash, or any BIGINT, in a binlog without names."""
+
+
+def hashed(
+    kind: str, *, more: str = "int", options: str = "", parts: tuple[str, ...] = ()
+) -> Table:
+    """A table of two columns with a unique key of both."""
+    text = TEXT if kind.startswith(("varchar", "text")) else {}
+    made = table(column("a", kind, **text), column("b", more), u=["a", "b"])
+    key = replace(made.indexes[0], options=options, parts=parts)
+    return replace(made, indexes=(key,))
 
 
 @pytest.mark.parametrize(
@@ -178,6 +190,18 @@ END = replace(START, name="row_end")
          table(column("a", "int"), options="WITH SYSTEM VERSIONING"), True),
         ([mapped(T.LONG), replace(START, name=None), replace(END, name=None)],
          table(column("a", "int")), False),
+        ([mapped(T.LONG), mapped(T.LONG), BARE], hashed("int"), False),
+        ([mapped(T.LONG), mapped(T.LONG), BARE], hashed("int", options="USING HASH"), True),
+        ([mapped(T.VARCHAR, 200), mapped(T.LONG), BARE], hashed("varchar(50)"), False),
+        ([mapped(T.VARCHAR, 800), mapped(T.LONG), BARE], hashed("varchar(200)"), True),
+        ([mapped(T.VARCHAR, 500), mapped(T.VARCHAR, 500), BARE],
+         hashed("varbinary(500)", more="varbinary(500)"), True),
+        ([mapped(T.BLOB, 2), mapped(T.LONG), BARE], hashed("text"), True),
+        ([mapped(T.GEOMETRY, 4), mapped(T.LONG), BARE], hashed("linestring"), True),
+        ([mapped(T.GEOMETRY, 4), mapped(T.LONG), BARE], hashed("point"), False),
+        ([mapped(T.BLOB, 2), mapped(T.LONG), BARE], hashed("text", parts=("(20)", "")), False),
+        ([mapped(T.BLOB, 2), mapped(T.LONG), BARE], hashed("text", parts=("(2000) DESC", "")), True),
+        ([mapped(T.BLOB, 2), mapped(T.LONG), BARE, BARE], hashed("text"), False),
     ],
 )  # fmt: skip
 def test_what_mariadb_hides_after_a_table_is_no_difference(

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Column, Server, Session, Table
+from connectors.mysql.ddl.definition import Column, Execution, Server, Session, Table
 from connectors.mysql.ddl.online.cut_over import OnlineAlter, TableMovedAway, logical
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.ddl.parsed_statement import parse_statement, renamed_columns
@@ -201,6 +201,23 @@ def test_a_shadow_that_becomes_another_table_comes_in_as_its_rows_were_skipped()
         ("ALTER TABLE t IMPORT PARTITION p TABLESPACE", {"t": "IMPORT TABLESPACE"}),
         ("ALTER TABLE t ENGINE=BLACKHOLE", {"t": "ENGINE=BLACKHOLE"}),
         ("ALTER IGNORE TABLE t ADD UNIQUE (a)", {"t": "ALTER IGNORE"}),
+        ("/* app:shop */ ALTER IGNORE TABLE t ADD UNIQUE (a)", {"t": "ALTER IGNORE"}),
+        ("ALTER ONLINE /*!50000 IGNORE */ TABLE t ADD PRIMARY KEY (id, a), DROP PRIMARY KEY",
+         {"t": "ALTER IGNORE"}),
+        ("SET STATEMENT max_statement_time = 0 FOR ALTER IGNORE TABLE t ADD UNIQUE (a)",
+         {"t": "ALTER IGNORE"}),
+        ("ALTER IGNORE TABLE t MODIFY a int UNIQUE", {"t": "ALTER IGNORE"}),
+        ("ALTER IGNORE TABLE t ADD x int NOT NULL UNIQUE", {"t": "ALTER IGNORE"}),
+        ("ALTER IGNORE TABLE t MODIFY id smallint", {"t": "ALTER IGNORE"}),
+        ("ALTER IGNORE TABLE t ADD UNIQUE (a), RENAME TO u", {"u": "ALTER IGNORE"}),
+        ("ALTER IGNORE TABLE t MODIFY a smallint, ADD KEY (b)", {}),
+        ("ALTER IGNORE TABLE t CONVERT TO CHARACTER SET latin1", {}),
+        ("ALTER TABLE versioned DROP SYSTEM VERSIONING", {"versioned": "DROP SYSTEM VERSIONING"}),
+        ("ALTER TABLE t MODIFY a int AUTO_INCREMENT, ADD KEY (a)", {"t": "AUTO_INCREMENT"}),
+        ("ALTER TABLE t CHANGE a n int AUTO_INCREMENT UNIQUE", {"t": "AUTO_INCREMENT"}),
+        ("ALTER TABLE t DROP id, ADD id int AUTO_INCREMENT", {"t": "AUTO_INCREMENT"}),
+        ("ALTER TABLE t ADD n serial", {}),
+        ("ALTER TABLE t MODIFY a int COMMENT 'AUTO_INCREMENT'", {}),
         ("ALTER TABLE t CONVERT PARTITION p TO TABLE u",
          {"t": "CONVERT PARTITION", "u": "CONVERT PARTITION"}),
         ("ALTER TABLE t ADD PARTITION (PARTITION q VALUES IN (3))", {}),
@@ -215,7 +232,8 @@ def test_rows_that_a_statement_changes_without_a_record_are_reported(
 ) -> None:
     server = replace(SERVER, version=(11, 8, 2), mariadb=True)
     tables = Catalog(server)
-    for sql in ("CREATE DATABASE shop CHARACTER SET utf8mb4", f"{T} ENGINE=InnoDB"):
+    versioned = "CREATE TABLE versioned (id int PRIMARY KEY) WITH SYSTEM VERSIONING"
+    for sql in ("CREATE DATABASE shop CHARACTER SET utf8mb4", f"{T} ENGINE=InnoDB", versioned):
         tables.apply(sql, SHOP)
     parsed = parse_statement(statement, server, SHOP)
     assert parsed.understood
@@ -227,10 +245,50 @@ def test_rows_that_a_statement_changes_without_a_record_are_reported(
         assert (one.severity, one.finding.new) == (Severity.BREAKING, what)
 
 
+def test_rows_that_get_other_numbers_are_reported() -> None:
+    tables = catalog("CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, a int)")
+    for mark, action, expected in (
+        ("1", "MODIFY id bigint AUTO_INCREMENT", ()),
+        ("2", "CHANGE id pk bigint AUTO_INCREMENT", ()),
+        ("3", "DROP pk, ADD pk bigint AUTO_INCREMENT", ((("shop", "t"), "AUTO_INCREMENT"),)),
+    ):
+        parsed = parse_statement(f"ALTER TABLE t {action}", SERVER, SHOP)
+        executed = replace(parsed, execution=Execution(mark=mark))
+        assert unlogged_rows(executed, tables.apply_parsed(executed)) == expected
+
+
 def test_a_column_whose_expression_changes_is_reported() -> None:
     before = T[:-1] + ", v int GENERATED ALWAYS AS (a * 2) STORED)"
     after = "ALTER TABLE t MODIFY v int GENERATED ALWAYS AS (a * 3) STORED"
     assert short(meant(after, before)) == ["careful column generated v"]
+    same = "ALTER TABLE t MODIFY v int AS ( `A`*2 ) STORED COMMENT 'twice'"
+    assert short(meant(same, before)) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("MODIFY a decimal(9,2)", ["breaking column changed a", "careful column generated w",
+                                   "careful column generated v"]),
+        ("MODIFY a int NOT NULL", ["careful column is never null a", "careful column generated w",
+                                   "careful column generated v"]),
+        ("MODIFY f varchar(9) CHARACTER SET ascii NOT NULL",
+         ["breaking character set changed f", "careful column generated g"]),
+        ("MODIFY a bigint", ["careful column widened a"]),
+        ("MODIFY f varchar(9) CHARACTER SET utf8mb4 NOT NULL", ["harmless character set changed f"]),
+        ("MODIFY e enum('x')", ["breaking column narrowed e"]),
+        ("MODIFY w int AS (`V` + 2)", ["careful column generated w"]),
+    ],
+)  # fmt: skip
+def test_a_column_that_is_computed_from_a_changed_column_is_reported(
+    action: str, expected: list[str]
+) -> None:
+    before = (
+        "CREATE TABLE t (id int PRIMARY KEY, a int, e enum('x','y'),"
+        " f varchar(9) CHARACTER SET latin1 NOT NULL, w int AS (`V` + 1),"
+        " v int AS (coalesce(A, 7) * 2) STORED, g varchar(20) AS (concat(f, 'a')))"
+    )
+    assert short(meant(f"ALTER TABLE t {action}", before)) == expected
 
 
 def test_a_truncated_table_is_reported_by_one_record() -> None:

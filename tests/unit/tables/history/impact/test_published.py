@@ -81,6 +81,23 @@ def test_a_change_is_judged_by_what_is_published(action: str, expected: list[str
     assert short(judged(action)) == expected
 
 
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("columns: [id, twice]", ["careful column generated twice"]),
+        ("column_actions: {price: drop, twice: {rename: double}}", ["careful column generated double"]),
+        ("column_actions: {price: drop, twice: {hmac: k1}}", ["careful column generated twice"]),
+        ("column_actions: {price: drop, twice: redact}", []),
+        ("columns: [id]", []),
+    ],
+)  # fmt: skip
+def test_a_column_that_is_computed_from_an_unpublished_one_is_reported(
+    rules: str, expected: list[str]
+) -> None:
+    table = "CREATE TABLE t (id int PRIMARY KEY, price int, twice int AS (price * 2) STORED)"
+    assert short(judged("MODIFY price smallint", rules, table)) == expected
+
+
 def test_types_and_names_are_those_that_subscribers_know() -> None:
     mail, alias = judged("MODIFY mail int, MODIFY nick varchar(40)")
     assert "always NULL" in mail.finding.consumers

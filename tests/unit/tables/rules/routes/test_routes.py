@@ -47,6 +47,18 @@ def test_routes_are_equal_by_their_settings_and_travel_without_what_was_asked_be
     assert pickle.loads(plain).of(("shop", "t")) == asked.of(("shop", "t"))
 
 
+def test_the_tables_that_were_asked_about_are_kept_up_to_a_bound() -> None:
+    mapping = from_yaml("tables: {trade.orders: {from: [shop.t1]}}")
+    routes = Routes(prefix="aq", black=r"shop\..*[1-9]0", mapping=mapping)
+    first = routes.of(("shop", "t1"))
+    for number in range(50_000):
+        routes.of(("shop", f"t{number}"))
+    assert len(routes._known) <= 20_000
+    assert len(mapping._known) <= 20_000
+    assert routes.of(("shop", "t1")) == first
+    assert routes.of(("shop", "t10")) is None
+
+
 def test_an_expression_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="is not a regular expression"):
         Routes(prefix="aq", include="shop.(")

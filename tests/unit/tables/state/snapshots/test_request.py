@@ -158,4 +158,25 @@ def test_a_mark_lets_a_reading_continue_and_fail_at_its_end_and_any_other_fail_a
     for state in (SnapshotState.DONE, SnapshotState.STOPPED, SnapshotState.FAILED):
         marked = after_request(mark, replace(READING, state=state), now_ms=5)
         assert (marked.state, marked.error) == (SnapshotState.FAILED, mark.why)
-    assert after_request(START, marked, now_ms=5).unlogged is None
+    assert after_request(replace(START, where=None), marked, now_ms=5).unlogged is None
+
+
+def test_a_start_of_some_rows_keeps_the_failure_of_the_whole_table() -> None:
+    failed = replace(READING, state=SnapshotState.FAILED, error="DROP PARTITION changed rows")
+    first = after_request(START, failed, now_ms=9)
+    assert (first.state, first.unlogged) == (SnapshotState.WAITING, failed.error)
+    again = after_request(replace(START, id="three"), replace(first, state=first.ended), now_ms=9)
+    assert again.unlogged == failed.error
+    assert after_request(replace(START, where=None), again, now_ms=9).unlogged is None
+
+
+def test_a_start_of_some_rows_after_one_that_failed_is_as_the_first() -> None:
+    failed = replace(READING, where="id = 1", state=SnapshotState.FAILED, error="command denied")
+    assert after_request(START, failed, now_ms=9).unlogged is None
+    mark = replace(asked(SnapshotAction.MARK), why="DROP PARTITION changed rows")
+    marked = after_request(mark, failed, now_ms=9)
+    assert after_request(START, marked, now_ms=9).unlogged == mark.why
+    for state in (SnapshotState.DONE, SnapshotState.STOPPED):
+        assert after_request(START, replace(READING, state=state), now_ms=9).unlogged is None
+    gone = replace(marked, state=SnapshotState.GONE)
+    assert after_request(START, gone, now_ms=9).unlogged is None, "another table has the name"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +24,21 @@ def row(kind: str, data: Any = None, **more: Any) -> str:
     return json.dumps({"id": "sig-1", "type": kind, "data": text, **more})
 
 
-def made(text: str, *snapshots: TableSnapshot) -> list[SnapshotRequest]:
+def made(
+    text: str, *snapshots: TableSnapshot, started: Collection[Name] = ()
+) -> list[SnapshotRequest]:
     signal = signal_in(text)
     assert signal is not None
-    known = {one.name: one for one in snapshots}
     return list(
-        requests_of(signal, "shop", captured=lambda: CAPTURED, snapshots=known, name="r", now_ms=5)
+        requests_of(
+            signal,
+            "shop",
+            captured=lambda: CAPTURED,
+            snapshots={one.name: one for one in snapshots},
+            started=started,
+            name="r",
+            now_ms=5,
+        )
     )
 
 
@@ -68,6 +78,17 @@ def test_a_table_that_is_being_read_is_not_started_again() -> None:
     assert [one.name for one in made(text, READING)] == [("shop", "items")]
     done = replace(READING, state=SnapshotState.DONE)
     assert len(made(text, done)) == 2
+
+
+def test_a_start_that_was_not_applied_yet_is_only_stopped() -> None:
+    text, started = row("execute-snapshot", {"data-collections": [r"shop\..*"]}), {READING.name}
+    done = replace(READING, state=SnapshotState.DONE)
+    for known in ([], [done]):
+        assert [one.name for one in made(text, *known, started=started)] == [("shop", "items")]
+        found = made(row("stop-snapshot"), *known, started=started)
+        assert [(one.name, one.action.value) for one in found] == [(READING.name, "stop")]
+    for kind in ("pause", "resume"):
+        assert made(row(f"{kind}-snapshot"), READING, started=started) == []
 
 
 @pytest.mark.parametrize("kind", ["pause", "resume", "stop"])

@@ -2,68 +2,81 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
 from app.worker.destination.commit.entered_tables import EnteredTables
+from app.worker.destination.commit.participants import Commits
 from app.worker.destination.commit.read_tables import ReadTables
 from app.worker.destination.commit.renamed_tables import RenamedTables
-from connectors.mysql.ddl.catalog import Catalog
-from connectors.mysql.ddl.definition import Server, Session, TableName
+from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from tables.state.snapshots.table_snapshot import TableSnapshot
+from tables.history.history import SchemaHistory
+from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, unreadable
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
+from tests.unit.tables.made import SERVER, UTF8, applied, between, table
 
-SHOP = Session(database="shop")
 ORDERS: TableName = ("shop", "orders")
+IN_TWO = (
+    "RENAME TABLE hidden.t TO orders_next",
+    "RENAME TABLE orders TO orders_prev, orders_next TO orders",
+)
 
 
-def catalog() -> Catalog:
-    tables = Catalog(Server(version=(9, 7, 4)))
-    for sql in (
-        "CREATE DATABASE shop CHARACTER SET utf8mb4",
-        "CREATE DATABASE hidden CHARACTER SET utf8mb4",
-        "CREATE TABLE orders (id int PRIMARY KEY)",
-        "CREATE TABLE _orders_new (id int PRIMARY KEY)",
-        "CREATE TABLE orders_load (id int PRIMARY KEY)",
-        "CREATE TABLE items (id int PRIMARY KEY)",
-        "CREATE TABLE hidden.t (id int PRIMARY KEY)",
-    ):
-        tables.apply(sql, SHOP)
-    return tables
+def begun() -> SchemaHistory:
+    history = SchemaHistory()
+    history.init("shop")
+    names = [("shop", name) for name in ("orders", "_orders_new", "orders_load", "items")]
+    tables = dict.fromkeys([*names, ("hidden", "t")], table())
+    history.baseline(tables, {"shop": UTF8, "hidden": UTF8}, between(100), SERVER)
+    return history
+
+
+def captures(name: TableName) -> bool:
+    return name[0] == "shop" and not name[1].endswith("_load")
 
 
 def entered(
-    statement: str, *, is_read: bool, snapshots: dict[TableName, TableSnapshot] | None = None
+    *statements: str,
+    is_read: bool,
+    snapshots: dict[TableName, TableSnapshot] | None = None,
+    is_apart: bool = False,
 ) -> tuple[dict[str, dict[str, Any]], list[TableSnapshot]]:
-    """The records of a statement by key, and the states that are shown."""
-    tables = catalog()
-    changes = tables.apply(statement, SHOP)
-    shown: list[TableSnapshot] = []
+    """The records of statements in one piece, or of each in its own, by key; and the states that are shown.
 
-    def captures(name: TableName) -> bool:
-        return name[0] == "shop" and not name[1].endswith("_load")
+    The reader's thread has reached the last statement before the first piece is committed.
+    """
+    history, states, shown = begun(), snapshots or {}, list[TableSnapshot]()
+    records = [applied(history, 200 + 100 * number, one) for number, one in enumerate(statements)]
+    tables = ReadTables(
+        destination="shop",
+        captured=lambda number: filter(captures, history.after(number or 0).tables()),
+        snapshots=states,
+    )
+
+    def show(one: TableSnapshot) -> None:
+        states[one.name] = one
+        shown.append(one)
 
     one = EnteredTables(
-        tables=ReadTables(
-            destination="shop",
-            captured=lambda: [name for name in tables if captures(name)],
-            snapshots=snapshots or {},
-        ),
+        tables=tables,
         captures=captures,
         shadows=ShadowRules(),
         can_replace=lambda _: True,
         is_read=is_read,
-        show=shown.append,
+        show=show,
     )
-    record: Any = type("Record", (), {"changes": changes})()
-    given = piece()
-    given.tables.history.append(record)
-    notes = {key.decode(): orjson.loads(value) for key, value in one.before(given, BEFORE)}
-    one.committed(given, BEFORE)
+    parts = Commits((RenamedTables(tables, can_replace=lambda _: True), one))
+    notes: dict[str, dict[str, Any]] = {}
+    for some in [[record] for record in records] if is_apart else [records]:
+        given = piece()
+        given.tables.history += some
+        parts.before(given, BEFORE)
+        notes |= {key.decode(): orjson.loads(value) for key, value in given.notes}
+        parts.committed(given, BEFORE)
     return notes, shown
 
 
@@ -90,30 +103,89 @@ def test_its_rows_are_read_where_the_destination_began_with_existing_rows(statem
     assert shown == []
 
 
-def test_the_request_to_replace_counts_besides_that_for_the_name_of_a_table_that_was_being_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(time, "time_ns", lambda: 1_000_000_000_000_000_000)
-    statement = "RENAME TABLE orders TO orders_old, orders_load TO orders"
-    changes = catalog().apply(statement, SHOP)
-    record: Any = type("Record", (), {"changes": changes, "type": "RENAME TABLE"})()
-    given = piece()
-    given.tables.history.append(record)
-    snapshots = {ORDERS: TableSnapshot(destination="shop", database="shop", table="orders", id="1")}
-    tables = ReadTables(
-        destination="shop", captured=lambda: [ORDERS, ("shop", "orders_old")], snapshots=snapshots
+def test_the_request_to_replace_counts_besides_that_for_the_name_of_a_table_that_was_being_read() -> (
+    None
+):
+    read = TableSnapshot(destination="shop", database="shop", table="orders", id="1")
+    notes, _ = entered(
+        "RENAME TABLE orders TO orders_old, orders_load TO orders",
+        is_read=True,
+        snapshots={ORDERS: read},
     )
-    renamed = dict(RenamedTables(tables).before(given, BEFORE))
-    (request,) = entered(statement, is_read=True)[0].values()
-    other = orjson.loads(renamed[b"snapshot-request/shop/shop/orders"] or b"")
-    # The worker may follow the journal between the two records.
-    assert request["id"] != other["id"]
-    assert request["replaces"]
+    wanted = {key: one["replaces"] for key, one in notes.items()}
+    assert wanted == {
+        "snapshot-request/shop/shop/orders_old": False,
+        "snapshot-request/shop/shop/orders": True,
+    }
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_it_may_come_by_two_statements(*, is_apart: bool) -> None:
+    notes, _ = entered(*IN_TWO, is_read=True, is_apart=is_apart)
+    first = ["snapshot-request/shop/shop/orders_next"] if is_apart else []
+    assert list(notes) == [*first, "snapshot-request/shop/shop/orders"]
+    request = notes["snapshot-request/shop/shop/orders"]
+    assert (request["action"], request["replaces"]) == ("start", True)
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_elsewhere_it_is_failed_by_its_last_name_alone(*, is_apart: bool) -> None:
+    notes, shown = entered(*IN_TWO, is_read=False, is_apart=is_apart)
+    states = {one.name: one for one in shown}
+    assert notes.keys() == {f"snapshot/shop/shop/{table}" for _, table in states}
+    assert {name[1]: one.state.value for name, one in states.items()} == (
+        {"orders_next": "gone", "orders": "failed"} if is_apart else {"orders": "failed"}
+    )
+    origin = "shop.orders_next, whose" if is_apart else "hidden.t, which is not captured, so its"
+    error = states[ORDERS].error or ""
+    assert error.startswith(f"renamed from {origin} existing rows are")
+    assert error.endswith("Run: python -m app snapshot start shop shop.orders --replace")
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize(
+    ("failed", "states"),
+    [
+        ({}, {"items": "gone", "items_2": "failed"}),
+        # Some rows are read of a table whose others are not in its topic.
+        (
+            {"state": SnapshotState.READING, "where": "id < 9", "unlogged": "why"},
+            {"items_2": "failed"},
+        ),
+    ],
+)
+def test_a_table_that_has_failed_stays_so_by_its_new_name(
+    failed: dict[str, Any], states: dict[str, str], *, is_read: bool
+) -> None:
+    name = ("shop", "items")
+    one = replace(unreadable("shop", name, "it has no key", request="r1"), **failed)
+    notes, shown = entered("RENAME TABLE items TO items_2", is_read=is_read, snapshots={name: one})
+    assert {one.table: one.state.value for one in shown} == states
+    assert [key for key in notes if "request" in key] == (
+        ["snapshot-request/shop/shop/items_2"] if failed else []
+    )
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("RENAME TABLE hidden.t TO later", "DROP TABLE later"),
+        ("RENAME TABLE hidden.t TO later", "RENAME TABLE later TO hidden.later"),
+        ("RENAME TABLE hidden.t TO later", "DROP TABLE later", "CREATE TABLE later (id int)"),
+    ],
+)
+def test_one_that_has_left_by_the_end_of_the_piece_is_not_read(statements: tuple[str, ...]) -> None:
+    assert entered(*statements, is_read=True) == ({}, [])
 
 
 def test_elsewhere_it_is_shown_as_failed_with_the_command_until_an_operator_starts_it() -> None:
     done = TableSnapshot(
-        destination="shop", database="shop", table="orders", id="1", request="asked"
+        destination="shop",
+        database="shop",
+        table="orders",
+        id="1",
+        state=SnapshotState.DONE,
+        request="asked",
     )
     notes, shown = entered(
         "RENAME TABLE orders TO orders_old, orders_load TO orders",

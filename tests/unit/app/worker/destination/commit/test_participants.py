@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from app.worker.destination.commit.signal_rows import SignalRows
 from app.worker.destination.commit.skipped_statements import SkippedStatements
 from app.worker.destination.snapshot.entries import Entries
 from app.worker.destination.source_agent import SourceAgent
-from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.piece import Piece, TableChanges
 from app.worker.schemas.run_schemas import Schemas
 from connectors.errors import AqueductError, KafkaLost, UnsupportedEvent
 from connectors.kafka.reading.partition_reader import StoredRecord
@@ -33,7 +34,13 @@ from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 from tables.state.operator_requests import SKIP_PART, Skips
 from tables.state.quarantine import Quarantine
-from tables.state.snapshots.request import request_in
+from tables.state.snapshots.request import (
+    SnapshotAction,
+    SnapshotRequest,
+    after_request,
+    request_in,
+)
+from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 from tests.made import SERVER
 from tests.unit.app.worker.destination.commit.made import (
     AFTER,
@@ -46,6 +53,7 @@ from tests.unit.app.worker.destination.commit.made import (
     piece,
     run_of,
 )
+from tests.unit.tables.made import applied, begun
 from tests.unit.tables.state.journal.states import state_with
 
 ORDER: list[type[CommitParticipant]] = [
@@ -87,12 +95,16 @@ class Scene:
         led: Any = SimpleNamespace(state=state, names=frozenset({("shop", "t")}))
         spec: Any = SimpleNamespace(fingerprints=True)
         tables = read_tables(name)
-        existing = (SignalRows(tables), RenamedTables(tables), Entries())
+        existing = (
+            SignalRows(tables),
+            RenamedTables(tables, can_replace=lambda _: True),
+            Entries(),
+        )
         self.commits = self.run._commits(led, spec, self.skipping, self.schemas, existing)
 
 
 def read_tables(name: str) -> ReadTables:
-    return ReadTables(destination=name, captured=lambda: [("shop", "t")], snapshots={})
+    return ReadTables(destination=name, captured=lambda _: [("shop", "t")], snapshots={})
 
 
 def shown(name: str) -> dict[Any, float]:
@@ -130,7 +142,7 @@ def test_rows_of_the_signal_table_are_requests_in_their_own_transaction(
             ("a", "execute-snapshot", data),
             ("b", "log", "{}"),
             ("c", "execute-snapshot", "{"),
-            ("d", "stop-snapshot", "{}"),
+            ("d", "pause-snapshot", "{}"),
         )
     ]
     signals = SignalRows(read_tables("shop"))
@@ -140,6 +152,60 @@ def test_rows_of_the_signal_table_are_requests_in_their_own_transaction(
     assert key == b"snapshot-request/shop/shop/t"
     assert request_in(StoredRecord(key, value, 3)).by == "signal a"
     assert len(caplog.messages) == 2, "one cannot be read, one concerns no table"
+
+
+STARTS = {"id": "a", "type": "execute-snapshot", "data": '{"data-collections": ["shop.t"]}'}
+PAUSES, STOPS = ({**STARTS, "type": f"{kind}-snapshot"} for kind in ("pause", "stop"))
+
+
+def requested(signals: SignalRows, *rows: dict[str, str]) -> list[SnapshotRequest]:
+    """The requests of rows in one batch."""
+    one = piece()
+    one.signals = [orjson.dumps(row).decode() for row in rows]
+    return [
+        request_in(StoredRecord(key, value or b"", 3)) for key, value in signals.before(one, BEFORE)
+    ]
+
+
+def test_a_start_that_was_not_applied_yet_is_not_replaced_by_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    signals = SignalRows(read_tables("shop"))
+    again = {**STARTS, "id": "b"}
+    assert [one.by for one in requested(signals, STARTS, again)] == ["signal a"]
+    assert requested(signals, again) == []
+    assert requested(signals, PAUSES) == [], "it would replace the start"
+    assert len(caplog.messages) == 3
+    assert [one.action.value for one in requested(signals, STOPS, STARTS)] == ["stop", "start"]
+
+
+def test_a_start_in_the_journal_counts_until_it_is_applied_or_another_request_is_made() -> None:
+    requests, snapshots = dict[Any, SnapshotRequest](), dict[Any, TableSnapshot]()
+    tables = replace(read_tables("shop"), requests=requests.values, snapshots=snapshots)
+    signals = SignalRows(tables)
+    (start,) = requested(signals, STARTS)
+    requests[start.name] = replace(start, offset=7)
+    assert requested(SignalRows(tables), STARTS) == []
+    requests[start.name] = replace(start, id="other", action=SnapshotAction.STOP, offset=8)
+    assert len(requested(signals, STARTS)) == 1
+    requests[start.name] = replace(start, offset=9)
+    done = after_request(start, None, now_ms=1)
+    snapshots[start.name] = replace(done, state=SnapshotState.DONE)
+    assert len(requested(signals, STARTS)) == 1
+
+
+def test_a_table_that_a_signal_names_is_read_by_its_new_name_if_it_is_renamed_right_after() -> None:
+    history = begun("t")
+    renamed = applied(history, 200, "RENAME TABLE t TO later")
+    tables = replace(
+        read_tables("shop"), captured=lambda number: history.after(number or 0).tables()
+    )
+    # The reader's thread has read the statement by then.
+    (start,) = requested(SignalRows(tables), STARTS)
+    assert start.table == "t"
+    following = piece(tables=TableChanges(history=[renamed]))
+    notes = RenamedTables(tables, can_replace=lambda _: True).before(following, BEFORE)
+    assert [key for key, _ in notes] == [b"snapshot-request/shop/shop/later"]
 
 
 @pytest.mark.parametrize("at", range(len(ORDER)), ids=[one.__name__ for one in ORDER])

@@ -107,7 +107,7 @@ async def run(
         server=cast(Any, None),
         server_id=1,
         status=DestinationStatus("shop"),
-        captured=lambda: (),
+        captured=lambda _: (),
         captures=lambda _: True,
         shadows=ShadowRules(),
         reads_entered=False,
@@ -220,6 +220,26 @@ async def test_pause_and_resume_keep_what_was_read(monkeypatch: pytest.MonkeyPat
         scene.ask("a", SnapshotAction.RESUME, "r")
         await scene.until(lambda: FakeReading.made["a"] is not first)
         assert FakeReading.made["a"].snapshot.after == ("45",)
+
+
+async def test_all_tables_that_requests_concern_are_stopped_before_one_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with run(monkeypatch, "a", "b") as scene:
+        await scene.until(lambda: len(FakeReading.made) == 2)
+        first, second = FakeReading.made["a"], FakeReading.made["b"]
+
+        def stop() -> None:
+            first.is_stopped = True
+
+        monkeypatch.setattr(first, "stop", stop)
+        scene.ask("a", SnapshotAction.PAUSE, "r1")
+        scene.ask("b", SnapshotAction.PAUSE, "r2")
+        await scene.until(lambda: first.is_stopped)
+        await scene.until(lambda: second.is_stopped)
+        first.ended.set()
+        await scene.until(lambda: scene.state("b") is SnapshotState.PAUSED)
+        assert scene.state("a") is SnapshotState.PAUSED
 
 
 async def test_a_stopped_table_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -459,6 +459,79 @@ async def test_the_end_of_the_connection_is_no_error_of_a_stopped_reading(
     assert (shown, caplog.messages) == ([], [])
 
 
+async def test_a_reading_that_waits_for_its_turn_ends_when_it_is_stopped() -> None:
+    table, turns = Table(5), asyncio.Semaphore(1)
+    await turns.acquire()
+    reading, shown = reading_of(table, Stream(), turns=turns)
+    running = asyncio.create_task(reading.run())
+    await asyncio.sleep(0)
+    reading.stop()
+    async with asyncio.timeout(1):
+        await running
+    assert (table.reads, shown, table.is_closed) == ([], [], True)
+    turns.release()
+    async with asyncio.timeout(1):
+        await turns.acquire()
+
+
+async def test_a_reading_whose_turn_comes_as_it_is_stopped_leaves_it_to_others() -> None:
+    table, turns = Table(5), asyncio.Semaphore(1)
+    await turns.acquire()
+    reading, _ = reading_of(table, Stream(), turns=turns)
+    running = asyncio.create_task(reading.run())
+    await asyncio.sleep(0)
+    turns.release()
+    reading.stop()
+    async with asyncio.timeout(1):
+        await running
+        await turns.acquire()
+    assert table.reads == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DefinitionChanged("1054"),
+        SpoolFull("3 MiB free", table="shop.t", folder="spools"),
+        SourceLost("gone"),
+        None,
+    ],
+)
+async def test_a_reading_that_waits_to_read_again_ends_when_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    for name in ("_AGAIN_SECONDS", "_ROOM_SECONDS", "_LOST_SECONDS", "_QUARANTINED_SECONDS"):
+        monkeypatch.setattr(module, name, 60.0)
+    table, stream = Table(1), Stream(lambda _: QUARANTINED)
+    table.errors = {0: [error]} if error is not None else {}
+    reading, _ = reading_of(table, stream)
+    committing = asyncio.create_task(stream.commit())
+    running = asyncio.create_task(reading.run())
+    try:
+        async with asyncio.timeout(5):
+            while not table.reads:  # noqa: ASYNC110 - there is no event of it
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
+            reading.stop()
+            await running
+    finally:
+        committing.cancel()
+    assert len(table.reads) == 1
+
+
+async def test_the_end_of_a_run_ends_a_reading_that_waits_for_its_turn() -> None:
+    turns = asyncio.Semaphore(1)
+    await turns.acquire()
+    reading, _ = reading_of(Table(5), Stream(), turns=turns)
+    running = asyncio.create_task(reading.run())
+    await asyncio.sleep(0)
+    running.cancel()
+    reading.stop()
+    async with asyncio.timeout(1):
+        await asyncio.wait([running])
+    assert running.cancelled()
+
+
 @dataclass
 class SlowTable(Table):
     """A table that counts the reads at once of all that share the counter."""

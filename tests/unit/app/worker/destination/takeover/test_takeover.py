@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Container, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,6 +24,7 @@ from app.worker.destination.takeover.timings import Phases
 from app.worker.status import DestinationStatus
 from connectors.errors import (
     JournalUnreadable,
+    KafkaDenied,
     MappingError,
     RunRestarts,
     SourceLost,
@@ -48,7 +50,11 @@ from tables.state.journal.state import JournalPartition
 from tables.state.known_topics import KnownTopic
 from tables.state.known_topics import note_of as topic_note
 from tables.state.operator_requests import Current, source_note
+from tables.state.quarantine import GIVE_UP, Outcome, Resolution
+from tables.state.quarantine import Entry as Quarantined
+from tables.state.quarantine import note_of as quarantine_note
 from tests.properties.app.interleaved.worker import PLANS
+from tests.unit.tables.made import at, table
 from wire.table_version import Definition
 
 SERVER = "aaaaaaaa-0000-0000-0000-000000000001"
@@ -65,6 +71,8 @@ class Scene:
         self.silent: set[str] = set()
         self.grown: dict[str, int] = {}
         """Topics of which more partitions were asked for."""
+        self.denied: set[str] = set()
+        """Topics that may not get more partitions."""
         self.ids: dict[str, str] = {}
         """Kafka's ids of topics."""
         self.lacking: tuple[TableVersion, ...] = ()
@@ -131,6 +139,8 @@ class Scene:
                 return {name: one for name, one in scene.ids.items() if name in names}
 
             async def grow(self, counts: Mapping[str, int]) -> None:
+                if scene.denied & counts.keys():
+                    raise KafkaDenied("Alter")
                 scene.grown.update(counts)
                 scene.events.append("grown")
 
@@ -178,7 +188,10 @@ class Scene:
                 scene.noted, scene.lacking = notes, versions
                 scene.events.append("claimed")
 
-            return SimpleNamespace(claim=claim)
+            async def none(*_: Any) -> dict[str, Any]:
+                return {}
+
+            return SimpleNamespace(claim=claim, written={}, unusable=none, digests=none)
 
         class Others:
             def __init__(self, *_: Any) -> None:
@@ -463,6 +476,69 @@ async def test_a_topic_that_was_made_again_is_refused_before_an_epoch_is_claimed
     assert "claimed" not in scene.events
     tables = "snapshot start shop shop.orders" if name == "aq.shop.orders" else "start"
     assert (tables in str(error.value)) is (name == "aq.shop.orders")
+
+
+GIVEN_UP = Quarantined(
+    destination="shop",
+    name=("shop", "orders"),
+    since=at(200),
+    why="its columns differ",
+    outcome=Outcome.GIVEN_UP,
+    resolution="r1",
+)
+IN_ONE_TOPIC = "{topic: t, share_topic: true, partitions: 4, tags: {'': x}, tag_topics: [x]}"
+
+
+@pytest.mark.parametrize("fault", ["made again", "denied"])
+@pytest.mark.parametrize("other", ["", "items"])
+async def test_a_table_that_was_given_up_does_not_wait_for_its_topic(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, fault: str, other: str
+) -> None:
+    monkeypatch.setattr("app.worker.pipeline.publish.topic_ids._AGAIN_SECONDS", 0.01)
+    names = ["orders", *([other] if other else [])]
+    rules = ", ".join(f"shop.{name}: {IN_ONE_TOPIC}" for name in names)
+    mapping = from_yaml(f"{{tables: {{{rules}}}}}")
+    cast(Any, scene.plan).rules.routes = Routes(prefix="aq", destination="shop", mapping=mapping)
+    versions = [replace(TOPIC_VERSION, table=name, topic="aq.t", partitions=4) for name in names]
+    scene.write(
+        installation_note("i"), cursor_note(), known_topic("aq.t", "1"), quarantine_note(GIVEN_UP),
+        *((journal.version_key(one), journal.encoded(one.to_json())) for one in versions),
+    )  # fmt: skip
+    scene.ids = {"aq.t": "2" if fault == "made again" else "1", "aq.__journal": "5"}
+    scene.denied = {"aq.__tag.x.t"} if fault == "denied" else set()
+    if not other:
+        await scene.lead()
+        assert scene.events[-1] == "claimed"
+        return
+    with pytest.raises(TopicUnusable) as raised:
+        await scene.lead()
+    assert [one.name_of_table for one in (raised.value, *raised.value.others)] == [("shop", other)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "resolution", "waits"),
+    [
+        (GIVEN_UP, {"table": table()}, True),
+        (replace(GIVEN_UP, outcome=Outcome.WAITING, is_by_topic=True), {"source": GIVE_UP}, False),
+    ],
+)
+async def test_an_operator_brings_back_a_table_only_with_a_topic_and_gives_it_up_without(
+    scene: Scene, entry: Quarantined, resolution: dict[str, Any], *, waits: bool
+) -> None:
+    mapping = from_yaml(f"{{tables: {{shop.orders: {IN_ONE_TOPIC}}}}}")
+    cast(Any, scene.plan).rules.routes = Routes(prefix="aq", destination="shop", mapping=mapping)
+    version = replace(TOPIC_VERSION, topic="aq.t", partitions=4)
+    given = {"table": None, "by": "anna", "ts_ms": 5, **resolution}
+    scene.write(
+        installation_note("i"), cursor_note(),
+        (journal.version_key(version), journal.encoded(version.to_json())),
+        quarantine_note(entry),
+        quarantine_note(Resolution(destination="shop", name=entry.name, id="r2", **given)),
+    )  # fmt: skip
+    scene.denied = {"aq.__tag.x.t"}
+    with pytest.raises(TopicUnusable) if waits else nullcontext():
+        await scene.lead()
+    assert ("claimed" in scene.events) is not waits
 
 
 async def test_the_ids_of_topics_are_noted_with_the_claim_that_first_sees_them(

@@ -12,6 +12,7 @@ from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
+from tables.history.resolved_statement import ResolvedStatement
 from tests.made import SERVER as UUID
 from tests.unit.app.worker.pipeline.actions import TABLES, Ddl, RowsOf
 from tests.unit.app.worker.pipeline.history import CHARSETS, Source, _table_map
@@ -35,8 +36,10 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
-def followed(source: Source, history: SchemaHistory | None = None) -> Iterator[Chunk]:
-    """The chunks of a source, as they go to a decoder."""
+def tracked(
+    source: Source, history: SchemaHistory | None = None
+) -> Iterator[tuple[Chunk, ResolvedStatement | None]]:
+    """The chunks of a source, each with the effect of the statement at its end."""
     position = HistoryPosition.between(first_cursor(source).offset, ts_ms=0)
     history = history or SchemaHistory()
     history.init("shop")
@@ -52,8 +55,12 @@ def followed(source: Source, history: SchemaHistory | None = None) -> Iterator[C
         routes=RULES.routes,
     )
     for chunk in source.chunks(source.first, (True, True)):
-        tracker.note(chunk)
-        yield chunk
+        yield chunk, tracker.note(chunk)
+
+
+def followed(source: Source, history: SchemaHistory | None = None) -> Iterator[Chunk]:
+    """The chunks of a source, as they go to a decoder."""
+    return (chunk for chunk, _ in tracked(source, history))
 
 
 @pytest.mark.parametrize(
@@ -77,6 +84,18 @@ def test_a_statement_is_taken_apart_once_from_the_stream_to_its_records(
     pieces = run_stage(followed(source), first_cursor(source), spec)
     assert pieces[-1].error is None
     assert scanned[sql] == 1
+
+
+def test_a_temporary_table_that_is_truncated_is_not_taken_for_the_table_of_its_name() -> None:
+    statements = ("CREATE TEMPORARY TABLE orders (a INT)", "TRUNCATE TABLE orders")
+    for count, is_of_temporary in ((2, True), (1, False)):
+        source = Source([[Ddl(sql, None)] for sql in statements[-count:]], gtids=True)
+        *_, (_, effect) = tracked(source)
+        assert effect is not None
+        assert (effect.is_of_temporary, effect.emptied) == (
+            is_of_temporary,
+            () if is_of_temporary else (ORDERS,),
+        )
 
 
 def test_a_new_column_is_that_of_its_statement_and_a_tool_copies_at_other_times() -> None:

@@ -129,6 +129,25 @@ def test_a_decoder_without_work_is_seen(tmp_path: Path) -> None:
         assert not pool.idle()
 
 
+def test_what_is_kept_for_decoders_that_a_quiet_source_does_not_need_is_bounded() -> None:
+    """It has one portion at a time, so that all decoders are idle."""
+    outlet = Outlet()
+    with decoders(3, outlet) as pool:
+        assert isinstance(pool, Pool)
+        all_ready(pool)
+        for number in range(30):
+            news = {"does": "s"} if number % 3 else {"tables": ["t"]}
+            assert pool.put(ordered(number, **news))
+            wait_until(lambda: pool.under_way == (0, 0))
+            assert max(len(one.news) + len(one.learned) for one in pool._decoders) <= 4
+        assert {piece.pid for piece in outlet.pieces} == set(pool.pids)
+        # Nothing else is a reason to have the same tables in the memory of several.
+        for number in range(10):
+            assert pool.put(ordered(number))
+            wait_until(lambda: pool.under_way == (0, 0))
+    assert len({piece.pid for piece in outlet.pieces[-5:]}) == 1
+
+
 def test_closing_ends_who_waits_and_leaves_no_process() -> None:
     outlet = Outlet()
     outlet.open.clear()

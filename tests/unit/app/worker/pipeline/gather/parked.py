@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,12 +47,24 @@ def table(name: TableName, width: int = 2) -> Table:
     return adopted(_table_map(name, width), CHARSETS, database=UTF8MB4)
 
 
-def followed(chunks: Iterable[Chunk], position: HistoryPosition) -> Iterator[CapturedChunk]:
-    """The chunks as a worker's decoder gets them, with what statements did."""
+def begun(position: HistoryPosition) -> SchemaHistory:
+    """A history that begins with all tables."""
     history = SchemaHistory()
     history.init("shop")
     databases = dict.fromkeys(("shop", "other"), UTF8MB4)
     history.baseline({name: table(name) for name in TABLES}, databases, position, SERVER)
+    return history
+
+
+def history_of(source: Source) -> SchemaHistory:
+    """The history at the end of a source, of which a worker has read all."""
+    history = begun(beginning(source))
+    deque(followed(source.chunks(source.first, (False,)), history), maxlen=0)
+    return history
+
+
+def followed(chunks: Iterable[Chunk], history: SchemaHistory) -> Iterator[CapturedChunk]:
+    """The chunks as a worker's decoder gets them, with what statements did."""
     tracker = SchemaTracker(
         history,
         server_uuid=UUID,
@@ -71,7 +84,7 @@ def beginning(source: Source) -> HistoryPosition:
 
 def pieces(source: Source, cut: Sequence[bool], known: dict[TableName, Schema]) -> list[Piece]:
     cursor = first_cursor(source)
-    chunks = followed(source.chunks(source.first, cut), beginning(source))
+    chunks = followed(source.chunks(source.first, cut), begun(beginning(source)))
     return run_stage(chunks, cursor, spec(source, known))
 
 
@@ -93,14 +106,17 @@ def released(
     each: int,
     max_bytes: int = RULES.max_bytes,
     by_mapping: bool = False,
+    error: str = "",
     routes: Routes = RULES.routes,
 ) -> tuple[list[Record], Entry]:
     """The records of parked events, with a limit of events at a time, after those already published.
 
     ``given_``: the definition with which the first rows were written; with ``by_mapping`` that of the first
-    event, which the quarantine itself has.
+    event, which the quarantine itself has. ``error``: that has quarantined the table.
     """
-    entry = Entry(destination="shop", name=ORDERS, since=beginning(source), why="a test")
+    entry = Entry(
+        destination="shop", name=ORDERS, since=beginning(source), why="a test", error=error
+    )
     resolution = Resolution(
         destination="shop", name=ORDERS, id="r1", table=given_, by="anna", ts_ms=1
     )
@@ -109,7 +125,7 @@ def released(
         resolution = replace(resolution, table=None, source=BY_MAPPING)
     of_run = spec(source, {})
     of_run = replace(of_run, rules=replace(of_run.rules, routes=routes, max_bytes=max_bytes))
-    release = Release(of_run, resolution, entry)
+    release = Release(of_run, resolution, entry, history_of(source))
     cursor, found = first_cursor(source), list[Record]()
     while waiting and entry.outcome is not Outcome.REFUSED:
         outcome = release.decode(waiting[:each], cursor)

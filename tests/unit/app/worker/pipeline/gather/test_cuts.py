@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
+from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import _after
+from app.worker.pipeline.stage import StageSpec
+from app.worker.schemas.parked_replay import Release
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
+from tables.history.history import SchemaHistory
+from tables.history.position import HistoryPosition
 from tables.state.cursor import Cursor, Resume
+from tables.state.quarantine import Entry, Outcome, Resolution
 from tests import made
 from tests.made import SERVER as UUID
 from tests.unit.app.worker.pipeline.actions import TABLES, RowsOf
+from tests.unit.app.worker.pipeline.gather.parked import WAITING, waiting_in
 from tests.unit.app.worker.pipeline.history import Source
 from tests.unit.app.worker.pipeline.runs import (
     NOWHERE,
@@ -31,6 +39,8 @@ from tests.unit.app.worker.pipeline.runs import (
     run_stage,
     spec_of,
 )
+from tests.unit.connectors.mysql import mariadb_made as mariadb
+from wire.records import HEADER_META
 
 ORDERS, LOG, OTHER = TABLES
 LIMIT = 20_000
@@ -70,6 +80,12 @@ def change_ids(pieces: list[Piece]) -> list[str]:
     rows = [one for one in records_of(pieces) if one.value and "op" in one.value]
     rows.sort(key=lambda one: one.seq)
     return [dict(one.headers)["change_id"].decode() for one in rows]
+
+
+def values(pieces: list[Piece]) -> list[Any]:
+    """Of the rows, by ``seq``."""
+    rows = [one.value for one in records_of(pieces) if one.value and "op" in one.value]
+    return [one["after"] for one in sorted(rows, key=lambda one: one["source"]["seq"])]
 
 
 def test_a_transaction_within_one_chunk_comes_in_parts() -> None:
@@ -133,6 +149,48 @@ def test_a_run_continues_within_such_an_event_after_any_part(compressed: bool) -
         later = joined(run([chunk], cursor, versions, rules))
         assert change_ids(parts[:done] + later) == whole
         assert_markers(parts[:done] + later)
+
+
+def compressed_rows() -> Chunk:
+    """The same transaction as a MariaDB with log_bin_compress writes it."""
+    rows = mariadb.compressed_rows(made.int_rows(SMALL, *range(ROWS)))
+    return made.chunk_of(mariadb.gtid(1), made.table_map(SMALL), rows, made.xid())
+
+
+@pytest.mark.parametrize("chunk", [one_event(), one_event(compressed=True), compressed_rows()])
+def test_the_rest_of_such_an_event_waits_if_its_table_is_quarantined_after_any_part(
+    chunk: Chunk,
+) -> None:
+    cursor = cursor_of()
+    spec = spec_of(replace(RULES, max_bytes=LIMIT), cursor, {})
+    spec = replace(spec, mariadb=chunk == compressed_rows())
+    parts = committed(run_stage([chunk], cursor, spec))
+    spec = replace(spec, versions={("shop", "t"): parts[0].tables.versions[0]})
+    for done, piece in enumerate(parts[:-1], start=1):
+        cursor = replace(_after(cursor, piece), epoch=2)
+        assert cursor.resume is not None
+        quarantined = replace(spec, known={("shop", "t"): QuarantinedMarker()})
+        (last,) = joined(run_stage([chunk], cursor, quarantined))
+        assert last.counts.parked == {("shop", "t"): 1}
+        (record,) = (one for one in records_of([last]) if one.topic == WAITING)
+        meta = orjson.loads(dict(record.headers)[HEADER_META])
+        assert (meta["ordinal"], meta["rows"]) == (cursor.resume.rows, ROWS - cursor.resume.rows)
+        back = released(last, _after(cursor, last), spec)
+        assert change_ids([*parts[:done], back]) == change_ids(parts)
+        assert values([*parts[:done], back]) == values(parts)
+
+
+def released(parked: Piece, cursor: Cursor, spec: StageSpec) -> Piece:
+    """What a release makes of the events that a piece has parked."""
+    since = HistoryPosition.between(cursor.offset, ts_ms=0)
+    entry = Entry(destination="shop", name=("shop", "t"), since=since, why="a test")
+    resolution = Resolution(
+        destination="shop", name=("shop", "t"), id="r1", table=None, by="anna", ts_ms=1
+    )
+    release = Release(spec, resolution, entry, SchemaHistory())
+    found = release.decode(waiting_in(records_of([parked])), cursor)
+    assert found.entry.outcome is Outcome.RELEASING
+    return found.piece
 
 
 def test_rows_that_are_rolled_back_after_a_part_of_them_are_refused() -> None:

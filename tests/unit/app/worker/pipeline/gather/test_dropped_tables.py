@@ -66,3 +66,16 @@ def test_rules_decide(rules: str, *, is_deleted: bool) -> None:
 def test_a_table_of_its_own_keeps_its_rows() -> None:
     assert dropped("", gone("s1", "a1"), mapping="") == []
     assert dropped("", gone("s1", "a"), mapping="{tables: {s1.a: {topic: t}}}%s") == []
+
+
+def test_the_routes_of_tables_that_were_met_are_kept_up_to_a_bound() -> None:
+    tables = CapturedTables(
+        Routes(prefix="aq", include=r"shop\..*"),
+        CHARSETS,
+        server=SERVER,
+        known={("shop", "t"): OLD},
+    )
+    for number in range(50_000):
+        assert tables.route(("crm", f"t{number}")) is None
+    assert len(tables._wanted) <= 20_000
+    assert tables.captures(("shop", "t0"))

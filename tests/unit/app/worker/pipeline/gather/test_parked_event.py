@@ -9,9 +9,10 @@ import pytest
 from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
 from app.worker.schemas.parked_replay import Release, announcing
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.ddl.definition import Column
-from tables.state.quarantine import Entry, Outcome, Resolution
-from tests.unit.app.worker.pipeline.actions import TOPICS, Ddl, RowsOf, Truncate
+from connectors.mysql.ddl.definition import Column, Database
+from tables.state.quarantine import BY_MAPPING, Entry, Outcome, Resolution
+from tests.unit.app.worker.pipeline.actions import TOPICS, Action, Ddl, RowsOf, Truncate
+from tests.unit.app.worker.pipeline.gather import parked
 from tests.unit.app.worker.pipeline.gather.parked import (
     KNOWN,
     LOG,
@@ -20,6 +21,7 @@ from tests.unit.app.worker.pipeline.gather.parked import (
     announced,
     beginning,
     described,
+    history_of,
     numbers,
     pieces,
     released,
@@ -106,7 +108,8 @@ def test_the_given_definition_is_announced_at_the_end_of_a_release_unless_it_is_
     )
     of_run = replace(spec(source, {}), versions={ORDERS: version})
     at = announcing(Transaction("b.000001", 4, None, 0, "", 1, 7), ORDERS, "shop:1")
-    piece = Release(of_run, resolution, entry).last(first_cursor(source), at)
+    release = Release(of_run, resolution, entry, history_of(source))
+    piece = release.last(first_cursor(source), at)
     assert announced(records_of([piece])) == ([(ORDERS, 2)] if column else [])
     assert [one.version for one in piece.tables.versions] == ([2] if column else [])
 
@@ -167,6 +170,82 @@ def test_a_table_without_history_is_read_by_the_binlog_where_that_has_all() -> N
     assert len(described(records_of(found), "aq.shop.orders")) == 1
 
 
+def decoded(source: Source, *, given: bool) -> tuple[Release, Entry]:
+    """The release of what waits of a table, by its own definition, which is given or the quarantine's."""
+    waiting = waiting_in(
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    )
+    own = table(ORDERS)
+    entry = Entry(
+        destination="shop", name=ORDERS, since=beginning(source), why="a test",
+        is_by_rule=not given, table=None if given else own,
+    )  # fmt: skip
+    resolution = Resolution(
+        destination="shop", name=ORDERS, id="r1", table=own if given else None, by="anna", ts_ms=1,
+        source="" if given else BY_MAPPING,
+    )  # fmt: skip
+    release = Release(spec(source, {}), resolution, entry, history_of(source))
+    events = [event for event in waiting if event.name == ORDERS]
+    return release, release.decode(events, first_cursor(source)).entry
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["of the quarantine", "given"])
+def test_a_table_made_again_while_it_waits_has_its_databases_character_set(
+    monkeypatch: pytest.MonkeyPatch, given: bool
+) -> None:
+    latin1 = Database(charset="latin1", collation="latin1_swedish_ci")
+    monkeypatch.setattr(parked, "UTF8MB4", latin1)
+    source = Source(
+        [
+            [RowsOf(ORDERS, "c", ((1, 1),))],
+            [Ddl("DROP TABLE orders")],
+            [Ddl("CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))")],
+            [Ddl("ALTER DATABASE shop CHARACTER SET greek")],
+        ],
+        gtids=True,
+    )
+    release, _ = decoded(source, given=given)
+    found = release.definition(latin1)
+    assert found is not None
+    assert found.columns[1].charset == "latin1"
+
+
+@pytest.mark.parametrize(
+    ("statements", "columns"),
+    [
+        (["DROP TABLE orders", "CREATE TABLE orders LIKE log"], ["id", "note", "since"]),
+        (["RENAME TABLE orders TO old, log TO orders"], ["id", "note", "since"]),
+        (["DROP TABLE orders", "RENAME TABLE log TO orders"], ["id", "note", "since"]),
+        (["DROP TABLE log", "CREATE TABLE log (a INT)"], ["id", "note"]),
+    ],
+)
+@pytest.mark.parametrize("gtids", [True, False])
+def test_statements_that_waited_see_the_other_tables_as_they_were_then(
+    statements: list[str], columns: list[str], gtids: bool
+) -> None:
+    actions: list[list[Action]] = [[RowsOf(ORDERS, "c", ((1, 1),))]]
+    actions += [[Ddl(one)] for one in ("ALTER TABLE log ADD since INT", *statements)]
+    source = Source([*actions, [Ddl("DROP TABLE IF EXISTS log")]], gtids=gtids)
+    release, _ = decoded(source, given=True)
+    found = release.definition(parked.UTF8MB4)
+    assert found is not None
+    assert [column.name for column in found.columns] == columns
+
+
+def test_a_statement_that_copies_a_table_that_is_not_known_is_refused() -> None:
+    source = Source(
+        [
+            [RowsOf(ORDERS, "c", ((1, 1),))],
+            [Ddl("ALTER TABLE log FROBNICATE c")],
+            [Ddl("RENAME TABLE orders TO old, log TO orders")],
+        ],
+        gtids=True,
+    )
+    _, entry = decoded(source, given=True)
+    assert (entry.outcome, entry.offset) == (Outcome.REFUSED, 1)
+    assert "DdlUnresolved" in entry.reason
+
+
 @pytest.mark.parametrize("truncates", ["record", "omit", "deletes"])
 def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(truncates: str) -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),))], [Truncate(ORDERS)]], gtids=True)
@@ -174,8 +253,32 @@ def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(truncate
         records_of(pieces(source, (False,), {**KNOWN, ORDERS: QuarantinedMarker()}))
     )
     routes = replace(RULES.routes, truncates=truncates)
-    found, entry = released(source, waiting, table(ORDERS), each=9, routes=routes)
+    found, entry = released(
+        source,
+        waiting,
+        table(ORDERS),
+        each=9,
+        by_mapping=True,
+        error="TopicUnusable",
+        routes=routes,
+    )
     ops = [one.op for one in found if one.topic == TOPICS[ORDERS]]
     assert ops == ["c"] + ["t"] * (truncates == "record")
     assert (entry.outcome is Outcome.REFUSED) == (truncates == "deletes")
     assert ("set record or omit until it is released" in entry.reason) == (truncates == "deletes")
+    # Its topic takes rows again: what is to be done now is about the mapping.
+    assert ("Correct the mapping" in entry.action) == (truncates == "deletes")
+
+
+@pytest.mark.parametrize("each", [1, 10])
+def test_versions_between_which_rows_waited_are_announced_once_and_in_order(each: int) -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    first, second = (Ddl(f"ALTER TABLE orders ADD c{n} INT", ORDERS) for n in (0, 1))
+    source = Source([[rows], [first], [rows], [second], [rows]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    )
+    found, _ = released(source, waiting, table(ORDERS), each=each)
+    assert announced(found) == [(ORDERS, 2), (ORDERS, 3)]
+    versions = [one.value["source"]["schema"] for one in found if one.op == "c"]
+    assert versions == [1, 2, 3]

@@ -21,7 +21,7 @@ HASH = MappedColumn(
 )
 INT = Column(name="a", type="int", nullable=True)
 OWN = Column(name="DB_ROW_HASH_1", type="bigint unsigned", nullable=True)
-KEY = Index(name="a", columns=("a",), unique=True)
+KEY = Index(name="a", columns=("a",), unique=True, options="USING HASH")
 HEAD, WRITE, DELETE = bytes(8), 23, 25
 ROW = b"\0" + (7).to_bytes(4, "little") + (99).to_bytes(8, "little")
 

@@ -19,6 +19,7 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.transaction_reader import TransactionReader
 from connectors.mysql.types.registry import FieldType, MappedColumn
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Routes
 from tests.made import SERVER, START, chunk_of, gtid, int_rows, int_table, query, table_map, xid
 from tests.unit.app.worker.pipeline.runs import RULES
@@ -225,3 +226,14 @@ def test_a_table_in_memory_that_its_server_has_emptied_is_truncated_and_no_other
         (item,) = [one for one in gathering.gathered.items if isinstance(one, Ddl)]
         assert (item.kind, [one.table for one in item.emptied]) == (Kind.TRUNCATE, [("shop", "t")])
         assert gathering.gathered.values == 1
+
+
+def test_a_temporary_table_of_the_name_of_a_captured_table_is_truncated_alone() -> None:
+    effect = ResolvedStatement(type="TRUNCATE TABLE", is_of_temporary=True)
+    for resolved, tables in ((effect, []), (None, [("shop", "t")])):
+        gathering = Gathering(
+            book(r"shop\..*"), RULES, value_counter, passing=passing(), resolved=resolved
+        )
+        TransactionReader(SERVER, CHARSETS).read(chunk_of(gtid(5), query("TRUNCATE t")), gathering)
+        (item,) = [one for one in gathering.gathered.items if isinstance(one, Ddl)]
+        assert [one.table for one in item.emptied] == tables

@@ -36,7 +36,7 @@ from tables.history.codec.record_json import Reading
 from tables.history.position import HistoryPosition
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor, Resume
-from tables.state.quarantine import Entry, Quarantine
+from tables.state.quarantine import Entry, Outcome, Quarantine
 from tests.unit.tables.made import applied, begun, table
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -420,6 +420,22 @@ async def test_a_topic_s_time_without_records_is_counted_over_runs_until_it_take
     assert isinstance(await wait(), KafkaSlow)
     topics.offline = {"a"}
     assert isinstance(await wait(), TooFewBrokers)
+    since["a"] -= PLANS.offline_seconds
+    # Records that it took show that it is back, without any error that asks for it.
+    topics.offline = set()
+    publisher = Publisher(
+        cast(Any, Refusing("none")),
+        plans=PLANS,
+        topics=cast(Any, topics),
+        cursor=cursor(None),
+        written={"a": 1, "b": 1},
+        offline=since,
+    )
+    await publisher.publish(replace(piece(), batches=[batch_of("b", 1)]))
+    assert since.keys() == {"a"}
+    await publisher.publish(replace(piece(), batches=[batch_of("a", 1)]))
+    topics.offline = {"a"}
+    assert isinstance(await wait(), TooFewBrokers)
 
 
 async def test_no_table_waits_alone_if_no_other_topic_takes_records() -> None:
@@ -453,6 +469,15 @@ async def test_tables_come_back_once_their_topics_take_records() -> None:
     assert await usable(routes, quarantine, publisher) == []
     topics.offline = set()
     assert await usable(routes, quarantine, publisher) == [("shop", "a")]
+    # Its topic is not what one whose events did not fit waits for.
+    entry = quarantine.entries["shop", "a"]
+    quarantine.entries["shop", "a"] = replace(
+        entry,
+        outcome=Outcome.REFUSED,
+        resolution="topic-7",
+        reason="RuleImpossible at b.000002:900",
+    )
+    assert await usable(routes, quarantine, publisher) == []
 
 
 async def test_no_transaction_is_begun_with_a_topic_that_takes_no_records() -> None:
