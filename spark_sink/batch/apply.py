@@ -65,7 +65,7 @@ from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
-from spark_sink.warehouse.moves import Event
+from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.protocol import Facts, Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
@@ -94,6 +94,8 @@ class Applier:
     """Follows DDL; without it, tables keep their names and rows."""
     foreign: ForeignTopics | None = None
     """Excludes records of other installations; without it, all records count as this installation's."""
+    is_read: Callable[[str], bool] = lambda _: True
+    """Returns whether the sink reads a topic; its rows may be excluded, or be another sink's."""
     replaced: Callable[[list[TablePart]], dict[Name, TableError]] = lambda _: {}
     """Returns the tables that must wait because one of their topics was recreated, with the reasons."""
     rules: TableRules = NO_RULES
@@ -183,24 +185,26 @@ class Applier:
                 self.milestones.begin()
                 self.waits.refresh()
                 self.follow_ddl({})
-                altered = self.ddl.altered()
-                self._bring(altered, nothing)
-                self.ddl.brought(altered)
+                self.ddl.brought(self._bring(nothing))
             finally:
                 self.busy_since = None
 
-    def _bring(self, altered: Collection[Event], nothing: DataFrame) -> None:
-        """Bring tables to the versions that statements have given them, without any rows."""
+    def _bring(self, nothing: DataFrame) -> list[Event]:
+        """Bring tables to the versions that statements have given them, without any rows.
+
+        Return these statements.
+        """
         tables: dict[Name, TablePart] = {}
-        self._add_altered(tables, altered, {topic for topic, _ in self.applied})
+        altered = self._add_altered(tables)
         if not tables:
-            return
+            return altered
         parts, rows = list(tables.values()), self.envelopes(nothing)
         faults = self._merge_all(rows, parts, {}, Stages(), "of DDL alone", aside=None)
         for name, fault in faults.items():
-            self._wait(name, fault, {}, start={})
+            self._wait(name, fault, {}, start=self.applied)
         for name in tables:
             self.milestones.rebuilt(name)
+        return altered
 
     def forget(self, name: Name) -> None:
         """Drop what is remembered of a table that was replaced."""
@@ -211,7 +215,7 @@ class Applier:
         """Make tables wait that are not as the sink left them; call it after DDL, before the first batch."""
         absent = self.ddl.absent() if self.ddl is not None else ()
         for name, fault in self.milestones.integrity.misfits(self.waits.tables, absent):
-            self._wait(name, fault, {}, start={})
+            self._wait(name, fault, {}, start=self.applied)
 
     def hold_without_ledger(self) -> None:
         """Make all tables wait: the ledger is gone, and Kafka may have removed records that they lack."""
@@ -224,6 +228,7 @@ class Applier:
         self.shapes.forget(name)
         self.milestones.rebuilt(name)
         self.deleted.forget(name)
+        self.histories.forget(name)
 
     def _apply(
         self,
@@ -270,8 +275,7 @@ class Applier:
                     faults = {p.name: p.fault for p in found.tables.values() if p.fault}
         faults |= self.replaced(list(found.tables.values()))
         faults = {**self._published_again(found.tables.values()), **faults}
-        altered = self.ddl.altered() if self.ddl is not None else []
-        self._add_altered(found.tables, altered, {topic for topic, _ in moved[1]})
+        altered = self._add_altered(found.tables)
         parts = [
             part
             for part in found.tables.values()
@@ -311,9 +315,6 @@ class Applier:
                 self.ddl.brought(altered)
         self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
         self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
-        self.metrics.waiting(
-            {one.name: one.error for one in self.waits.tables.values() if one.waits}
-        )
         self.metrics.applied({(e.topic, e.partition): e.until_offset for e in entries})
         report_batch(
             self.metrics,
@@ -325,30 +326,36 @@ class Applier:
             applied=applied,
         )
 
-    def _add_altered(
-        self, tables: dict[Name, TablePart], events: Collection[Event], topics: Collection[str]
-    ) -> None:
+    def _add_altered(self, tables: dict[Name, TablePart]) -> list[Event]:
         """Add to a batch the versions that statements have given to tables, since no row may ever follow.
 
-        Tables that do not exist get none, nor do waiting tables, whose reload finds the versions. `topics` are
-        the topics of the batch.
+        Return these statements, without those of which a version or a table cannot be read yet. Tables that do
+        not exist get no version, nor do waiting tables, whose reload finds the versions.
         """
         if self.ddl is None:
-            return
-        for name, key, place in self.ddl.versions(events, self.book):
-            if self.book.home(key) not in topics or self.waits.waiting(name):
+            return []
+        altered, later = self.ddl.altered(), set[tuple[str, Place]]()
+        for name, key, place in self.ddl.versions(altered, self.book):
+            if name is None:
+                later.add((key.destination, place))
+                continue
+            if not self.is_read(self.book.home(key)) or self.waits.waiting(name):
                 continue
             part = tables.get(name)
             if part is None:
                 try:
                     held = self.warehouse.tables.shape(*name)
-                except (*FAILURES, TableError):
+                except TableError:
                     # Its next rows report why.
+                    continue
+                except FAILURES:
+                    later.add((key.destination, place))
                     continue
                 if held is None:
                     continue
                 part = tables[name] = TablePart(name, is_apart=held.apart)
             part.add(key, place)
+        return [one for one in altered if (one.destination, one.place) not in later]
 
     def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
         """The object that makes a batch's unusable records dead letters; None without a limit."""
@@ -498,6 +505,10 @@ class Applier:
         again = contents(own).tables[part.name]
         if fault := again.fault or (None if usable else found.tables[part.name].fault):
             raise fault
+        for key, span in part.spans.items():
+            # A version that a statement has announced may have no row.
+            for at in span:
+                again.add(key, at)
         _log.info("moves completed from later records table=%s.%s", *part.name)
         return own, again
 

@@ -297,15 +297,16 @@ def published_again(name: Name, sources: Iterable[Source]) -> RowsPublishedAgain
 def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], Row]:
     """The details of each group's special records."""
     at = "min(struct(topic, partition, offset, {0})) FILTER (WHERE {1})"
+    truncate = f"reason IS NULL AND {_COUNTED['op_t']}"
     wanted = {
         "bad": at.format("reason", _COUNTED["bad"]),
         "alien": at.format("wire", _COUNTED["alien"]),
         "foreign": at.format("format", _COUNTED["foreign"]),
         "left_out": at.format("left_out", _COUNTED["omitted"]),
-        "truncate": f"max(struct(epoch, seq, ts_ms)) FILTER (WHERE {_COUNTED['op_t']})",
-        "begun": f"max(struct(epoch, seq)) FILTER (WHERE {_COUNTED['op_t']} AND moved)",
+        "truncate": f"max(struct(epoch, seq, ts_ms)) FILTER (WHERE {truncate})",
+        "begun": f"max(struct(epoch, seq)) FILTER (WHERE {truncate} AND moved)",
         "ended": "max(struct(epoch, seq)) FILTER "
-        f"(WHERE {_COUNTED['ends']} OR ({_COUNTED['op_t']} AND NOT moved))",
+        f"(WHERE (reason IS NULL AND {_COUNTED['ends']}) OR ({truncate} AND NOT moved))",
     }
     records = batch.where(" OR ".join(f"coalesce({_COUNTED[name]}, false)" for name in special))
     found = records.groupBy(*_GROUP).agg(*(f.expr(sql).alias(n) for n, sql in wanted.items()))
@@ -418,14 +419,13 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
             result.reached = later(result.reached, {row.destination: last})
             newest = max(row.committed or 0, committed.get(row.destination, 0))
             committed[row.destination] = newest
-        part.fault = part.fault or _fault(detail)
-        if part.fault is not None:
-            continue
+        # A table that waits is rebuilt after the end of a replacement, whatever else the batch has.
         if detail.begun is not None:
             part.replaced.add(Replacements(begun={_source(row): _place(detail.begun)}))
         if detail.ended is not None:
             part.replaced.add(Replacements(ended={_source(row): _place(detail.ended)}))
-        if row["last"] is None:
+        part.fault = part.fault or _fault(detail)
+        if part.fault is not None or row["last"] is None:
             continue
         part.size += row.size
         part.is_partial |= row.partial > 0

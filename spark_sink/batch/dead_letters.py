@@ -71,6 +71,8 @@ class PutAside:
     new: int = 0
     """The number of the batch's dead letters that were not stored before."""
     _known: set[At] | None = None
+    _over: dict[Name, UnusableLimitReached] = field(default_factory=dict)
+    """The tables with more unusable records than the limit allows."""
     _halves: set[Change] = field(default_factory=set)
     """Halves of moves that are dead letters."""
     _gate: threading.Lock = field(default_factory=threading.Lock)
@@ -84,22 +86,22 @@ class PutAside:
         """
         if found.nameless is None and not any(part.fault for part in found.tables.values()):
             return batch, found
-        kept, over = batch, {}
+        kept = batch
         for owner, reasons in self._unusable(batch):
             try:
                 self._admit(owner, reasons)
             except UnusableLimitReached as fault:
                 if (name := _named(owner)) is None:
                     raise
-                over[name] = fault
+                self._over[name] = fault
                 continue
             kept = kept.where(f"NOT coalesce({_of(owner)} AND {unusable()}, false)")
         again = contents(kept)
         again.records = found.records
         for name, part in found.tables.items():
-            if name in over:
-                part.fault = over[name]
-            if part.fault is not None and (name in over or name not in again.tables):
+            # The batch may have none of their records, if this is a second call.
+            if name in self._over:
+                part.fault = self._over[name]
                 again.tables[name] = part
         return kept, again
 

@@ -30,6 +30,10 @@ class Histories:
     rules: TableRules
     _known: dict[Name, Shape] = field(default_factory=dict)
 
+    def forget(self, name: Name) -> None:
+        """Drop what is remembered of a table's history, which may have been removed."""
+        self._known.pop(name, None)
+
     def add(self, batch: DataFrame, part: TablePart, versions: list[TableVersion]) -> None:
         """Add the changes that a batch has for a table; do nothing if it has no history."""
         if not self.rules.has_history(part.name):

@@ -78,6 +78,8 @@ class Rebuild:
     applier: Applier
     stage: Tables[DataFrame]
     seen: set[VersionKey] = field(default_factory=set)
+    reached: dict[VersionKey, Place] = field(default_factory=dict)
+    """The last position of each version whose records or statement the stage has followed."""
     load: Loaded | None = None
     """Rows from the source that it starts from, instead of the table's."""
     aside: dict[At, TableError] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Rebuild:
 
     def begin(self, held: Shape | None, rows: DataFrame | None) -> None:
         """Start from a table's rows, or from nothing."""
+        self.reached.clear()
         self.stage.drop(*self.name)
         if held is not None and rows is not None:
             self.stage.replace(held, rows)
@@ -239,17 +242,36 @@ class Rebuild:
         self.applier.histories.add(batch, part, versions)
         self.seen |= part.versions
         self.places |= part.places
+        for key, (_, last) in part.spans.items():
+            self._reach(key, last)
+
+    def _reach(self, key: VersionKey, place: Place) -> None:
+        self.reached[key] = max(place, self.reached.get(key, place))
 
     def alter(self) -> None:
-        """Bring the stage to the versions that statements have announced, even those without rows."""
+        """Bring the stage to the versions that statements have announced after its newest change.
+
+        Rows may never follow such a statement. Earlier statements had their effect with the rows after them,
+        and their versions may no longer fit.
+        """
         ddl, book = self.applier.ddl, self.applier.book
         shape = self.stage.shape(*self.name)
         if ddl is None or shape is None:
             return
+        announced = [
+            (key, at)
+            for name, key, at in ddl.versions(ddl.history.since({}), book)
+            if name == self.name
+        ]
+        later = [one for one in announced if not _has_followed(shape, *one)]
+        later = _after(self._reached(shape), shape, later)
+        if later:
+            later = _after(self._newest(shape), shape, later)
         part = TablePart(self.name, is_apart=shape.apart)
-        for name, key, at in ddl.versions(ddl.history.since({}), book):
-            if name == self.name and key not in self.seen:
-                part.add(key, at)
+        for key, at in later:
+            part.add(key, at)
+        for key, at in announced:
+            self._reach(key, at)
         if part.versions:
             empty = self.stage.rows(shape).limit(0)
             self._fold(empty, part, versions_of(part, book), {}, shape=shape)
@@ -304,7 +326,7 @@ class Rebuild:
             if not taken:
                 assert shape is not None
                 leads = [queue[0] for queue in queues if queue]
-                shape = self._converted(shape, leads, self._traced(shape, leads, part))
+                shape = self._converted(shape, leads, self._traced(shape, leads, part), part)
                 continue
             found = self._traced(shape, taken, part)
             wanted = found.wanted
@@ -344,11 +366,14 @@ class Rebuild:
             return nulled(found, time_zone=self.request.time_zone)
         return found
 
-    def _converted(self, held: Shape, leads: list[TableVersion], found: Traced) -> Shape | None:
-        if self.request.only_new:
+    def _converted(
+        self, held: Shape, leads: list[TableVersion], found: Traced, part: TablePart
+    ) -> Shape | None:
+        self._forward(held, leads)
+        # Rows give way to rows of a later version, and never to a statement alone.
+        if self.request.only_new and (part.has_rows or self.stage.rows(held).isEmpty()):
             self.stage.drop(*self.name)
             return None
-        self._forward(held, leads)
         moved = fitted(self.stage.rows(held), found, found.extended)
         held = found.extended
         wanted = found.described(target(held, found.versions))
@@ -419,7 +444,7 @@ class Rebuild:
         """Raise KeyChanged rather than convert a table back to an earlier version."""
         newest = self._newest(held)
         for lead in leads:
-            at = newest.get(_source_key(held, lead), BEGINNING)
+            at = newest.get(_source_key(held, lead.key), BEGINNING)
             if lead.places is not None and lead.places[1] < at:
                 raise KeyChanged(
                     f"the table has rows from after all changes of {lead.key}",
@@ -432,6 +457,14 @@ class Rebuild:
         keyed = self.stage.rows(held).selectExpr(f"array({', '.join(sources)}) AS s", _POSITION)
         rows = keyed.groupBy("s").agg(f.max("p").alias("p"))
         return {tuple(row.s): (row.p.epoch, row.p.seq) for row in rows.collect()}
+
+    def _reached(self, held: Shape) -> dict[tuple[str, ...], Place]:
+        """The position of the last record or statement that the stage has followed, see `_newest`."""
+        found: dict[tuple[str, ...], Place] = {}
+        for key, at in self.reached.items():
+            source = _source_key(held, key)
+            found[source] = max(at, found.get(source, at))
+        return found
 
     def _later(self, rows: DataFrame) -> DataFrame:
         """The table's records, without those that the load has seen."""
@@ -495,9 +528,30 @@ def _below(name: Name, source: Source, floor: tuple[int, int]) -> str:
     return f"destination = {literal(source.destination)} AND {of} AND ({before} OR {itself})"
 
 
-def _source_key(held: Shape, version: TableVersion) -> tuple[str, ...]:
-    key = version.key
+def _source_key(held: Shape, key: VersionKey) -> tuple[str, ...]:
     return (key.destination, key.database, key.table) if held.apart else (key.destination,)
+
+
+def _after(
+    newest: Mapping[tuple[str, ...], Place],
+    held: Shape,
+    announced: Iterable[tuple[VersionKey, Place]],
+) -> list[tuple[VersionKey, Place]]:
+    """The versions that were announced after the newest position of their source."""
+    return [
+        (key, at) for key, at in announced if at > newest.get(_source_key(held, key), BEGINNING)
+    ]
+
+
+def _has_followed(held: Shape, key: VersionKey, at: Place) -> bool:
+    """Whether the rows have the columns of a version that a statement announced, see `Shape.followed`."""
+    own = key.destination, key.database, key.table
+    if key.version <= held.followed_by.get(own, 0):
+        return True
+    # The name that the table had then, among those it has had.
+    stays = [one for one in held.followed if len(one) == 7 and one[0] == own[0] and one[5:] <= at]
+    last = max(stays, key=itemgetter(5, 6), default=None)
+    return last is not None and last[:3] == own and key.version <= last[3]
 
 
 def _queues(

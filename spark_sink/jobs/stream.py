@@ -43,7 +43,7 @@ from spark_sink.jobs.tasks import (
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings, limit_for
 from spark_sink.source.admin import admin
-from spark_sink.source.installation import installation_in, tables_of
+from spark_sink.source.installation import installation_in, schemas_state, tables_of
 from spark_sink.source.kafka import (
     KafkaTopics,
     enough_to_merge,
@@ -121,7 +121,9 @@ class Sink:
         self._had_log: bool | None = None
         self.lost: set[str] = set()
         """The topics whose unread records were found to be gone at the start."""
-        self._waits = Waits(self._warehouse.log, time.time, sink=settings.name)
+        self._waits = Waits(
+            self._warehouse.log, time.time, sink=settings.name, report=metrics.waiting
+        )
         own = SinkNote(
             name=settings.name,
             pattern=pattern(settings),
@@ -138,7 +140,7 @@ class Sink:
         )
         topics = self._topics = KafkaTopics(spark, settings)
         schemas = partial(read_schemas, spark, settings)
-        book = SchemaBook(schemas)
+        book = SchemaBook(schemas, state=partial(schemas_state, topics, settings.prefix))
         ddl = Ddl(
             topics=KafkaDdl(spark, settings),
             warehouse=self._warehouse,
@@ -164,6 +166,7 @@ class Sink:
         )
         self._applier = Applier(
             foreign=self._foreign,
+            is_read=lambda topic: bool(matching(spark, pattern(settings), [topic])),
             replaced=self._topic_ids.faults,
             book=book,
             warehouse=self._warehouse,
@@ -322,6 +325,7 @@ class Sink:
             self._applier.follow_ddl({})
             self._applier.hold_against_ledger()
         self._warehouse.log.begun()
+        self._maintenance.report_faults()
         if settings.mode == "available-now":
             self._reloader.answer(*self._waits.requests)
         self._applier.milestones.begin()
@@ -374,6 +378,10 @@ class Sink:
                 self._beside.look(stop)
                 beside = self._beside.failure or self._presence.superseded
                 self._failure = self._failure or beside
+        if self._has_all(query, stop):
+            # Otherwise a reload that still runs would be begun a second time, in the same stage.
+            beside = self._beside.finished(stop)
+            self._failure = self._failure or beside
         if self._has_all(query, stop):
             self._apply_ddl()
         return query

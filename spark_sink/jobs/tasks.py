@@ -17,6 +17,7 @@ from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _SECONDS_FOR_THE_GATE: Final = 1.0
+_SECONDS_BETWEEN_LOOKS: Final = 0.2
 
 Work = Callable[[], object]
 
@@ -75,6 +76,12 @@ class BackgroundTasks:
         if work is not None:
             self._thread = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
             self._thread.start()
+
+    def finished(self, stop: threading.Event) -> Exception | None:
+        """Wait for the end of the task that runs, or for a stop; return the first error that ended a task."""
+        while self._thread is not None and self._thread.is_alive() and not stop.is_set():
+            self._thread.join(_SECONDS_BETWEEN_LOOKS)
+        return self.failure
 
     def _guarded(self, work: Work, stop: threading.Event) -> None:
         try:

@@ -117,7 +117,9 @@ def _from_text(old: Kind, new: Kind) -> Altered | None:
             return UNKNOWN
         return _to_bytes(old, new, f"encode({KEPT}, 'UTF-8')", NEVER)
     if old.base in (*CHARS, *TEXTS) and (new.base in BITS or new.base in {"decimal", "numeric"}):
-        plain = f"{KEPT} RLIKE '^-?[0-9]{{1,18}}([.][0-9]{{1,18}})?$'"
+        # Into an integer, MySQL rounds a fraction, and MariaDB cuts it off.
+        fraction = "([.][0-9]{1,18})?" if new.base not in BITS else ""
+        plain = f"{KEPT} RLIKE '^-?[0-9]{{1,18}}{fraction}$'"
         exact = f"CAST(if({plain}, {KEPT}, NULL) AS decimal(38,18))"
         return number(exact, new, f"NOT {plain}")
     return UNKNOWN

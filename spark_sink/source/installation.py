@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from spark_sink.errors import ForeignTopic, KafkaUnreachable
@@ -102,23 +103,30 @@ def installation_in(
         with topics.admin() as kafka:
             return kafka.topics()
 
-    def state() -> object:
-        # A transaction becomes visible partition by partition: a row may be seen before its version.
-        written, deadline = topics.schemas_end(is_decided=False), time.monotonic() + _SECONDS
-        while True:
-            ends = topics.schemas_end()
-            if all(ends.get(at, 0) >= end for at, end in written.items()):
-                return ends
-            if time.monotonic() >= deadline:
-                # Without the versions after the transaction, topics of this installation would count as
-                # another's.
-                raise KafkaUnreachable(
-                    f"a transaction in {schemas_topic(prefix)} has not ended for {_SECONDS:.0f} s",
-                    advice="Check the brokers: they abort it once its timeout has passed",
-                )
-            time.sleep(_PAUSE)
-
+    state = partial(schemas_state, topics, prefix)
     return Installation(prefix=prefix, read=read, names=names, state=state)
+
+
+def schemas_state(topics: KafkaTopics, prefix: str) -> object:
+    """Return the ends of the schemas topic, once all records written to it before are decided.
+
+    Raise KafkaUnreachable if a transaction in it does not end.
+    """
+    # A transaction becomes visible partition by partition: a row may be seen before its version. And all
+    # destinations write to one partition, where the open transaction of one hides later versions of the others.
+    written, deadline = topics.schemas_end(is_decided=False), time.monotonic() + _SECONDS
+    while True:
+        ends = topics.schemas_end()
+        if all(ends.get(at, 0) >= end for at, end in written.items()):
+            return ends
+        if time.monotonic() >= deadline:
+            # Without the versions after the transaction, tables would wait for them, and topics of this
+            # installation would count as another's.
+            raise KafkaUnreachable(
+                f"a transaction in {schemas_topic(prefix)} has not ended for {_SECONDS:.0f} s",
+                advice="Check the brokers: they abort it once its timeout has passed",
+            )
+        time.sleep(_PAUSE)
 
 
 def named(values: Iterable[str], prefix: str) -> frozenset[str]:

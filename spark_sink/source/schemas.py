@@ -170,6 +170,9 @@ class SchemaBook:
     read: Callable[[], Iterable[str]]
     read_of: Callable[[Collection[tuple[str, str]]], Iterable[str]] | None = None
     expected: Collection[tuple[str, str]] = ()
+    state: Callable[[], object] = object
+    """Returns a value that changes with the schemas topic, once all records written to it are decided."""
+    _state: object = None
     _asked: set[tuple[str, str]] = field(default_factory=set)
     _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
     _raw: dict[VersionKey, str] = field(default_factory=dict)
@@ -181,11 +184,14 @@ class SchemaBook:
     """The versions of each source table that can be read, and the number of all its versions by then."""
 
     def fetch(self, keys: Iterable[VersionKey]) -> None:
-        """Read the topic again if one of the keys is new."""
+        """Read the topic again if one of the keys is new and the topic has changed."""
         wanted = list(keys)
         self._ask((key.database, key.table) for key in wanted)
-        if self.read_of is None and any(key not in self._raw for key in wanted):
+        if self.read_of is not None or all(key in self._raw for key in wanted):
+            return
+        if (state := self.state()) != self._state:
             self._take(self.read())
+            self._state = state
 
     def _ask(self, names: Iterable[tuple[str, str]]) -> None:
         """Read the versions of the source tables of these names, if there is `read_of`."""

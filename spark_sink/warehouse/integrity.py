@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from spark_sink.errors import (
     ColumnsChanged,
-    ForeignTable,
     HistoryReplaced,
     LedgerLost,
     TableError,
@@ -288,7 +287,7 @@ class Integrity:
         for name in sorted(filled - set(waiting)):
             try:
                 found = self._standing(name)
-            except (TableReplaced, ForeignTable, *FAILURES) as fault:
+            except (TableError, *FAILURES) as fault:
                 if is_shared(fault):
                     raise
                 # The fault is found before the next merge.

@@ -187,6 +187,11 @@ class Maintenance:
         _log.error("table not maintained table=%s.%s: %s", *name, fault)
         return self._note(name, f"{type(fault).__name__}: {fault.where}")
 
+    def report_faults(self) -> None:
+        """Report the number of tables that an earlier process could not maintain."""
+        faults = faults_of(self.warehouse, self.fault_note)
+        self.report(sum(not self._is_gone(name) for name in faults))
+
     def _is_gone(self, name: Name) -> bool:
         try:
             return self.warehouse.tables.shape(*name) is None

@@ -317,6 +317,9 @@ class Commits(Protocol):
     def is_at(self, name: Name, commit: Commit) -> bool:
         """Whether a commit is known to be the table's last one; makes as few requests as the format allows."""
 
+    def descends(self, name: Name, commit: Commit) -> bool:
+        """Whether a table descends from a commit, as far as it still lists commits of that version."""
+
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """The table now, and what happened since the commit at which the sink left it; None without a table.
 

@@ -40,14 +40,17 @@ _SHARED: Final = re.compile(
     r"OutOfMemory|Java heap space|GC overhead limit|Total size of serialized results|UNABLE_TO_ACQUIRE_MEMORY"
     r"|No space left on device|Disk quota exceeded|Too many open files|Read-only file system"
     # A stop, and the end of Spark.
-    r"|SparkContext was (shut down|stopped)|stopped SparkContext|[Cc]ancell?ed\b|InterruptedException"
-    r"|ClosedByInterruptException|SPARK_JOB_CANCELLED|RejectedExecutionException"
+    r"|SparkContext was (shut down|stopped)|stopped SparkContext|InterruptedException"
+    r"|ClosedByInterruptException|SPARK_JOB_CANCELLED|OPERATION_CANCELED|RejectedExecutionException"
+    r"|(Job \d+|[Ss]tage) cancelled\b|cancelled (because|(as )?part of) "
     # A store or a catalog that does not answer, or not now.
     r"|UnknownHostException|ConnectException|ConnectTimeout|NoHttpResponse|SocketException|SocketTimeout"
     r"|NoRouteToHost|SSLException|Connection (refused|reset)|Broken pipe|Unable to execute HTTP request"
-    r"|AWSClientIOException|SlowDown|Status Code: 5\d\d|StandbyException|SafeModeException"
+    r"|AWSClientIOException|Status Code: 5\d\d|StandbyException|SafeModeException"
     # Credentials, which belong to the sink and not to a table.
-    r"|ExpiredToken|TokenExpired|InvalidAccessKeyId|SignatureDoesNotMatch|NoAuthWithAWS|NoAwsCredentials"
+    r"|ExpiredTokenException|NoAuthWithAWS|NoAwsCredentials"
+    # Codes of stores; the same words in a path, a name or an expression are no codes.
+    r"|(?<![\w/.=`'\"])(SlowDown|ExpiredToken|TokenExpired|InvalidAccessKeyId|SignatureDoesNotMatch)(?![\w/`'\"])"
 )
 Result = TypeVar("Result")
 

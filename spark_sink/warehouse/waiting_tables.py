@@ -130,6 +130,8 @@ class Waits:
     """The rows of requests for maintenance, and of answers."""
     sink: str | None = None
     """The name of the sink whose requests are read; None for the requests of all sinks."""
+    report: Callable[[Mapping[Name, str]], None] = lambda _: None
+    """Takes the tables that wait, each with the error that it waits for, when these may have changed."""
     _last: int = 0
     _moment: int = 0
     """The last moment (ms) that was recorded: the clock may be set back."""
@@ -147,6 +149,7 @@ class Waits:
         self.maintenance = [row for row in rows if row["kind"] in _OF_MAINTENANCE]
         self.tables, asked = folded(rows)
         self.requests = [one for one in asked if self.sink in (None, one.sink)]
+        self._report()
         return True
 
     def waiting(self, name: Name) -> WaitState | None:
@@ -284,7 +287,11 @@ class Waits:
         self.tables[standing.name] = standing
         if answered:
             self.requests = [one for one in self.requests if one.number != answered]
+        self._report()
         return standing
+
+    def _report(self) -> None:
+        self.report({name: one.error for name, one in self.tables.items() if one.waits})
 
 
 def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], list[Request]]:

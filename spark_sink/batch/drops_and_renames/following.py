@@ -150,8 +150,11 @@ class Ddl:
 
     def versions(
         self, events: Collection[Event], book: SchemaBook
-    ) -> Iterator[tuple[Name, VersionKey, Place]]:
-        """Yield the versions that statements have given tables, each with the name that its rows have now."""
+    ) -> Iterator[tuple[Name | None, VersionKey, Place]]:
+        """Yield the versions that statements have given tables, each with the name that its rows have now.
+
+        The name is None if the schemas topic lacks the version. Versions of tables that are gone are omitted.
+        """
         found = [
             (VersionKey(event.destination, *own, number), event)
             for event in events
@@ -161,11 +164,8 @@ class Ddl:
         moved = pieces(self.history.events.values()) if found else {}
         for key, event in found:
             own, logical = (key.database, key.table), book.logical(key)
-            if logical is None:
-                # Its next row reports that the schemas topic lacks it.
-                continue
             name = present(moved, event, own) if logical == own else logical
-            if name is not None:
+            if name is not None or logical is None:
                 yield name, key, event.place
 
     def brought(self, events: Iterable[Event]) -> None:

@@ -142,7 +142,7 @@ def _changed_rows(effects: Iterable[dict[str, Any]]) -> list[tuple[Name, str]]:
         if one["kind"] == ROWS_CHANGED:
             found.append((_named(one), str(one["new"])))
         elif one["kind"] == COLUMN_GENERATED:
-            found.append((_named(one), f"the column {one['column']} has another expression"))
+            found.append((_named(one), f"recomputation of {one['column']}"))
     return found
 
 

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ from spark_sink.jobs.load.table_result import TableResult, Validation
 from spark_sink.jobs.load.trouble import check_warehouse
 from spark_sink.jobs.load.validation import Validator
 from spark_sink.settings.model import Settings
+from spark_sink.source.installation import schemas_state
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.protocol import Name, Warehouse
@@ -172,7 +174,10 @@ def loader(
             origins=origins,
             warehouse=warehouse,
             topics=topics,
-            book=SchemaBook(lambda: read_schemas(spark, settings)),
+            book=SchemaBook(
+                lambda: read_schemas(spark, settings),
+                state=partial(schemas_state, topics, settings.prefix),
+            ),
             loads=Loads(spark, settings.warehouse, warehouse.notes),
             stopped=stop.wait,
             timeout=timeout,

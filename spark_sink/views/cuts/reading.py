@@ -228,8 +228,12 @@ class ConsistentCut:
         version = self._found.milestone.versions.get(name)
         if version is None:
             return Merged(shape=None, rows=None)
+        left = self._found.milestone.left.get(name)
         try:
             shape, rows = self._warehouse.tables.as_of(*name, version)
+            # The versions of a table that was removed and made again have the same numbers.
+            if left is not None and not self._warehouse.commits.descends(name, left):
+                raise VersionGone(f"{'.'.join(name)}, version {version}: the table was made again")
         except VersionGone as fault:
             raise cut_gone(fault) from fault
         markers = markers_of(self._warehouse, name, shape) if name in self._hard else None

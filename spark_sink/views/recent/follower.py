@@ -133,9 +133,18 @@ class Follower:
         return self._has_unused and time.monotonic() - self._removed_at > _SECONDS_BETWEEN_REMOVALS
 
     def remove_unused(self) -> None:
-        """Remove files of recent changes that are merged."""
+        """Remove files of recent changes that are merged; if that fails, they are removed later."""
         self._has_unused, self._removed_at = False, time.monotonic()
-        self._log.remove_unused()
+        try:
+            self._log.remove_unused()
+        except Exception as fault:
+            # They only take room. After a stop, the session may have ended.
+            self._has_unused = True
+            if not self._stopping.is_set():
+                _log.info(
+                    "unused files of recent changes not removed, trying again later: %s",
+                    named(fault),
+                )
 
     def stop(self) -> None:
         """End the thread, whatever it is doing: what it has not stored yet will be merged."""

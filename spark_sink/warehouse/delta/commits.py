@@ -14,9 +14,10 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from spark_sink.errors import TableFailed
 from spark_sink.settings.required_conf import COMMIT_MARK
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.common.commits import refuse_older, replaced
+from spark_sink.warehouse.common.commits import again, refuse_older, replaced
 from spark_sink.warehouse.common.statements import made_in
 from spark_sink.warehouse.delta.log import DeltaLog, entries, version_of
 from spark_sink.warehouse.milestones import Commit
@@ -25,6 +26,8 @@ from wire.warehouse_folders import table_path
 
 _REPLACING: Final = ("CREATE", "REPLACE", "RESTORE", "CLONE", "CONVERT")
 """The first words of the operations that replace the contents of a table as a whole."""
+_ALL_ROWS: Final = (None, "", "[]", "true")
+"""The conditions of a write that overwrites all rows."""
 _REFUSING: Final = "delta.constraints."
 
 
@@ -47,7 +50,20 @@ class DeltaCommits:
             return False
         return commit.number != "" and self._number(path, commit.version) == commit.number
 
+    def descends(self, name: Name, commit: Commit) -> bool:
+        found = self._number(table_path(self._root, *name), commit.version)
+        return commit.number == "" or found in ("", commit.number)
+
     def since(self, name: Name, left: Commit | None) -> Standing | None:
+        """See protocol.Commits. Raise TableFailed if an entry of the log cannot be read."""
+        try:
+            return self._since(name, left)
+        except ValueError as fault:
+            raise TableFailed(
+                f"{'.'.join(name)}: its log cannot be read: {fault}", advice=again(name)
+            ) from fault
+
+    def _since(self, name: Name, left: Commit | None) -> Standing | None:
         path = table_path(self._root, *name)
         if not entries(self._files, path):
             return None
@@ -110,7 +126,8 @@ def _commit(name: Name, version: int, actions: list[dict[str, Any]]) -> ForeignC
     info = next((found for action in actions if (found := _info(action))), {})
     operation = str(info.get("operation", "a commit"))
     given = info.get("operationParameters") or {}
-    is_whole = given.get("mode") == "Overwrite" and not json.loads(given.get("predicate") or "[]")
+    # The condition `replaceWhere` is text; other writers leave it out, or write an empty list.
+    is_whole = given.get("mode") == "Overwrite" and given.get("predicate") in _ALL_ROWS
     if operation.startswith(_REPLACING) or (operation == "WRITE" and is_whole):
         raise replaced(name, f"{operation} by another program made its version {version}")
     return ForeignCommit(version=version, operation=operation, at_ms=int(info.get("timestamp", 0)))

@@ -5,6 +5,8 @@ from the checksum of its newest commit, which has the statistics of all files wh
 remembered as long as no other commit comes in between.
 
 Invariant: a key counts as greater only by the statistics of exactly the version with which the merge begins.
+The versions of a table that is made again have the same numbers, so nothing that is known of a table outlives
+it.
 """
 
 from __future__ import annotations
@@ -70,8 +72,10 @@ class NewestKeys:
         self._known[path] = version, greatest
 
     def forget(self, path: str) -> None:
-        """Take note that a batch with unknown keys was merged."""
+        """Take note that a batch with unknown keys was merged, or that the table is removed or made again."""
         self._known.pop(path, None)
+        self._filled.discard(path)
+        self._large.pop(path, None)
 
     def _at(self, path: str, version: int, names: Sequence[str]) -> Mapping[str, Key | None]:
         known = self._known.get(path)

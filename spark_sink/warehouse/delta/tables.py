@@ -96,6 +96,7 @@ class DeltaTables:
     def evolve(self, held: Shape | None, wanted: Shape, *, is_made: bool = True) -> None:
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
+            self._newest_keys.forget(path)
             statements = [create_sql(path, wanted, self._layout(wanted))]
         else:
             statements = alter_sql(path, held, wanted, is_made=is_made)
@@ -170,6 +171,7 @@ class DeltaTables:
             return False
         path = table_path(self._root, shape.database, shape.table)
         layout = self._layouts((shape.database, shape.table))
+        self._newest_keys.forget(path)
         first = rows.select(*commented(shape))
         try:
             with temporary_view(first) as view, conflicts_by_name():
@@ -220,6 +222,7 @@ class DeltaTables:
     ) -> None:
         path = table_path(self._root, shape.database, shape.table)
         session = rows.sparkSession
+        self._newest_keys.forget(path)
         more = {CUT_PROPERTY: cut_text(*cut)} if cut else {}
         layout = self._layout(shape, rows)
         with temporary_view(rows) as view:
@@ -235,7 +238,9 @@ class DeltaTables:
         return parse_cut(text) if text else None
 
     def drop(self, database: str, table: str) -> None:
-        Files(self._spark).delete(table_path(self._root, database, table))
+        path = table_path(self._root, database, table)
+        self._newest_keys.forget(path)
+        Files(self._spark).delete(path)
 
     def rows(
         self, shape: Shape, *, beside: DataFrame | None = None, fixed: bool = False

@@ -59,6 +59,11 @@ class IcebergCommits:
         self._refuse_copied(name, found)
         return commit == Commit(found.version(), str(found.snapshot() or ""))
 
+    def descends(self, name: Name, commit: Commit) -> bool:
+        table = self._catalog.table(self.tables.place(*name))
+        found = None if table is None else table.snapshot_at(commit.version)
+        return commit.number == "" or found is None or str(found) == commit.number
+
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         found = self._catalog.table(self.tables.place(*name))
         if found is None:

@@ -138,6 +138,10 @@ class MemoryCommits:
             self._tables.shape(*name) is not None and self._tables.commits(name) == commit.version
         )
 
+    def descends(self, name: Name, commit: Commit) -> bool:  # noqa: ARG002 - its commits have no numbers
+        """See protocol.Commits."""
+        return True
+
     def since(self, name: Name, left: Commit | None) -> Standing | None:
         """See protocol.Commits."""
         shape = self._tables.shape(*name)

@@ -85,7 +85,7 @@ class Warehouse:
 
     def restart(self) -> None:
         """Forgets what a process remembers."""
-        waits = Waits(self.kept.log, time.time)
+        waits = Waits(self.kept.log, time.time, report=self.metrics.waiting)
         self.applier = Applier(
             book=SchemaBook(lambda: self.schemas),
             warehouse=self.kept,
@@ -94,8 +94,7 @@ class Warehouse:
             unusable_limit=self.unusable_limit,
             ddl=self.follows and self.follows(waits),
             rules=self.rules,
-            # Only what follows DDL looks at it.
-            applied=dict(self.kept.log.applied()) if self.follows else {},
+            applied=dict(self.kept.log.applied()),
         )
 
     def take(self, *changes: Change | str | bytes | None, partition: int = 0) -> None:

@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_sink.batch.apply import Applier
 from spark_sink.errors import (
     CheckpointDamaged,
     CheckpointPastLedger,
@@ -24,10 +27,12 @@ from spark_sink.errors import (
     ForeignCheckpoint,
     KafkaUnreachable,
     NoTopics,
+    TypeConflict,
     WarehouseUnusable,
 )
 from spark_sink.jobs import stream
 from spark_sink.jobs.stream import Sink
+from spark_sink.jobs.tasks import BackgroundTasks
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.warehouse.ledger import Entry
@@ -147,6 +152,28 @@ def test_a_stop_ends_the_waiting_without_an_error(
 
     monkeypatch.setattr(stream, "admin", admin)
     sink().run(stop)
+
+
+@pytest.mark.parametrize("fault", [None, ValueError("disk full")])
+def test_a_run_with_an_end_waits_for_the_work_beside_it_and_fails_with_it(
+    sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch, fault: Exception | None
+) -> None:
+    done: list[str] = []
+    ended = SimpleNamespace(isActive=False, exception=lambda: None)
+
+    def reload() -> None:
+        time.sleep(0.3)
+        done.append("reloaded")
+        if fault is not None:
+            raise fault
+
+    run = sink("available-now")
+    run._beside = BackgroundTasks(due=(lambda: reload,))
+    monkeypatch.setattr(run, "_start", lambda _: ended)
+    monkeypatch.setattr(run, "_apply_ddl", lambda: done.append("the rest"))
+    run._until_ended("", threading.Event())
+    assert done == ["reloaded", *(["the rest"] if fault is None else [])]
+    assert run._failure is fault
 
 
 @pytest.mark.remedy("sink.NoTopics")
@@ -349,6 +376,30 @@ def test_tables_of_topics_whose_unread_records_are_gone_wait_and_all_others_cont
     assert sink.lost == {at[table][0] for table in waits}
     sink, again = started()
     assert (again, sink.lost) == (start, set()), "once"
+
+
+def test_tables_that_wait_or_that_maintenance_failed_for_are_counted_from_the_start_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(
+        prefix="aq",
+        bootstrap_servers="127.0.0.1:1",
+        warehouse=str(tmp_path),
+        mode="available-now",
+    )
+    sink = Sink(spark, settings, Metrics())
+    sink._warehouse.log.make()
+    sink._warehouse.tables.evolve(None, Shape("shop", "t", (("id", "int"),), ("id",)))
+    sink._waits.begin(("shop", "t"), TypeConflict("it"), {})
+    faults = {json.dumps(["shop", table]): "why" for table in ("t", "gone")}
+    sink._warehouse.notes.write(sink._maintenance.fault_note, json.dumps(faults))
+    monkeypatch.setattr(Sink, "_from_kafka", lambda *_: "earliest")
+    monkeypatch.setattr(Applier, "follow_ddl", lambda *_: None)
+    metrics = Metrics()
+    Sink(spark, settings, metrics)._prepared(threading.Event())
+    value = metrics.registry.get_sample_value
+    assert value("aqueduct_sink_tables_waiting", {"error": "TypeConflict"}) == 1
+    assert value("aqueduct_sink_tables_unmaintained") == 1
 
 
 def test_a_topic_that_is_included_again_continues_at_the_ledger(

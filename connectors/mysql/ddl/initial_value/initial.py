@@ -58,7 +58,8 @@ def initial_after(
     try:
         return _known(_converted(value, old, new, execution, server))
     except NotConstant:
-        return _unknown(f"converted from {old.type} to {new.type}")
+        before = "NULL" if value is None else old.type
+        return _unknown(f"converted from {before} to {new.type}")
 
 
 def _converted(

@@ -8,13 +8,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 from spark_sink.batch import dead_letters
+from spark_sink.batch.contents import Contents, TablePart
 from spark_sink.batch.dead_letters import PutAside
 from spark_sink.batch.unusable import Reasons
 from spark_sink.errors import (
     DataLost,
     MalformedRecord,
+    RowNotInRecord,
     UnsupportedPartialImage,
     UnusableLimitReached,
 )
@@ -172,6 +175,48 @@ def test_a_row_that_lacks_columns_is_none_while_rows_from_before_a_rename_may_co
     with pytest.raises(UnsupportedPartialImage) as caught:
         aside.without(Batch(), NAME, fault)  # type: ignore[arg-type]
     assert caught.value is fault
+    assert setting.stored() == []
+
+
+class Unusable(Batch):
+    """A batch of one table whose records of these offsets cannot be used."""
+
+    def __init__(self, *offsets: int) -> None:
+        super().__init__()
+        self.offsets = offsets
+
+    def selectExpr(self, *_: str) -> Unusable:  # noqa: N802 - Spark's name
+        return self
+
+    def collect(self) -> list[Any]:
+        of = {"topic": AT[0], "partition": AT[1], "database": NAME[0], "table": NAME[1]}
+        return [Row(**of, offset=one, reason=None, left_out="9000000") for one in self.offsets]
+
+    def contents(self) -> Contents:
+        part = TablePart(NAME, fault=RowNotInRecord("somewhere"), places={AT})
+        return Contents(tables={NAME: part})
+
+
+def test_a_table_does_not_wait_for_a_dead_letter_though_the_batch_has_no_other_record_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dead_letters, "contents", lambda _: Contents())
+    setting, batch = Setting(monkeypatch, 2), Unusable(7, 8)
+    given: Any = batch, batch.contents()
+    assert setting.aside().sort_out(*given)[1].tables == {}
+    assert setting.stored() == [7, 8]
+
+
+def test_a_table_past_the_limit_waits_though_its_records_are_not_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dead_letters, "contents", lambda _: Contents())
+    setting, batch = Setting(monkeypatch, 1), Unusable(7, 8)
+    aside, given = setting.aside(), (batch, batch.contents())
+    found = aside.sort_out(*given)[1]  # type: ignore[arg-type]
+    # Its large values are not fetched, and what is fetched is without it.
+    again = aside.sort_out(Unusable(), found)[1]  # type: ignore[arg-type]
+    assert [type(one.tables[NAME].fault) for one in (found, again)] == [UnusableLimitReached] * 2
     assert setting.stored() == []
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.batch.contents import contents, envelopes
+from spark_sink.batch.contents import Replacements, contents, envelopes
+from spark_sink.errors import MalformedRecord
 from spark_sink.settings.model import TableRule
+from spark_sink.warehouse import ledger
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.history import history
 from spark_sink.warehouse.milestones import Milestone, Position
@@ -217,6 +219,17 @@ def test_a_batch_states_the_last_row_of_each_table_and_the_time_of_the_last_comm
     assert {row["id"] for row in warehouse.rows()} == {2, 3}
     parts = contents(envelopes(warehouse.read({}, warehouse.ends()))).tables
     assert parts["shop", "t"].ops == {"r": 3, "d": 1}
+    # Beside a record that cannot be used, whose own position does not count.
+    bad = json.loads(replacing(99).value())
+    del bad["source"]["ts_ms"]
+    start = warehouse.ends()
+    warehouse.write(json.dumps(bad), headers=[{"key": "replacement"}])
+    warehouse.write(replacing(10))
+    write_end(warehouse, replacing(12))
+    part = contents(envelopes(warehouse.read(start, warehouse.ends()))).tables["shop", "t"]
+    assert isinstance(part.fault, MalformedRecord)
+    own = ledger.Source("shop", "shop", "t")
+    assert part.replaced == Replacements(begun={own: (1, 10)}, ended={own: (1, 12)})
 
 
 def milestone(warehouse: Warehouse) -> Milestone:

@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.errors import ColumnsChanged, KeyChanged, SinkError, TableFailed, TableReplaced
+from spark_sink.errors import (
+    ColumnsChanged,
+    HistoryReplaced,
+    KeyChanged,
+    SinkError,
+    TableFailed,
+    TableReplaced,
+)
 from spark_sink.settings.model import TableRule
 from spark_sink.settings.required_conf import MARKS
 from spark_sink.spark.java import java_class
@@ -134,6 +141,31 @@ def test_a_table_that_another_program_removed_or_altered_waits_until_it_is_read_
     scene.warehouse.reload("u")
     expected[0][10], expected[1][10] = scene.seq - 1, scene.seq
     assert (scene.rows(), scene.rows("u")) == expected
+
+
+def test_a_table_that_waits_from_a_start_on_lacks_nothing_from_before_its_last_reload(
+    scene: Scene, tmp_path: Path
+) -> None:
+    warehouse = scene.warehouse
+    warehouse.reload(from_beginning=True)
+    warehouse.take(scene.put(3), scene.put(4))
+    expected, end = scene.rows(), warehouse.ends()
+    shutil.copytree(scene.folder(), tmp_path / "copy")
+    # Kafka has removed records that follow the reload, all of which are applied.
+    warehouse.first = 4
+    scene.stopped()
+    deleted(scene)
+    scene.started()
+    held = warehouse.waiting()
+    assert held is not None
+    assert all(offset >= end[at] for at, offset in held.offsets.items())
+    put = scene.put(5)
+    warehouse.take(put)
+    (tmp_path / "wh" / "shop" / "t").mkdir(parents=True, exist_ok=True)
+    put_back(scene, tmp_path / "copy")
+    warehouse.restart()
+    warehouse.reload()
+    assert scene.rows() == expected | {5: put.seq}
 
 
 def test_a_start_loads_no_log_of_a_table_that_is_as_the_sink_left_it(
@@ -403,6 +435,34 @@ def test_rows_that_another_program_changed_are_named_and_a_table_that_it_replace
     assert sorted(scene.rows()) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("scene", [pytest.param("delta", marks=pytest.mark.spark)], indirect=True)
+def test_an_overwrite_of_some_rows_is_named_and_a_damaged_entry_of_the_log_is_of_its_table(
+    scene: Scene,
+) -> None:
+    path = str(scene.folder())
+    frame = scene.own.read.format("delta").load(path).where("id = 2")
+    some = frame.localCheckpoint().write.format("delta").mode("overwrite")
+    some.option("replaceWhere", "id = 2").save(path)
+    scene.started()
+    assert not scene.waits()
+    assert "another program changed rows: WRITE" in scene.status()
+    # Delta itself reads a checkpoint, and not the entry.
+    log = DeltaLog(scene.spark, path)
+    entry = scene.folder() / "_delta_log" / f"{log.version():020}.json"
+    log.checkpoint()
+    (entry.parent / f".{entry.name}.crc").unlink()
+    entry.write_text("{")
+    scene.started()
+    assert "TableFailed: shop.t: its log cannot be read" in scene.waits()
+    assert not scene.waits("u")
+    scene.warehouse.reload(from_beginning=True)
+    scene.warehouse.take(scene.put(3))
+    everything = frame.localCheckpoint().write.format("delta").mode("overwrite")
+    everything.option("replaceWhere", "true").save(path)
+    scene.started()
+    assert "TableReplaced" in scene.waits()
+
+
 @_MORE
 def test_a_table_waits_in_the_next_process_too_and_a_copied_iceberg_table_is_refused(
     scene: Scene, tmp_path: Path
@@ -491,6 +551,24 @@ def test_markers_and_a_history_that_are_gone_are_noticed_and_come_again(scene: S
     scene.warehouse.take(late, replace(late, table="u"), scene.put(6), partition=1)
     expected[0][6] = scene.seq
     assert (scene.rows(), scene.rows("u")) == expected
+
+
+@pytest.mark.parametrize(
+    "from_beginning",
+    [False, pytest.param(True, marks=pytest.mark.long("the other command has the same"))],
+)
+def test_a_history_that_is_removed_while_the_sink_runs_is_made_again_by_a_reload(
+    scene: Scene, *, from_beginning: bool
+) -> None:
+    with_rules(scene)
+    shutil.rmtree(beside(scene, "history"))
+    with pytest.raises(HistoryReplaced):
+        scene.warehouse.take(scene.put(10))
+    scene.warehouse.reload(from_beginning=from_beginning)
+    expected = [1, 2, 5, scene.seq] if from_beginning else [scene.seq]
+    assert changes(scene) == expected
+    scene.warehouse.take(scene.put(11))
+    assert changes(scene) == [*expected, scene.seq]
 
 
 @pytest.mark.long("the test above has what is gone")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.partial_images import roots
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.errors import UnsupportedPartialImage
@@ -20,6 +21,8 @@ from spark_sink.settings.model import TableRule
 from spark_sink.source.positions import Offsets
 from spark_sink.warehouse.opening import Format
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
+from spark_sink.warehouse.waiting_tables import Waits
+from tests.unit.spark_sink.batch.drops_and_renames.statements import Topic, record, table
 from tests.unit.spark_sink.conftest import FORMATS, FORMATS_LONG, Warehouse
 from tests.unit.spark_sink.history import Change, Image, schema
 from wire.records import HEADER_NEW_KEY, HEADER_OLD_KEY
@@ -219,6 +222,34 @@ def test_columns_that_no_image_holds_stay_also_under_another_key(halved: Halved)
     halved.publish(source)
     halved.batch(99, 99, repeat=True)
     assert halved.held() == source.held
+
+
+def test_a_statement_has_its_effect_beside_half_of_a_move_whose_other_half_is_read_ahead(
+    halved: Halved,
+) -> None:
+    more = {"c": {"id": "c@1", "initial": {"value": 5}}}
+    altered = schema(*COLUMNS, ("c", "int"), version=2, more=more, topic=TOPIC)
+    halved.schemas = [schema(*COLUMNS, topic=TOPIC), altered]
+    topic = Topic(halved)
+
+    def follows(waits: Waits) -> Ddl:
+        kept = halved.kept
+        return Ddl(topics=topic, warehouse=kept, waits=waits, on_drop="keep", on_rename="keep")
+
+    halved.follows = follows
+    halved.restart()
+    source = Source()
+    for key in (1, 3):
+        source.insert(key, "a", "b", DAY)
+    halved.publish(source)
+    halved.batch(9, 9)
+    source.update(1, to=2, a="x")
+    halved.publish(source)
+    # It follows both halves, and no row follows it.
+    topic.values.append(record(9, "ALTER TABLE …", table("t", "altered", version=2)))
+    halved.batch(0, 9)
+    assert halved.held() == source.held
+    assert {row["id"]: row["c"] for row in halved.rows()} == {2: 5, 3: 5}
 
 
 @pytest.mark.remedy("sink.UnsupportedPartialImage")

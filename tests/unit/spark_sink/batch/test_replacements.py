@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
+from pyspark.sql import Row
+
+from spark_sink.batch import contents
 from spark_sink.batch.contents import Replacements, published_again
+from spark_sink.errors import RowNotInRecord
 from spark_sink.source.progress import Place
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.waiting_tables import Request, Waits
@@ -43,6 +49,34 @@ def test_a_second_replacement_ends_the_first() -> None:
     both = begun(WEST, (1, 5)), begun(WEST, (1, 20))
     assert of(*both, ended(WEST, (1, 9))) == {WEST: (1, 20)}
     assert of(*both, ended(WEST, (1, 30))) == {}
+
+
+def group(version: int | None, **more: Any) -> Row:
+    """A group of a batch's records, as Spark counts them."""
+    counts = dict.fromkeys(contents._COUNTED, 0) | {"records": 1, "size": 1, "claims": []}
+    ends = dict.fromkeys(("oldest", "newest", "first", "last", "committed", "existing"))
+    names = ("shop", "t_1", "shop", "t", version)
+    of = dict(zip(contents._GROUP, ("aq.t", 0, "west", *names), strict=True))
+    return Row(**(of | counts | ends | more))
+
+
+def detail(**more: Any) -> Row:
+    return Row(**(contents._NOTHING.asDict() | more))
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_an_unusable_record_hides_neither_the_beginning_nor_the_end_of_a_replacement(
+    *, is_first: bool
+) -> None:
+    left_out = Row(topic="aq.t", partition=0, offset=7, left_out="9000000")
+    unusable = group(1, omitted=1), detail(left_out=left_out)
+    begins = group(2, op_t=1), detail(begun=Row(epoch=1, seq=5), truncate=Row(epoch=1, seq=5))
+    ends = group(None, ends=1), detail(ended=Row(epoch=1, seq=9))
+    rows = [unusable, begins, ends] if is_first else [begins, ends, unusable]
+    part = contents._gathered(rows).tables[NAME]
+    assert isinstance(part.fault, RowNotInRecord)
+    west = Source("west", "shop", "t")
+    assert (part.replaced.begun, part.replaced.ended) == ({west: (1, 5)}, {west: (1, 9)})
 
 
 def test_the_open_ones_of_a_waiting_table_are_stored_and_gone_with_its_wait() -> None:

@@ -130,6 +130,35 @@ def test_what_fails_is_kept_unless_a_stop_was_asked_for() -> None:
         assert (beside.failure is sink.fault) is kept
 
 
+@pytest.mark.parametrize("fault", [None, ValueError("disk full")])
+def test_the_end_waits_for_the_task_that_runs_and_has_its_failure(fault: Exception | None) -> None:
+    sink, begun, goes_on, stop = Sink(), threading.Event(), threading.Event(), threading.Event()
+    sink.fault = fault
+
+    def work() -> None:
+        begun.set()
+        assert goes_on.wait(LONGEST)
+        sink._did("reload")
+
+    beside = BackgroundTasks(due=(lambda: work,))
+    assert beside.finished(stop) is None
+    beside.look(stop)
+    assert begun.wait(LONGEST)
+    threading.Timer(0.1, goes_on.set).start()
+    assert beside.finished(stop) is fault
+    assert sink.done == ["reload"]
+
+
+def test_the_end_does_not_wait_for_a_task_after_a_stop() -> None:
+    goes_on, stop = threading.Event(), threading.Event()
+    beside = BackgroundTasks(due=(lambda: partial(goes_on.wait, LONGEST),))
+    beside.look(stop)
+    stop.set()
+    assert beside.finished(stop) is None
+    assert not goes_on.is_set()
+    goes_on.set()
+
+
 def test_ddl_is_looked_for_without_a_batch_and_kafka_may_be_away_meanwhile() -> None:
     for fault, kept in ((None, False), (KafkaUnreachable("x"), False), (ValueError("x"), True)):
         sink = Sink()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,11 +16,14 @@ from spark_sink.source.installation import (
     Installation,
     installation_in,
     named,
+    schemas_state,
     tables_of,
 )
+from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from tests.harness.memory_warehouse import MemoryNotes
 from tests.unit.spark_sink.history import schema
+from wire.table_version import VersionKey
 
 NAMES = ["aq.__schemas", "aq.__journal", "aq.eu.__journal", "a.__schemas", "b.__schemas", "x"]
 
@@ -135,6 +140,28 @@ def test_a_topic_is_not_judged_while_a_version_before_its_records_may_have_yet_t
     kafka.decided, topic.values = 3, [*topic.values, schema(("id", "int"), topic="aq.shop.new")]
     own.judge(["aq.shop.new"])
     assert own.strange == {}
+
+
+def test_a_version_that_an_open_transaction_before_it_hides_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(installation, "_SECONDS", 0.0)
+    kafka, values = OpenTransaction(), [schema(("id", "int"), version=one) for one in (1, 2)]
+    topics: Any = kafka
+    book = SchemaBook(
+        lambda: values if kafka.decided == 3 else values[:1],
+        state=partial(schemas_state, topics, "aq"),
+    )
+    key = VersionKey("shop", "shop", "t", 2)
+    with pytest.raises(KafkaUnreachable, match=r"aq\.__schemas .* not ended"):
+        book.versions([key])
+
+    def sleep(_: float) -> None:
+        kafka.decided = 3
+
+    monkeypatch.setattr(installation, "_SECONDS", 90.0)
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert book.versions([key])[key].primary_key == ("id",)
 
 
 class Rows:

@@ -88,6 +88,25 @@ def test_a_version_that_is_not_known_yet_is_read_and_then_kept() -> None:
     assert book.versions([later])[later].primary_key == ("id",)
 
 
+def test_the_topic_is_read_again_only_once_it_has_changed() -> None:
+    reads, held, state = list[int](), [value(("id", "int"))], [1]
+
+    def read() -> list[str]:
+        reads.append(state[0])
+        return held
+
+    book = SchemaBook(read, state=lambda: state[0])
+    later = VersionKey("shop", "shop", "t", 2)
+    for _ in range(2):
+        with pytest.raises(UnknownSchema):
+            book.versions([later])
+    assert reads == [1]
+    held.append(value(("id", "int"), version=2))
+    state[0] = 2
+    assert book.versions([later])[later].primary_key == ("id",)
+    assert reads == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -13,6 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
+from spark_sink.spark.java import java_class
+from spark_sink.text.quoting import RELOAD
 from spark_sink.warehouse.common.merge_range import LARGE, Bound
 from spark_sink.warehouse.delta.newest_keys import NewestKeys
 from spark_sink.warehouse.opening import open_warehouse
@@ -201,6 +204,31 @@ def test_rows_for_an_empty_table_are_computed_once_and_searched_for_if_another_c
     after_asking(monkeypatch, "are_none", lambda: other.merge(second, rows(spark, 0, 2, 3)))
     kept.merge(second, rows(spark, 1, 3, 4))
     assert seen(kept, "u") == {0: 3, 1: 4, 2: 4}
+
+
+@of_delta
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_what_is_known_of_a_table_ends_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    kept = open_warehouse(spark, str(tmp_path)).stage
+    kept.replace(SHAPE, rows(spark, 0, 10, 1))
+    kept.merge(SHAPE, rows(spark, 10, 12, 2))
+    kept.drop("shop", "t")
+    # The versions of the next table of that name begin again.
+    kept.replace(SHAPE, rows(spark, 0, 50, 3))
+    told = replace(SHAPE, comments=(("v", "x"),))
+    kept.evolve(SHAPE, told)
+    kept.merge(told, rows(spark, 40, 51, 4))
+    assert seen(kept)[40] == 4
+
+    # Also if it was removed by hand, and its first rows make the next table.
+    shutil.rmtree(tmp_path / RELOAD / "shop" / "t")
+    java_class(spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+    kept.merge(SHAPE, rows(spark, 0, 90, 5), is_new=True)
+    kept.evolve(SHAPE, told)
+    kept.evolve(told, SHAPE)
+    kept.merge(SHAPE, rows(spark, 60, 61, 6))
+    assert seen(kept)[60] == 6
 
 
 def after_asking(

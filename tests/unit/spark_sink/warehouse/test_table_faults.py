@@ -27,8 +27,13 @@ OF_ALL = [
     "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment",
     "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)",
     "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 7 cancelled part of cancelled job group x",
+    "org.apache.spark.SparkException: Job 3 cancelled because SparkContext was shut down",
+    "org.apache.spark.SparkException: Job 4 cancelled as part of cancellation of all jobs",
     "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext",
     "org.apache.iceberg.exceptions.RESTException: Error occurred while processing GET request",
+    "S3Exception: (Status Code: 400, Extended Request ID: a/b=):ExpiredToken: The token has expired",
+    "AmazonS3Exception: Forbidden (Service: Amazon S3; Status Code: 403; Error Code: SignatureDoesNotMatch; x)",
+    "software.amazon.awssdk.services.sts.model.ExpiredTokenException: The security token is expired",
 ]
 OF_ONE = [
     "Caused by: java.io.FileNotFoundException: File file:/wh/shop/t/part-00000.parquet does not exist",
@@ -38,6 +43,13 @@ OF_ONE = [
     "java.lang.IllegalArgumentException: Invalid file format: nonsense",
     "java.nio.file.AccessDeniedException: /wh/shop/t",
     "com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end-of-input in field name",
+    "Caused by: java.io.FileNotFoundException: File file:/wh/shop/cancelled/part-00000.parquet does not exist",
+    "Caused by: java.io.FileNotFoundException: File /wh/shop/t/status=cancelled/p.parquet does not exist",
+    "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint s (status <> 'cancelled') violated by row",
+    "Caused by: java.io.FileNotFoundException: File file:/wh/shop/SlowDown/part-00000.parquet does not exist",
+    "Caused by: java.io.FileNotFoundException: File /wh/shop/t/code=ExpiredToken/p.parquet does not exist",
+    "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint s (code <> 'SlowDown') violated by row",
+    "[DELTA_UNSUPPORTED_FEATURES_FOR_WRITE] `shop`.`ExpiredToken`: unsupported Delta write feature",
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.errors import (
     KeyChanged,
     MalformedRecord,
@@ -19,10 +20,12 @@ from spark_sink.errors import (
 )
 from spark_sink.jobs import reload
 from spark_sink.jobs.rebuild import Rebuild
+from spark_sink.metrics import Metrics
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.unit.spark_sink.batch.drops_and_renames import statements
 from tests.unit.spark_sink.conftest import TOPIC, CountedGate, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, Image, schema
 
@@ -102,6 +105,46 @@ def test_a_changed_key_lets_one_table_wait_and_a_reload_brings_it_back(
     warehouse.catch_up({TOPIC: 0})
     assert rows(warehouse) == [(1, 30), (3, 10)]
     assert warehouse.waiting() is None
+
+
+def test_a_table_that_begins_or_ends_to_wait_without_a_batch_is_counted_at_once(
+    warehouse: Warehouse,
+) -> None:
+    topic, versions = statements.Topic(warehouse), (("v", "int"), ("v", "text"))
+    warehouse.follows = lambda waits: Ddl(
+        topics=topic, warehouse=warehouse.kept, waits=waits, on_drop="keep", on_rename="keep"
+    )
+    warehouse.schemas = [
+        schema(("id", "int"), column, version=number, topic=TOPIC[0])
+        for number, column in enumerate(versions, start=1)
+    ]
+    warehouse.restart()
+    warehouse.take(put(1, {"id": 1, "v": 1}))
+    warehouse.reload(from_beginning=True)
+    warehouse.take(put(2, {"id": 2, "v": 2}), put(3, {"id": 3, "v": 3}))
+    # What follows the reload is applied, and some of it is removed.
+    warehouse.first = 2
+    altered = statements.table("t", "altered", version=2)
+    topic.values.append(statements.record(4, "ALTER TABLE …", altered))
+
+    def counted() -> float | None:
+        labels = {"error": "TypeConflict"}
+        value = warehouse.metrics.registry.get_sample_value
+        return value("aqueduct_sink_tables_waiting", labels)
+
+    warehouse.applier.apply_ddl(warehouse.read({}, {}))
+    held = warehouse.waiting()
+    assert held is not None
+    assert (held.error, counted()) == ("TypeConflict", 1)
+    assert all(offset >= 3 for offset in held.offsets.values())
+    # In another process, before any batch.
+    warehouse.metrics = Metrics()
+    warehouse.restart()
+    warehouse.applier.waits.refresh()
+    assert counted() == 1
+    warehouse.reload()
+    assert counted() is None
+    assert rows(warehouse) == [(1, "1"), (2, "2"), (3, "3")]
 
 
 @pytest.mark.long("jobs/test_reload.py has which are read together")

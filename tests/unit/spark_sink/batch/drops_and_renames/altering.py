@@ -16,12 +16,13 @@ EXACT, WHOLE = "decimal(10,2)", "int"
 
 @dataclass
 class Table:
-    """One table, whatever its name is: its columns with what the schemas topic says of them, and its rows."""
+    """One table, whatever its name is: its columns with what the schemas topic says of them, rows and key."""
 
     columns: dict[str, Image] = field(
         default_factory=lambda: {"id": {"type": "int"}, "v": {"type": EXACT}}
     )
     rows: dict[int, Image] = field(default_factory=dict)
+    key: tuple[str, ...] = ("id",)
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Source:
     written: list[Change | str] = field(default_factory=list)
     schemas: list[str] = field(default_factory=list)
     last: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    """The number and the columns of each name's last version."""
+    """The number of each name's last version, and its columns and key."""
     marks: int = 0
     announces: bool = True
     """Whether statements state versions, as those of earlier workers did not."""
@@ -119,15 +120,15 @@ class Source:
     def _version(self, name: str) -> int:
         """The version of a table's columns, which is announced if it is new."""
         columns = {own: dict(more) for own, more in self.tables[name].columns.items()}
-        number, known = self.last.get(name, (0, None))
-        if known != columns:
+        key, (number, known) = self.tables[name].key, self.last.get(name, (0, None))
+        if known != (columns, key):
             number += 1
-            self.last[name] = number, columns
+            self.last[name] = number, (columns, key)
             kinds = [(own, str(more["type"])) for own, more in columns.items()]
             more = {
                 own: {k: v for k, v in one.items() if k != "type"} for own, one in columns.items()
             }
-            found = schema(*kinds, table=name, version=number, more=more, topic=TOPIC[0])
+            found = schema(*kinds, key=key, table=name, version=number, more=more, topic=TOPIC[0])
             self.schemas.append(found)
         return number
 

@@ -129,6 +129,81 @@ def test_statements_have_their_effect_though_no_row_of_the_table_follows(
     compared(warehouse, source)
 
 
+def test_a_table_whose_new_topic_has_no_record_yet_gets_what_an_alter_without_a_row_gives(
+    warehouse: Warehouse,
+) -> None:
+    source = Source(random.Random(1))
+    source.put("a", 1)
+    source.rename("a", "c")
+    source.modify("c")
+    topic = following(warehouse, source)
+    del source.tables["b"]
+    warehouse.schemas = [
+        one.replace(TOPIC[0], "aq.shop.c") if '"table": "c"' in one else one
+        for one in warehouse.schemas
+    ]
+    taken(warehouse, topic, *source.written[:1])
+    topic.values += [one for one in source.written[1:] if isinstance(one, str)]
+    warehouse.applier.apply_ddl(warehouse.read({}, {}))
+    compared(warehouse, source)
+
+
+def test_a_statement_whose_version_is_published_later_has_its_effect_then(
+    warehouse: Warehouse,
+) -> None:
+    source = Source(random.Random(1))
+    source.put("a", 1)
+    source.modify("a")
+    topic = following(warehouse, source)
+    del source.tables["b"]
+    late = warehouse.schemas.pop()
+    taken(warehouse, topic, *source.written[:1])
+    topic.values += [one for one in source.written[1:] if isinstance(one, str)]
+    warehouse.applier.apply_ddl(warehouse.read({}, {}))
+    warehouse.schemas.append(late)
+    warehouse.applier.apply_ddl(warehouse.read({}, {}))
+    compared(warehouse, source)
+    assert warehouse.applier.ddl is not None
+    assert not warehouse.applier.ddl.altered()
+
+
+@pytest.mark.parametrize(
+    ("change", "only_new"),
+    [
+        ("type", False),
+        pytest.param("type", True, marks=pytest.mark.long("jobs/test_rebuild.py")),
+        pytest.param("key", False, marks=pytest.mark.long("jobs/test_rebuild.py")),
+    ],
+)
+def test_a_table_is_reloaded_though_earlier_statements_gave_it_versions_that_no_longer_fit(
+    warehouse: Warehouse, change: str, *, only_new: bool
+) -> None:
+    source = Source(random.Random(1))
+    del source.tables["b"]
+    source.put("a", 1)
+    source.add("a", "c", 5)
+    source.put("a", 2)
+    first = len(source.written)
+    table = source.tables["a"]
+    if change == "key":
+        table.key = ("id", "c")
+    else:
+        table.columns["c"]["type"] = "varchar(10)"
+        for row in table.rows.values():
+            row["c"] = str(row["c"])
+    source._altered("a")
+    source.put("a", 3)
+    topic = following(warehouse, source)
+    taken(warehouse, topic, *source.written[:first])
+    taken(warehouse, topic, *source.written[first:])
+    assert warehouse.waiting("a")
+    warehouse.reload("a", only_new=only_new)
+    if only_new:
+        source.delete("a", 1)
+        source.delete("a", 2)
+    compared(warehouse, source)
+
+
 @pytest.mark.long(
     "test_stays.py has it without Spark; the test above a table that was renamed once"
 )

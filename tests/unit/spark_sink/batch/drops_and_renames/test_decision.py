@@ -135,7 +135,7 @@ def test_rows_that_no_record_removes_are_noted() -> None:
     assert found.keys() == {A, B}
     computed = {"kind": "column generated", "database": "shop", "table": "a", "column": "g"}
     text = noted(event(record(9, "ALTER TABLE a MODIFY g …", effects=[computed])))[A]
-    assert text.startswith("the column g has another expression at the source")
+    assert text.startswith("recomputation of g at the source")
 
 
 def test_a_statement_on_partitions_leaves_a_gap_with_what_to_do_until_the_table_is_gone() -> None:

@@ -6,12 +6,18 @@ import logging
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
+from spark_sink.batch.apply import Applier
+from spark_sink.batch.contents import TablePart
 from spark_sink.batch.drops_and_renames import moving
 from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.errors import RenameFailed, TableError, UnsupportedName
+from spark_sink.metrics import Metrics
+from spark_sink.source.schemas import SchemaBook
 from spark_sink.text.quoting import SETTLED
 from spark_sink.warehouse.moves import Event, Name, routed_sql
+from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
 from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.batch.drops_and_renames.statements import (
@@ -19,8 +25,11 @@ from tests.unit.spark_sink.batch.drops_and_renames.statements import (
     Topic,
     create,
     drop,
+    record,
     rename,
 )
+from tests.unit.spark_sink.batch.drops_and_renames.statements import table as altered
+from tests.unit.spark_sink.history import schema
 
 ROWS, MORE = ("aq.shop.t", 0), ("aq.shop.more", 0)
 
@@ -342,3 +351,52 @@ def test_a_table_that_cannot_have_its_new_name_waits_with_its_rows_and_does_not_
         "shop.t: UnsupportedName: shop.Orders",
     )
     assert warehouse.notes.read("__moved.json") is None
+
+
+def test_an_alter_is_kept_until_its_version_and_its_table_can_be_read_and_dropped_if_it_is_excluded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sink, tables = Sink(), ("t", "excluded", "late", "unreadable", "gone")
+    for table in tables[:-1]:
+        shape = Shape("shop", table, (("id", "int"),), ("id",))
+        sink.warehouse.tables.evolve(None, shape)
+    versions = {
+        table: schema(("id", "int"), table=table, version=2, topic=f"aq.shop.{table}")
+        for table in tables
+    }
+    published = [one for table, one in versions.items() if table != "late"]
+    applier = Applier(
+        book=SchemaBook(lambda: published),
+        warehouse=sink.warehouse,
+        waits=sink.ddl.waits,
+        metrics=Metrics(),
+        ddl=sink.ddl,
+        is_read=lambda topic: topic != "aq.shop.excluded",
+    )
+    sink.topic.values += [
+        record(seq, "ALTER TABLE …", altered(table, "altered", version=2))
+        for seq, table in enumerate(tables, start=1)
+    ]
+    sink.ddl.follow({}, {})
+    read = sink.warehouse.tables.shape
+
+    def shaped(*name: str) -> Shape | None:
+        if name == ("shop", "unreadable"):
+            raise PySparkException("no answer")
+        found: Shape | None = read(*name)
+        return found
+
+    def parts() -> list[str]:
+        """The tables that get a version, after which their statements are forgotten."""
+        found: dict[Name, TablePart] = {}
+        sink.ddl.brought(applier._add_altered(found))
+        return [name for _, name in found]
+
+    monkeypatch.setattr(sink.warehouse.tables, "shape", shaped)
+    assert parts() == ["t"]
+    assert parts() == []
+    published.append(versions["late"])
+    assert parts() == ["late"]
+    monkeypatch.setattr(sink.warehouse.tables, "shape", read)
+    assert parts() == ["unreadable"]
+    assert sink.ddl.altered() == []

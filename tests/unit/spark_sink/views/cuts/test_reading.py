@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shutil
 import time
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -15,11 +18,13 @@ from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.positions import Offsets
+from spark_sink.spark.java import java_class
 from spark_sink.views.cuts.reading import ConsistentCut, as_of
 from spark_sink.views.cuts.report import cut_lines
 from spark_sink.views.cuts.views import views
 from spark_sink.views.recent.follower import Follower
 from tests.unit.spark_sink.conftest import FORMAT, Warehouse
+from tests.unit.spark_sink.history import Change, schema
 from tests.unit.spark_sink.views.cuts.bank import (
     ACCOUNTS,
     MARKERS,
@@ -160,6 +165,40 @@ def test_a_cut_has_whole_transfers_before_and_after_merges_that_divide_them(
     # All is merged, and a further transfer is visible in part.
     sink.merge(sink.rows())
     assert held(sink.cut()) == bank.states[max(bank.states)]
+
+
+def test_a_version_of_the_table_before_is_not_taken_from_a_table_that_was_made_again(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    version, seq = partial(warehouse.kept.upkeep.version, ("shop", "t")), itertools.count(1)
+
+    def merged() -> None:
+        start, row = warehouse.ends(), {"id": next(seq), "v": 1}
+        warehouse.write(Change(op="c", seq=row["id"], after=row))
+        moved = start, warehouse.ends()
+        records, number = warehouse.read(*moved), row["id"]
+        apply = partial(warehouse.applier.apply, records, number, query_id="q")
+        apply(moved=lambda: moved, is_whole=True)
+
+    merged()
+    merged()
+    before = version()
+    assert as_of(warehouse.spark, warehouse.path, ("shop", 2)).table("shop", "t").count() == 2
+    shutil.rmtree(f"{warehouse.path}/shop/t")
+    java_class(warehouse.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+    merged()
+    warehouse.reload(from_beginning=True)
+    # The numbers of its versions begin again.
+    assert version() < before
+    while version() < before:
+        merged()
+    cut = as_of(warehouse.spark, warehouse.path, ("shop", 2))
+    assert cut.versions["shop", "t"] == before
+    with pytest.raises(CutGone, match="made again"):
+        cut.table("shop", "t")
+    newest = as_of(warehouse.spark, warehouse.path)
+    assert newest.table("shop", "t").count() == next(seq) - 1
 
 
 @pytest.mark.remedy("sink.CutGone", "sink.CutIncomplete", "sink.CutAmbiguous", "sink.CutUnknown")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from spark_sink.metrics import Metrics
@@ -71,6 +72,33 @@ def test_its_first_batch_is_waited_for_but_not_forever(
     assert one.suffices(10)
     one._started_at = time.monotonic() - 61
     assert not one.suffices(10)
+
+
+def test_a_removal_of_unused_files_that_fails_is_logged_and_tried_again_later(
+    made: Callable[[Offsets], Follower],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one, removed = made({}), list[str]()
+
+    def remove() -> None:
+        removed.append("")
+        if len(removed) == 1:
+            raise PySparkException("a file of the log is missing")
+
+    monkeypatch.setattr(one._log, "remove_unused", remove)
+    one._has_unused = True
+    for _ in range(2):
+        one._removed_at = time.monotonic() - 301
+        assert one.is_untidy
+        with caplog.at_level("INFO"):
+            one.remove_unused()
+        assert not one.is_untidy
+    one._removed_at -= 301
+    assert (len(removed), one.is_untidy) == (2, False)
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert "unused files" in line
+    assert "a file of the log is missing" in line
 
 
 def test_the_highest_number_of_each_destination_is_found_in_the_job_that_stores_the_rows(
