@@ -91,6 +91,8 @@ class Source:
     def restore(self, name: str) -> None:
         """ALTER TABLE back to the type before; the digits stay lost."""
         self.tables[name].columns["v"]["type"] = EXACT
+        for row in self.tables[name].rows.values():
+            row["v"] = str(Decimal(row["v"]).quantize(Decimal("0.01")))
         self._altered(name)
 
     def put(self, name: str, key: int) -> None:
