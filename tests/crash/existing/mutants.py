@@ -29,6 +29,8 @@ _ROWS = "tests/unit/app/worker/pipeline/portions/test_selected_rows.py"
 _READING = "tests/unit/app/worker/destination/snapshot/test_table_reading.py"
 _FAILED = 1
 """pytest's exit code if tests were run, and some failed."""
+_TRIES = 4
+"""Storms with kills: on a slow machine a transaction may hold all that a kill should come between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,9 @@ def test_a_broken_guard_is_caught(
         assert code == _FAILED, f"{mutant.test} ends with {code}"
         caught.append(mutant.test.rpartition("/")[2])
     if mutant.storm:
-        findings = stormed(stack, tmp_path, name, mutant)
+        for seed in range(SEED, SEED + (_TRIES if mutant.killed else 1)):
+            if findings := stormed(stack, tmp_path, name, mutant, seed=seed):
+                break
         assert findings, "the storm finds nothing"
         caught.append(f"storm ({', '.join(findings)})")
     table.append(f"{name}: {(PATCHES[name].__doc__ or '').rstrip('.')} -> {'; '.join(caught)}")
@@ -128,13 +132,15 @@ def exit_code_of(name: str, test: str, folder: Path) -> int:
         ).returncode
 
 
-def stormed(stack: Stack, folder: Path, name: str, mutant: Mutant) -> dict[str, int]:
+def stormed(
+    stack: Stack, folder: Path, name: str, mutant: Mutant, *, seed: int = SEED
+) -> dict[str, int]:
     """The count of findings of each kind after a storm over a broken worker."""
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     with own_mysql(stack, *SCHEMA) as mysql:
         fill(mysql)
         wanted = wanted_settings(stack, mysql, folder)
-        with raging(mysql, SEED, statements=mutant.statements) as storm:
+        with raging(mysql, seed, statements=mutant.statements) as storm:
             for _ in range(3 if mutant.killed else 0):
                 passes = chance.randint(4, 12)
                 killed_at(wanted, folder, "commit.after", passes=passes, name=name)
