@@ -22,7 +22,7 @@ from bench import session
 from bench.history_start import Start
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import read_each
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.ddl.definition import (
     Column,
     Database,

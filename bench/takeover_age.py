@@ -24,7 +24,7 @@ from bench.history import SERVER, UTF8, UUID, position_of, table_of
 from bench.log_file import LogFile
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset

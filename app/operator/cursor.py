@@ -47,7 +47,7 @@ from connectors.errors import (
 )
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import source_of
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.landmark_search import find_landmark
 from connectors.mysql.lookup.start import (

@@ -12,7 +12,7 @@ from app.operator.output import print_answer, time_text
 from app.settings.model import load
 from app.worker.pipeline.encode.dead_letter import dead_letter_fields
 from connectors.kafka.reading.partition_reader import StoredRecord, read_each
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 
 
 async def list_dead_letters(journal: Journal, *, start: int = 0) -> list[dict[str, Any]]:

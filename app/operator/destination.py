@@ -46,7 +46,7 @@ from app.worker.merge.plan import UNIT as MERGE
 from app.worker.wiring import coordination_plan
 from connectors.errors import AqueductError, NotApplied, RequestReplaced, TopicGone, UsageError
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from connectors.zookeeper.kazoo_session import opens
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note

@@ -21,7 +21,7 @@ from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState, JournalPartition

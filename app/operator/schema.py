@@ -31,7 +31,7 @@ from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.takeover.committed_state import whole_state
 from app.worker.wiring import central_store, kafka_client, topic_plans
 from connectors.errors import HistoryTooShort, UsageError
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import Index, Table, TableChange, TableName
 from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.position import SourceOffset

@@ -54,7 +54,7 @@ from connectors.kafka.group_positions import (
     store_offsets,
 )
 from connectors.kafka.reading.partition_reader import StoredRecord, read_all
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 
 

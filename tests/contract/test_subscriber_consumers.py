@@ -17,7 +17,7 @@ from aqueduct_client.memory import MemoryKafka
 from aqueduct_client.protocol import Consumer, JoinsGroup, OpensLog
 from aqueduct_client.records import Partition, RawRecord
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.harness.wait import TIMEOUT
 

@@ -12,7 +12,7 @@ import pytest
 from connectors.errors import KafkaLost, TooFewBrokers
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.kafka_cluster import KafkaCluster
 

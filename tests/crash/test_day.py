@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from connectors.errors import TopicGone, WitnessesDiffer
-from connectors.kafka.topics.plan import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from spark_sink.text.quoting import action
 from tests.crash.day.__main__ import masked, printed
 from tests.crash.day.beat import Beat

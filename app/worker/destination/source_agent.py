@@ -59,7 +59,7 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from connectors.kafka.producer import ANSWER_TIMEOUT
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import SourceAddress

@@ -34,7 +34,7 @@ from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, sen
 from connectors.kafka.reading.partition_reader import Partition
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from tables.journal_format import Entry
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum, note_of
 

@@ -32,7 +32,7 @@ from app.worker.process.http import HttpServer
 from connectors.backoff import Backoff
 from connectors.errors import AqueductError, Retry
 from connectors.kafka.error_mapping import DENIED, translated
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from connectors.kafka.topics.plan import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from devstack import Stack
 from tests.harness.topics import on_kafka
 from tests.harness.wait import until

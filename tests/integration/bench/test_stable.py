@@ -11,7 +11,7 @@ from bench.peers.aqueduct import Aqueduct
 from bench.stable import StableOffsets
 from bench.workloads import small
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.harness.wait import until_in_loop
 

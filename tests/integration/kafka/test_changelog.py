@@ -11,7 +11,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from devstack import Stack
 from tests.contract.test_journal_checkpoint import (
     InFaust,

@@ -10,7 +10,7 @@ from app.worker.destination.takeover.earlier_requests import earlier_requests, r
 from app.worker.process.journal_tail import journal_tail
 from connectors.kafka.producer import TransactionalProducer, append
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from tables.journal_kind import Addressed
 from tables.state.journal.checkpoint import MemoryCheckpoint

@@ -12,7 +12,7 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import partition_reader
 from connectors.kafka.reading.open_transactions import open_transactions
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 
 

@@ -16,7 +16,7 @@ from connectors.kafka.producer import TransactionalProducer, append
 from connectors.kafka.reading import partition_reader
 from connectors.kafka.reading.partition_reader import StoredRecord
 from connectors.kafka.reading.tail import Tail
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.ports import free_port
 from tests.harness.wait import TIMEOUT

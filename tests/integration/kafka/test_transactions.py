@@ -19,7 +19,7 @@ from connectors.errors import Fenced, KafkaLost, KafkaSlow, RecordTooLarge, Topi
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.open_transactions import open_transactions
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from connectors.kafka.reading.partition_reader import Follower, read_to_end
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 
 from app.__main__ import main
-from connectors.kafka.topics.plan import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.state.journal.state import partition_of

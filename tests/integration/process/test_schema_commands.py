@@ -15,7 +15,7 @@ import yaml
 from app.worker.pipeline.publish.publisher import TopicPlans
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset

@@ -16,7 +16,7 @@ import pytest
 from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from connectors.kafka.topics.plan import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port

@@ -16,7 +16,7 @@ import pytest
 from aiokafka.admin import NewPartitions, NewTopic
 
 from app.failpoints import VARIABLE
-from connectors.kafka.topics.plan import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from devstack import Stack
 from devstack.kafka import Kafka, new_cluster
 from devstack.mysql import Mysql

@@ -18,7 +18,7 @@ from app.operator.event_loop import run_operation
 from aqueduct_client import AfterSeq, Earliest, Latest, SyncSubscriber, subscribe
 from aqueduct_client.errors import ForeignFormat, MalformedRecord, RecordsGone, TopicReplaced
 from connectors.kafka.group_positions import delete_offsets, store_offsets
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.harness.worker import settings
 from tests.unit.aqueduct_client.made import SERVER, headers, seqs, value

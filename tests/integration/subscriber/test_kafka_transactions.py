@@ -20,7 +20,7 @@ from aqueduct_client.kafka import kafka_log
 from aqueduct_client.kafka_transactions import Outgoing
 from aqueduct_client.records import Partition, Record
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.unit.aqueduct_client.made import headers, seqs, value
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.reading.partition_reader import read_to_end
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness import topics

@@ -34,7 +34,7 @@ from aqueduct_client import (
 from aqueduct_client.errors import RecordsGone, StaleBatch, TopicReplaced, UnknownTable
 from aqueduct_client.notes import Notes, TopicNote
 from connectors.kafka.group_positions import delete_offsets, group_offsets, store_offsets
-from connectors.kafka.topics.topics import TopicPlan, Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from tests.harness.servers import own_stack
 from tests.harness.wait import TIMEOUT, until

@@ -24,7 +24,7 @@ from connectors.kafka.reading.partition_reader import (
     read_each,
     source_of,
 )
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState

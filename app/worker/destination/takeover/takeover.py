@@ -50,7 +50,7 @@ from connectors.errors import (
 )
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading.partition_reader import Follower, StoredRecord
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.server.facts import ServerFacts, SourceAddress

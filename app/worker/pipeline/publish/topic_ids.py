@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from connectors.errors import AqueductError, Retry, RunRestarts, TopicReplaced
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from tables.journal_format import Entry as Note
 from tables.state.known_topics import KnownTopic, note_of
 

@@ -30,7 +30,7 @@ from connectors.errors import (
     TooFewBrokers,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics.topics import Topics
+from connectors.kafka.topics import Topics
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum
 from tests.unit.app.worker.merge.test_shares import PLAN
 

@@ -32,7 +32,7 @@ from connectors.errors import (
     TopicUnfit,
 )
 from connectors.kafka.reading.partition_reader import Partition
-from connectors.kafka.topics.topics import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from tables.state.journal.state import DestinationState
 from tests.unit.app.worker.merge.test_shares import PLAN
 

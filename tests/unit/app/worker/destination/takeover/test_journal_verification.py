@@ -13,7 +13,7 @@ from app.worker.destination.takeover.journal_verification import Verification
 from app.worker.destination.takeover.published_check import Published
 from connectors.errors import ForeignInstallation, JournalDamaged, RunRestarts
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.topics.topics import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from tables.journal_format import encoded
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.records import installation_key

@@ -34,7 +34,7 @@ from connectors.errors import (
     TopicUnusable,
 )
 from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.topics.topics import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from connectors.mysql.lookup.start import Latest
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress

@@ -8,8 +8,7 @@ import pytest
 from app import metrics
 from app.worker.destination.takeover.takeover import WeakTopics
 from app.worker.status import DestinationStatus
-from connectors.kafka.topics.fitness import TopicFacts, weaknesses
-from connectors.kafka.topics.plan import TopicPlan
+from connectors.kafka.topics import TopicFacts, TopicPlan, weaknesses
 
 PLAN = TopicPlan(name="aq.shop.orders", partitions=4, replication_factor=3, max_message_bytes=1024)
 

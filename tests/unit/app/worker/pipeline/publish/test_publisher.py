@@ -29,7 +29,7 @@ from connectors.errors import (
 )
 from connectors.kafka.error_mapping import translated
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
-from connectors.kafka.topics.topics import TopicPlan
+from connectors.kafka.topics import TopicPlan
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.codec.record_json import Reading

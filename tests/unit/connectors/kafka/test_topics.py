@@ -16,7 +16,7 @@ from connectors.errors import (
     TopicGone,
     TopicUnfit,
 )
-from connectors.kafka.topics.topics import (
+from connectors.kafka.topics import (
     Compaction,
     TopicFacts,
     TopicPlan,
@@ -212,7 +212,7 @@ DENIED, UNKNOWN = 29, 3
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> type[Admin]:
-    monkeypatch.setattr("connectors.kafka.topics.topics.AIOKafkaAdminClient", Admin)
+    monkeypatch.setattr("connectors.kafka.topics.AIOKafkaAdminClient", Admin)
     monkeypatch.setattr(Admin, "listed", ())
     monkeypatch.setattr(Admin, "code", UNKNOWN)
     monkeypatch.setattr(Admin, "answer", None)

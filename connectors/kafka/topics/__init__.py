@@ -1,1 +1,0 @@
-"""Topics: their required configuration, their creation in requests, and the check before writing."""
