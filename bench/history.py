@@ -21,7 +21,7 @@ from typing import Any
 from bench import session
 from bench.history_start import Start
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import read_each
+from connectors.kafka.reading import read_each
 from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.ddl.definition import (
     Column,

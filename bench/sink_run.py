@@ -28,7 +28,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench import session
 from bench.errors import BenchError, RunFailed
-from connectors.kafka.reading.partition_reader import end_of
+from connectors.kafka.reading import end_of
 from devstack import Stack
 from devstack.processes import Child
 

@@ -23,7 +23,7 @@ from bench.errors import BenchError
 from bench.history import SERVER, UTF8, UUID, position_of, table_of
 from bench.log_file import LogFile
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import TopicPlan, Topics
 from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet

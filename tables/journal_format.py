@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import orjson
 
 from connectors.errors import JournalTooNew, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 
 FORMAT = 1
 

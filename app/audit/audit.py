@@ -51,7 +51,7 @@ from app.audit.warehouse.check import Warehouse
 from app.audit.warehouse.dump import Origin, lines
 from app.audit.warehouse.store import WarehouseStore
 from app.settings.statement_filter import StatementTypes
-from connectors.kafka.reading.partition_reader import StoredRecord, source_of
+from connectors.kafka.reading import StoredRecord, source_of
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.online.shadow_rules import ShadowRules

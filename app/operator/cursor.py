@@ -46,7 +46,7 @@ from connectors.errors import (
     UsageError,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import source_of
+from connectors.kafka.reading import source_of
 from connectors.kafka.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.landmark_search import find_landmark

@@ -11,7 +11,7 @@ from app.operator.journal_access import Journal
 from app.operator.output import print_answer, time_text
 from app.settings.model import load
 from app.worker.pipeline.encode.dead_letter import dead_letter_fields
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.reading import StoredRecord, read_each
 from connectors.kafka.topics import Topics
 
 

@@ -45,7 +45,7 @@ from app.worker.destination.takeover.committed_state import committed_state
 from app.worker.merge.plan import UNIT as MERGE
 from app.worker.wiring import coordination_plan
 from connectors.errors import AqueductError, NotApplied, RequestReplaced, TopicGone, UsageError
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import Topics
 from connectors.zookeeper.kazoo_session import opens
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS

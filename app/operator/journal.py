@@ -26,8 +26,7 @@ from app.settings.model import load
 from app.worker.destination.takeover.recovery import installation_of
 from connectors.errors import JournalUnreadable, StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.open_transactions import OpenTransaction, open_transactions
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import OpenTransaction, StoredRecord, open_transactions
 from tables.history.codec.fold import OLDEST
 from tables.history.logical_schemas.decisions import DECIDED, DECISION
 from tables.journal_format import tombstone

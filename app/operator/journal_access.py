@@ -19,8 +19,7 @@ from app.worker.merge.plan import UNIT as MERGE
 from app.worker.wiring import destination_plan, is_mapped, kafka_client, merge_plans, topic_plans
 from connectors.errors import StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.tail import Tail
+from connectors.kafka.reading import StoredRecord, Tail
 from connectors.kafka.topics import Topics
 from tables.history.logical_schemas.decisions import UNIT as LOGICAL_SCHEMAS
 from tables.journal_format import Entry as Note

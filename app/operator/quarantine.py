@@ -38,7 +38,7 @@ from connectors.errors import (
     PositionUnknown,
     UsageError,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each, read_to_end
+from connectors.kafka.reading import StoredRecord, read_each, read_to_end
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
 from connectors.mysql.schema.baseline import read_baseline, server_of

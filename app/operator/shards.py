@@ -23,7 +23,7 @@ from app.operator.terminal import operator
 from app.settings.model import Settings, load
 from app.worker.wiring import is_mapped, kafka_client, topic_plans
 from connectors.errors import RequestReplaced, UsageError
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading import StoredRecord, read_to_end
 from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import (

@@ -53,7 +53,7 @@ from connectors.kafka.group_positions import (
     refuse_active,
     store_offsets,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord, read_all
+from connectors.kafka.reading import StoredRecord, read_all
 from connectors.kafka.topics import Topics
 from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 

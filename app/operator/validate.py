@@ -38,7 +38,7 @@ from app.operator.validation.topic_pass import TopicPass
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
 from connectors.errors import SnapshotUnsupported, TableUnreadable, UsageError
-from connectors.kafka.reading.partition_reader import Follower, end_of
+from connectors.kafka.reading import Follower, end_of
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.unseen_tables import unseen_tables

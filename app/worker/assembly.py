@@ -51,7 +51,7 @@ from app.worker.wiring import (
 from connectors.errors import SettingsError
 from connectors.kafka.client import KafkaClient, Liveness
 from connectors.kafka.producer import append as append_record
-from connectors.kafka.reading.partition_reader import read_in_pieces
+from connectors.kafka.reading import read_in_pieces
 from connectors.kafka.topics import TopicPlan
 from connectors.zookeeper.kazoo_session import opens
 from tables.history.history import SchemaHistory

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import (
     Change,
     Column,

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from connectors.errors import JournalDamaged, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import KEPT, Recent
 from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.position import SourceOffset
 from tables.journal_format import Entry, damaged, decoded, encoded, is_tombstone, tombstone

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import FoldedOffsets, Kind, StatePart
 

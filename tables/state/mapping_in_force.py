@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from connectors.errors import MappingError
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry, encoded, read_as
 from tables.journal_kind import Kind, StatePart
 from tables.rules.mapping.stored_version import StoredVersion

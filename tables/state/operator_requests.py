@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry, encoded, read_as
 from tables.journal_format import Entry as Note
 from tables.journal_kind import Audience, FoldedOffsets, Kind, StatePart

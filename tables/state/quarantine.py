@@ -16,7 +16,7 @@ from typing import Any
 
 from connectors import errors
 from connectors.errors import AqueductError, RuleImpossible, TopicUnusable, WitnessesDiffer
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
 from tables.history.codec.record_json import Reading, given_from, given_json, position_json
 from tables.history.definition_json import table_json

@@ -19,7 +19,7 @@ from app.worker.process import journal_agent
 from app.worker.process.faust_app import AqueductApp
 from app.worker.process.http import HttpServer
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import read_in_pieces, read_to_end
+from connectors.kafka.reading import read_in_pieces, read_to_end
 from connectors.kafka.topics import Topics
 from devstack import Stack
 from tables.history.codec.journal_records import checkpoint_records, history_records, tombstones

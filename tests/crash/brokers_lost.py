@@ -11,7 +11,7 @@ import pytest
 
 from connectors.errors import KafkaLost, TooFewBrokers
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.kafka_cluster import KafkaCluster

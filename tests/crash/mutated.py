@@ -24,7 +24,7 @@ Patch = Callable[[], None]
 
 # Modules of the product, to be changed: what they are said to hold does not count here.
 _of: Callable[[str], Any] = importlib.import_module
-reading = _of("connectors.kafka.reading.partition_reader")
+reading = _of("connectors.kafka.reading")
 packets, transactions = (
     _of("connectors.mysql.stream.packet_buffer"),
     _of("connectors.mysql.transaction_reader"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.audit.topics.topics import Partition, Published
-from connectors.kafka.reading.partition_reader import StoredRecord, Take
+from connectors.kafka.reading import StoredRecord, Take
 
 
 @dataclass(slots=True)

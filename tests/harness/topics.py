@@ -10,7 +10,7 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading import StoredRecord, read_to_end
 from devstack import Stack
 from devstack import topics as consumed
 from tables.rules.routes.routes import Routes

@@ -21,7 +21,7 @@ from app.audit.topics.record_check import Subject
 from app.audit.topics.record_comparison import Columns, key_fault
 from app.audit.topics.topics import is_whole
 from app.audit.verdict import FaultKind, Finding, Verdict
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.scratch_file import scratch
 from tables.history.present_columns import Described

@@ -20,7 +20,7 @@ from app.audit.topics.topics import Claims, Copies, Partition, Shares, is_whole
 from app.audit.truth.changes import Truth
 from app.audit.truth.window import End
 from app.audit.verdict import FaultKind, Finding, Verdict
-from connectors.kafka.reading.partition_reader import StoredRecord, format_of, source_of
+from connectors.kafka.reading import StoredRecord, format_of, source_of
 from connectors.mysql.ddl.definition import Server, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.store.claims import ClaimStore

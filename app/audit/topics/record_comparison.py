@@ -19,7 +19,7 @@ import orjson
 from app.audit.change_store import Change
 from app.audit.table_shape import BinlogColumn, Shape, column_of_type, decoder_of
 from app.audit.value_comparison import UNTOLD, Same, comparison, unquoted
-from connectors.kafka.reading.partition_reader import StoredRecord, partition_of
+from connectors.kafka.reading import StoredRecord, partition_of
 from tables.history.impact.impact import RouteOf
 from tables.history.present_columns import Described
 from tables.rules.mapping.row_filter import Predicate, predicate, row_filter

@@ -16,7 +16,7 @@ import orjson
 
 from connectors.errors import ClaimGone
 from connectors.kafka.client import cluster_id
-from connectors.kafka.reading.partition_reader import StoredRecord, Take, beginnings, read_all
+from connectors.kafka.reading import StoredRecord, Take, beginnings, read_all
 from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.store.claims import ClaimStore, name_of

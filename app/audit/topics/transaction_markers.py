@@ -15,7 +15,7 @@ from app.audit.change_store import ORDINAL_BITS
 from app.audit.topics.record_check import RecordCheck
 from app.audit.topics.totals import values_of
 from app.audit.verdict import FaultKind, Finding
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from app.audit.topics.topics import Partition, Shares
 from app.audit.verdict import TableVerdict
 from app.audit.warehouse.store import ExpectedRow, WarehouseRow, WarehouseStore
 from app.audit.warehouse.values import different, of_record, of_row
-from connectors.kafka.reading.partition_reader import StoredRecord, source_of
+from connectors.kafka.reading import StoredRecord, source_of
 from tables.history.present_columns import Described, Followed, Present, PresentColumns, Versions
 
 # The records that the sink has applied, by its own ledger.

@@ -20,7 +20,7 @@ from app.worker.destination.takeover.initial_state import has_column_names
 from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import UsageError
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.reading import StoredRecord, read_each
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts

@@ -17,7 +17,7 @@ from app.audit.topics.topics import Claims, is_whole
 from app.operator.validation.errors import NotComparable
 from app.operator.validation.present_images import PresentImages, VersionImages, digest_of, stored
 from app.worker.pipeline.formats.protocol import Image, ReadRecord, RecordForm
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.scratch_file import scratch
 from tables.rules.mapping.rules import DEBEZIUM

@@ -26,7 +26,7 @@ from app.operator.validation.folded_topic import FoldedTopic
 from app.operator.validation.published_position import PublishedPosition
 from app.worker.destination.background import in_its_own_thread
 from connectors.errors import SnapshotUnsupported, TableUnreadable
-from connectors.kafka.reading.partition_reader import (
+from connectors.kafka.reading import (
     Follower,
     Partition,
     StoredRecord,

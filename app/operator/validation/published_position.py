@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from app.operator.validation.errors import PublishingStalled, SourceMoved
-from connectors.kafka.reading.partition_reader import (
+from connectors.kafka.reading import (
     Follower,
     Partition,
     StoredRecord,

@@ -34,7 +34,7 @@ from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode.oversize import claim_store
 from app.worker.pipeline.formats.registry import form_named, format_named
 from connectors.errors import SnapshotUnsupported, TableUnreadable
-from connectors.kafka.reading.partition_reader import (
+from connectors.kafka.reading import (
     Follower,
     Partition,
     StoredRecord,

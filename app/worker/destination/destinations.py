@@ -28,7 +28,7 @@ from app.worker.schemas.store_mirror import CentralStore
 from app.worker.status import State
 from app.worker.unit.run_loop import Unit
 from connectors.errors import AqueductError
-from connectors.kafka.reading.tail import Tail
+from connectors.kafka.reading import Tail
 from tables.journal_kind import Addressed, Audience, Kind
 from tables.rules.routes.routes import Routes
 from tables.state.operator_requests import CONTROL, OUTCOME, Control, DesiredState

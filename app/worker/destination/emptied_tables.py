@@ -34,7 +34,7 @@ from app.worker.pipeline.portions import RemovedRows
 from app.worker.pipeline.stage import StageSpec
 from app.worker.status import DestinationStatus
 from connectors.errors import KafkaLost, MalformedEvent, RuleImpossible, SnapshotUnsupported
-from connectors.kafka.reading.partition_reader import (
+from connectors.kafka.reading import (
     Follower,
     Partition,
     StoredRecord,

@@ -16,7 +16,7 @@ import orjson
 from app.worker.pipeline.formats.protocol import Image, RecordForm, RestoredImage
 from app.worker.pipeline.gather.removed_rows import RemovedRow
 from app.worker.pipeline.number.table_versions import masked_since
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.scratch_file import scratch
 from tables.history.impact.type_change import Relation, charset_relation, kind_of, relation
 from tables.history.present_columns import Described, Followed, PresentColumns

@@ -26,7 +26,7 @@ from app.worker.unit.run_loop import Installation
 from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import JournalUnreadable
 from connectors.kafka.producer import TransactionalProducer, send_all
-from connectors.kafka.reading.partition_reader import Follower, Partition, StoredRecord, read_to_end
+from connectors.kafka.reading import Follower, Partition, StoredRecord, read_to_end
 from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import (

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from app.worker.merge.plan import MergePlan
-from connectors.kafka.reading.partition_reader import Follower, Partition
+from connectors.kafka.reading import Follower, Partition
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from connectors.errors import (
     RunRestarts,
 )
 from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, send_finished
-from connectors.kafka.reading.partition_reader import Partition
+from connectors.kafka.reading import Partition
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
 from connectors.kafka.topics import TopicPlan, Topics

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from app.worker.merge.ordering import Held, Lane
-from connectors.kafka.reading.partition_reader import Partition
+from connectors.kafka.reading import Partition
 
 _MOST_RECORDS = 20_000
 """Maximum count of records in one Kafka transaction."""

@@ -43,7 +43,7 @@ from connectors.errors import (
     TopicReplaced,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import Follower
+from connectors.kafka.reading import Follower
 from connectors.kafka.topics import Topics
 from tables.state.known_topics import TOPIC_PART
 from tables.state.merge_cursor import MERGE_PART

@@ -14,7 +14,7 @@ import orjson
 
 from app.worker.merge.plan import MergePlan
 from connectors.errors import JournalOutdated, RecordForeign
-from connectors.kafka.reading.partition_reader import Partition, StoredRecord, newest, read_first
+from connectors.kafka.reading import Partition, StoredRecord, newest, read_first
 from wire.records import HEADER_SEQ, Origin, origin_in
 from wire.topics import journal_topic, merged_topic, shard_topic, shard_topics
 

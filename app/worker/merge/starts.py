@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from app.worker.merge.plan import MergePlan
 from connectors.errors import RecordsGone, TopicUnfit
-from connectors.kafka.reading.partition_reader import Partition
+from connectors.kafka.reading import Partition
 from tables.state.merge_cursor import MergeCursors, checksum
 
 log = logging.getLogger(__name__)

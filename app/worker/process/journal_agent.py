@@ -23,7 +23,7 @@ import faust
 from app import metrics
 from app.failpoints import point
 from connectors.errors import AqueductError, Retry
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.faust_checkpoint import FaustCheckpoint
 
 log = logging.getLogger(__name__)

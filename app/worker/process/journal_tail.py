@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.errors import AqueductError
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.tail import Tail
+from connectors.kafka.reading import StoredRecord, Tail
 from tables.journal_kind import Addressed, Kind
 from tables.state.journal.kinds import KINDS, Kinds
 

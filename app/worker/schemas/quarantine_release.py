@@ -32,7 +32,7 @@ from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher
 from app.worker.pipeline.stage import StageSpec
 from app.worker.schemas.parked_replay import Release, announcing
 from connectors.errors import HistoryTooShort, KafkaLost, PositionUnknown, WitnessesDiffer
-from connectors.kafka.reading.partition_reader import read_in_pieces
+from connectors.kafka.reading import read_in_pieces
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Database, Table, TableName
 from tables.history.history import SchemaHistory

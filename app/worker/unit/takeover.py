@@ -16,7 +16,7 @@ from app.worker.unit.other_workers import OtherWorkers
 from app.worker.unit.process_identity import this_process
 from app.worker.unit.requests import Requests
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.cursor import next_epoch
 from tables.state.journal.records import Leader, leader_in, leader_key, note_of
 from tables.state.journal.state import DestinationState, JournalPartition

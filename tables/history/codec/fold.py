@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.errors import JournalTooNew, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Change
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.codec.record_json import Reading

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from tables.journal_format import Entry, encoded, is_tombstone, read_as
 from tables.journal_kind import Kind, StatePart

@@ -13,7 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 
 from connectors.errors import JournalTooNew, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.codec.fold import CHECKPOINT, HEAD, NUMBERED
 from tables.journal_format import decoded, is_tombstone
 from tables.journal_kind import Kind

@@ -25,7 +25,7 @@ from typing import Any
 
 import faust
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.checkpoint import Row, take
 
 log = logging.getLogger(__name__)

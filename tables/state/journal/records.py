@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry, decoded, encoded, read_as
 from tables.journal_kind import Kind, StatePart
 from tables.rules.table_version import TableVersion

@@ -14,7 +14,7 @@ from typing import Any
 
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.producer import put_all, send_all
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.reading import StoredRecord, read_each
 from connectors.kafka.topics import TopicPlan
 from tables.history.codec.fold import HISTORY_PART, HistoryFold
 from tables.history.history import SchemaHistory

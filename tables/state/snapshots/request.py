@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry as Note
 from tables.journal_format import encoded, read_as
 from tables.journal_kind import FoldedOffsets, Kind, StatePart

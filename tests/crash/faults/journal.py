@@ -11,7 +11,7 @@ import orjson
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from tables.state.cursor import Cursor
 from tables.state.journal.records import INSTALLATION_PARTITION
 from tests.crash.scenario import fault

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from devstack.ports import free_port

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from app.audit.topics.topics import Partition
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tests.harness.recorded_topics import RecordedTopics
 
 Wanted = Callable[[dict[str, Any]], bool]

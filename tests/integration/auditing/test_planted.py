@@ -13,7 +13,7 @@ from app.audit.errors import NotAuditable
 from app.audit.truth.mysqlbinlog import BinlogFiles
 from app.audit.truth.witness import WitnessName
 from app.audit.verdict import Verdict
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from tests.integration.auditing.conftest import Case, Remembered

@@ -9,7 +9,7 @@ import uuid
 from app.worker.destination.takeover.earlier_requests import earlier_requests, reads_journal
 from app.worker.process.journal_tail import journal_tail
 from connectors.kafka.producer import TransactionalProducer, append
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from tables.journal_kind import Addressed

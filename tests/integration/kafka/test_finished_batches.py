@@ -15,7 +15,7 @@ from aiokafka.protocol.produce import ProduceRequest
 
 from connectors.errors import Fenced, RecordTooLarge
 from connectors.kafka.producer import TransactionalProducer, send_finished
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch, Record, partition_of
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack

@@ -8,10 +8,9 @@ from uuid import uuid4
 import pytest
 
 from connectors.errors import TransactionOpen
+from connectors.kafka import reading
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import partition_reader
-from connectors.kafka.reading.open_transactions import open_transactions
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import open_transactions, read_to_end
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 
@@ -33,7 +32,7 @@ async def test_an_open_transaction_is_named_and_ended(
     assert foreign._kafka is not None
     await foreign._kafka.begin_transaction()
     await (await foreign._kafka.send(topic, key=b"k", value=b"v", partition=0))
-    monkeypatch.setattr(partition_reader, "SILENCE", 2.0)
+    monkeypatch.setattr(reading, "SILENCE", 2.0)
     with pytest.raises(TransactionOpen) as caught:
         await read_to_end(options, topic, 0)
     assert other in str(caught.value)

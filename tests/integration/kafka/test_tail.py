@@ -12,10 +12,9 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost
+from connectors.kafka import reading
 from connectors.kafka.producer import TransactionalProducer, append
-from connectors.kafka.reading import partition_reader
-from connectors.kafka.reading.partition_reader import StoredRecord
-from connectors.kafka.reading.tail import Tail
+from connectors.kafka.reading import StoredRecord, Tail
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.ports import free_port
@@ -87,7 +86,7 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
     stack: Stack, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options, broken = {"bootstrap_servers": stack.kafka}, asyncio.Event()
-    real = partition_reader.open_consumer
+    real = reading.open_consumer
 
     @contextlib.asynccontextmanager
     async def breaks(*arguments: Any, **how: Any) -> AsyncIterator[Any]:
@@ -103,7 +102,7 @@ async def test_what_is_written_during_an_outage_comes_once_it_is_over(
             consumer.getmany = getmany
             yield consumer
 
-    monkeypatch.setattr(partition_reader, "open_consumer", breaks)
+    monkeypatch.setattr(reading, "open_consumer", breaks)
     heard = Received(options, topic)
     task = asyncio.create_task(heard.tail.run())
     await heard.tail.placed()

@@ -17,8 +17,7 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest
 
 from connectors.errors import Fenced, KafkaLost, KafkaSlow, RecordTooLarge, TopicUnfit
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.open_transactions import open_transactions
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import open_transactions, read_to_end
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 

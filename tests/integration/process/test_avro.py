@@ -13,7 +13,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading import StoredRecord, read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql

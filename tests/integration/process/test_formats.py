@@ -11,7 +11,7 @@ import pytest
 
 from aqueduct_client import Earliest, subscribe
 from aqueduct_client.errors import ForeignFormat
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql

@@ -13,7 +13,7 @@ import pytest
 
 from app.operator.journal_access import Journal
 from app.settings.model import load
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading import StoredRecord, read_to_end
 from connectors.mysql.position import SourceOffset
 from demo import checks
 from devstack import Stack

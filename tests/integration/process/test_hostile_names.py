@@ -20,7 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.__main__ import main
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.rules.routes.routes import Routes

@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from app.__main__ import main
 from app.worker.pipeline.publish.publisher import TopicPlans
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_end
+from connectors.kafka.reading import StoredRecord, read_to_end
 from connectors.kafka.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql

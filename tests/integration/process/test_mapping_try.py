@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import Follower, read_to_end
+from connectors.kafka.reading import Follower, read_to_end
 from connectors.kafka.topics import Topics
 from devstack import Stack
 from devstack.mysql import Mysql

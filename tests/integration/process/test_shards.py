@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.__main__ import main
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.pair import Pair, pair_settings

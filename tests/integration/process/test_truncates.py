@@ -16,7 +16,7 @@ import pytest
 
 from app.failpoints import VARIABLE
 from app.worker.destination.emptied_tables import PART_ROWS
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.servers import own_mysql, own_server

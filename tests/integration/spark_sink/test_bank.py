@@ -22,7 +22,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from spark_sink.errors import CutGone, CutIncomplete, CutUnknown, TableNotInCut, UnknownTable

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import read_to_end
+from connectors.kafka.reading import read_to_end
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 from devstack.mysql import Mysql

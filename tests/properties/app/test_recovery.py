@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.worker.destination.takeover.recovery import folded
 from connectors.errors import HistoryTooShort
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from tables.history.codec import fold as history_fold
 from tables.history.codec.journal_records import (

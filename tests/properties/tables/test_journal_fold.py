@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal import state as journal
 from tables.state.journal.checkpoint import MemoryCheckpoint, resume_from
 from tests.unit.tables.state.journal.made import cursor, fold_in, version

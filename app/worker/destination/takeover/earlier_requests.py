@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-from connectors.kafka.reading.partition_reader import StoredRecord, read_each
+from connectors.kafka.reading import StoredRecord, read_each
 from tables.state.journal.checkpoint import Checkpoint, records_of_kind
 from tables.state.journal.state import partition_of
 from tables.state.operator_requests import CONTROL, Control, DesiredState, control_in

@@ -13,7 +13,7 @@ import orjson
 
 from app.worker.destination.takeover.published_check import Published
 from connectors.errors import ForeignInstallation, JournalDamaged
-from connectors.kafka.reading.partition_reader import StoredRecord, end_of, read_first
+from connectors.kafka.reading import StoredRecord, end_of, read_first
 from tables.state.cursor import Cursor
 from tables.state.journal.checkpoint import Checkpoint
 from tables.state.journal.records import installation_key

@@ -16,7 +16,7 @@ import orjson
 
 from app.worker.destination.background import beside
 from connectors.errors import JournalOutdated, MergeUnfinished
-from connectors.kafka.reading.partition_reader import (
+from connectors.kafka.reading import (
     Away,
     Partition,
     StoredRecord,

@@ -21,7 +21,7 @@ from connectors.errors import (
     JournalUnreadable,
 )
 from connectors.kafka.producer import TransactionalProducer, send_all
-from connectors.kafka.reading.partition_reader import StoredRecord, read_first
+from connectors.kafka.reading import StoredRecord, read_first
 from tables.history.codec.fold import OLDEST
 from tables.journal_format import decoded, encoded
 from tables.state.cursor import Cursor

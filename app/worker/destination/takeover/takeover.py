@@ -49,7 +49,7 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import Follower, StoredRecord
+from connectors.kafka.reading import Follower, StoredRecord
 from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates

@@ -14,7 +14,7 @@ from app.audit.topics.topics import Partition
 from app.audit.truth.printed_events import Event, events
 from app.audit.truth.witness import WitnessName
 from app.audit.verdict import Verdict
-from connectors.kafka.reading.partition_reader import StoredRecord, Take
+from connectors.kafka.reading import StoredRecord, Take
 from tables.rules.routes.routes import Routes
 from tests.harness.recorded_topics import RecordedTopics
 from tests.unit.app.audit.truth.test_changes import FILE, SOURCE, rows, transaction

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from app.operator.journal_access import Journal
 from app.worker.destination.plan import Source
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.lookup.start import Earliest
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import SourceAddress

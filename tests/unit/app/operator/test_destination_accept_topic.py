@@ -11,7 +11,7 @@ import pytest
 from app.operator import destination as destination_commands
 from app.operator.destination import plan_acceptance
 from connectors.errors import TopicGone, UsageError
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.known_topics import KnownTopic, note_of

@@ -15,7 +15,7 @@ from app.operator.destination import Outcome, outcome_text, outcome_value, send_
 from app.operator.journal_access import Journal, UnitJournal, wait_for_record
 from app.worker.destination.plan import Plan
 from connectors.errors import NotApplied, RequestReplaced
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry
 from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import (

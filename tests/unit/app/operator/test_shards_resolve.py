@@ -13,7 +13,7 @@ from app.operator import journal_access, request, shards
 from app.operator.shards import resolve
 from app.settings.model import Settings
 from connectors.errors import NotApplied, RequestReplaced, UsageError
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.logical_schemas.decisions import (
     UNIT,
     Decided,

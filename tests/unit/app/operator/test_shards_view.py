@@ -12,7 +12,7 @@ import pytest
 from app.operator import shards
 from app.operator.shards import published_tables
 from app.settings.model import Settings
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.logical_schemas.published import next_published
 from tests.unit.tables.history.logical_schemas.made import NAME, Shards
 

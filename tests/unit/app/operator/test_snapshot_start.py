@@ -12,7 +12,7 @@ import pytest
 from app.operator import snapshot
 from app.operator.terminal import report_unreachable
 from connectors.errors import UsageError
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.snapshots.request import (
     SNAPSHOT_REQUEST_PART,
     SnapshotAction,

@@ -13,7 +13,7 @@ import yaml
 from app.operator import subscriber
 from app.settings.model import Settings
 from connectors.kafka.group_positions import GroupState, Offsets
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tests.unit.app.settings.test_model import GOOD
 
 STATED, OWN, TAGGED = "inv_shop.trade.orders", "aq.trade.orders", "aq.__tag.vip.trade.orders"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import HistoryTooShort, PositionUnknown
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Server, Session, TableChange
 from tables.history.checkpoint import CheckpointPolicy
 from tables.history.codec.fold import HistoryFold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.journal_format import Entry

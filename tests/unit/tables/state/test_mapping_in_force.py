@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.state import fold
 from tables.state.mapping_in_force import MAPPING_PART, MappingInForce, note_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.errors import JournalDamaged, JournalTooNew
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.checkpoint import MemoryCheckpoint, records_of
 from tables.state.journal.state import fold
 from tables.state.operator_requests import Control, DesiredState, control_in, control_note

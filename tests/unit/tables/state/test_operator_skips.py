@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry
 from tables.state.journal.state import DestinationState, fold
 from tables.state.operator_requests import (

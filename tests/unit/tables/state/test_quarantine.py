@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableChange
 from tables.history.record import Given, SchemaRecord
 from tables.state.quarantine import GIVE_UP, Entry, Outcome, Quarantine, Resolution, note_of

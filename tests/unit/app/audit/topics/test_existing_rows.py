@@ -13,7 +13,7 @@ from app.audit.topics.existing_rows import ExistingRows, incomplete_tables
 from app.audit.topics.record_check import Subject
 from app.audit.truth.window import End
 from app.audit.verdict import Verdict
-from connectors.kafka.reading.partition_reader import StoredRecord, partition_of
+from connectors.kafka.reading import StoredRecord, partition_of
 from connectors.mysql.position import Coordinates
 from tables.history.present_columns import Described
 from tables.rules.mapping.forms import from_yaml

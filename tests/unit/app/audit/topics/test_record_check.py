@@ -16,7 +16,7 @@ from app.audit.topics.totals import _is_expired
 from app.audit.truth.changes import Truth
 from app.audit.truth.window import End
 from app.audit.verdict import FaultKind, Verdict
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.audit.topics.record_comparison import Columns, key_fault
-from connectors.kafka.reading.partition_reader import StoredRecord, partition_of
+from connectors.kafka.reading import StoredRecord, partition_of
 
 SHARD = ("m1", "shop_1", "orders")
 WITH_SHARD = b'{"__shard":["m1","shop_1","orders"],"id":7}'

@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 
 from app.audit.topics.topics import Journal, Quarantined, journal, row_topics
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.present_columns import Described
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.stored_version import StoredVersion

@@ -18,7 +18,7 @@ from app.audit.warehouse.check import Warehouse
 from app.audit.warehouse.dump import Origin
 from app.audit.warehouse.dump import lines as lines_of
 from app.audit.warehouse.store import WarehouseStore
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.present_columns import Described, Versions
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes

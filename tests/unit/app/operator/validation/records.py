@@ -8,7 +8,7 @@ import orjson
 
 from app.operator.validation.folded_topic import SelectedRow
 from app.operator.validation.present_images import PresentImages, stored
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.present_columns import Described, Versions
 from wire.table_version import Column, Definition
 

@@ -16,7 +16,7 @@ from app.operator.validation.folded_topic import (
     Unequal,
     UnknownVersion,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tests.unit.app.operator.validation.records import (
     NAME,
     images,

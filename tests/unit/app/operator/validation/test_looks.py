@@ -17,7 +17,7 @@ from app.operator.validation.looks import Looks
 from app.operator.validation.table_result import TableResult
 from app.operator.validation.topic_pass import TableValidation
 from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord, read_to_ends
+from connectors.kafka.reading import StoredRecord, read_to_ends
 from connectors.mysql.select.chunk_reader import DefinitionChanged
 from tests.unit.app.operator.validation.records import NAME, images, record, selected
 from tests.unit.app.operator.validation.world import (

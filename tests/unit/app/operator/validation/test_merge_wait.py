@@ -13,7 +13,7 @@ from app.audit.topics.topics import Claims
 from app.operator.validation.errors import PublishingStalled
 from app.operator.validation.folded_topic import FoldedTopic
 from app.operator.validation.topic_pass import Goals, MergeWait
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tests.unit.app.operator.validation.records import NAME, images, record
 
 PARTITIONS = [("aq.t", 0), ("aq.t", 1)]

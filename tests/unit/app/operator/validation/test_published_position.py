@@ -10,7 +10,7 @@ import pytest
 from app.operator.validation import published_position
 from app.operator.validation.errors import PublishingStalled, SourceMoved
 from app.operator.validation.published_position import PublishedPosition
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from tables.journal_format import TOMBSTONE, encoded

@@ -32,7 +32,7 @@ from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import RecordForm
 from app.worker.pipeline.formats.shaped import ShapedForm, version_of
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.store.registry import MemoryRegistry
 from tables.rules.mapping.forms import from_yaml

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.operator.validation.folded_topic import SelectedRow
-from connectors.kafka.reading.partition_reader import Partition, StoredRecord
+from connectors.kafka.reading import Partition, StoredRecord
 from connectors.mysql.position import Coordinates
 from tests.unit.app.operator.validation.records import record, selected, tombstone
 

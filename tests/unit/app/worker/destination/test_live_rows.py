@@ -15,7 +15,7 @@ from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.formats.shaped import version_of as version_of_table
 from app.worker.pipeline.gather.removed_rows import RemovedRow
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.table_version import TableVersion

@@ -17,7 +17,7 @@ from app.worker.destination.request_outcomes import Acknowledge
 from app.worker.process.journal_tail import Notices
 from app.worker.status import State
 from connectors.errors import KafkaLost
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry
 from tables.journal_kind import Kind
 from tables.state.cursor import Claimed

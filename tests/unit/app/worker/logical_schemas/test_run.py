@@ -18,7 +18,7 @@ from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.status import State
 from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import KafkaLost, TransactionOpen
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.logical_schemas.decisions import UNIT, Decision, Verb, note_of_decision
 from tables.history.logical_schemas.published import PublishedSchema
 from tables.rules.mapping.forms import from_yaml

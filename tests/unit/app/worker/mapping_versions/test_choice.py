@@ -11,7 +11,7 @@ from app.worker.mapping_versions.watch import RefusedVersion, UsableVersion
 from app.worker.pipeline.rules import PublishingRules
 from app.worker.status import DestinationStatus, State
 from connectors.errors import MappingError, RunRestarts
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.mapping.mapping import Mapping

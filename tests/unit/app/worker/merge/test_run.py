@@ -31,7 +31,7 @@ from connectors.errors import (
     TopicReplaced,
     TopicUnfit,
 )
-from connectors.kafka.reading.partition_reader import Partition
+from connectors.kafka.reading import Partition
 from connectors.kafka.topics import TopicPlan
 from tables.state.journal.state import DestinationState
 from tests.unit.app.worker.merge.test_shares import PLAN

@@ -19,7 +19,7 @@ from app.worker.merge.plan import MergePlan
 from app.worker.merge.shares import Shares, committed_ms
 from app.worker.pipeline.publish.publisher import TopicPlans
 from connectors.errors import RecordForeign
-from connectors.kafka.reading.partition_reader import Follower, Partition
+from connectors.kafka.reading import Follower, Partition
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum
 
 TOPICS = TopicPlans(

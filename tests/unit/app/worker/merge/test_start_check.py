@@ -11,7 +11,7 @@ import pytest
 from app.worker.merge import start_check as module
 from app.worker.merge.start_check import check_starts, origin_of
 from connectors.errors import JournalOutdated, RecordForeign
-from connectors.kafka.reading.partition_reader import Partition, StoredRecord
+from connectors.kafka.reading import Partition, StoredRecord
 from tests.unit.app.worker.merge.test_shares import PLAN
 from wire.records import Origin
 

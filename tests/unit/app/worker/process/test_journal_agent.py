@@ -11,7 +11,7 @@ import pytest
 from app.worker.process import journal_agent
 from app.worker.process.journal_agent import catch_up, install
 from connectors.errors import KafkaLost, TopicUnfit
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.faust_checkpoint import FaustCheckpoint
 from tests.unit.tables.state.journal.faust_table import Table, checkpoint_of, kept
 from tests.unit.tables.state.journal.test_rows import Written

@@ -13,7 +13,7 @@ from app.worker.destination.destination import Destination
 from app.worker.destination.destinations import Destinations
 from app.worker.destination.plan import Failover
 from app.worker.process.journal_tail import Notices
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry, decoded, encoded
 from tables.journal_kind import Audience, Kind, StatePart
 from tables.state.cursor import Claimed

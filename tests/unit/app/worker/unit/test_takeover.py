@@ -23,7 +23,7 @@ from app.worker.unit.run_loop import Unit
 from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import AnotherWorkerLeads, Fenced, LeadershipLost
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.operator_requests import Control, DesiredState, control_note
 from tests.unit.app.worker.merge.test_shares import PLAN

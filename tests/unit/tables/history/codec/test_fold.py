@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.checkpoint import SchemaCheckpoint
 from tables.history.codec import fold as history_fold
 from tables.history.codec.fold import NEWEST, OLDEST, HistoryFold

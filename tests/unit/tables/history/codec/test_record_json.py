@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from connectors.errors import JournalDamaged, JournalTooNew
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Column, Index, TableChange
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.codec.fold import OLDEST, HistoryFold

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.logical_schemas.decisions import (
     DECISIONS_PART,
     UNIT,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking.keys import MaskingKeys

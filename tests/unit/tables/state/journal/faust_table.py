@@ -6,7 +6,7 @@ import asyncio
 from collections import UserDict
 from typing import Any
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.faust_checkpoint import FaustCheckpoint
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.rules.table_version import TableVersion

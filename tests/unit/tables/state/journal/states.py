@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.state import DestinationState, fold
 from tables.state.operator_requests import Skip, skip_note
 

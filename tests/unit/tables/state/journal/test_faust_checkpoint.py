@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.codec.journal_records import tombstones
 from tables.state.journal import faust_checkpoint
 from tables.state.journal.checkpoint import MemoryCheckpoint, Row, resume_from

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.prepared_xa import PreparedPosition

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from connectors.errors import JournalTooNew, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table
 from tables.history.checkpoint import SchemaCheckpoint
 from tables.history.codec.fold import NEWEST, OLDEST

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from connectors.errors import JournalTooNew, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.position import Coordinates
 from tables.history.codec.fold import OLDEST
 from tables.history.codec.journal_records import checkpoint_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.errors import JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.history.codec.journal_records import checkpoint_records, history_records, tombstones
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables import journal_format

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import JournalDamaged
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.journal_format import encoded
 from tables.state.journal.state import fold
 from tables.state.snapshots.request import (

@@ -28,7 +28,7 @@ from app.worker.destination.source_agent import SourceAgent
 from app.worker.pipeline.piece import Piece, TableChanges
 from app.worker.schemas.run_schemas import Schemas
 from connectors.errors import AqueductError, KafkaLost, UnsupportedEvent
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.lookup.skipped_transactions import SkippedTransaction
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

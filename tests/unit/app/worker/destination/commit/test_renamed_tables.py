@@ -12,7 +12,7 @@ import pytest
 from app.worker.destination.commit.read_tables import ReadTables
 from app.worker.destination.commit.renamed_tables import RenamedTables
 from app.worker.pipeline.piece import TableChanges
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.snapshots.request import SnapshotRequest, request_in
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, requested
 from tests.unit.app.worker.destination.commit.made import BEFORE

@@ -20,7 +20,7 @@ from connectors.errors import (
     PreflightError,
     SourceLost,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.lookup.start import AfterGtids
 from connectors.mysql.mariadb_gtid import MariadbGtidList

@@ -8,7 +8,7 @@ import pytest
 
 from app.worker.destination.takeover.earlier_requests import earlier_requests
 from connectors.errors import JournalDamaged, KafkaLost
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.journal.state import partition_of
 from tables.state.operator_requests import Control, DesiredState, control_note

@@ -20,7 +20,7 @@ from connectors.errors import (
     PositionUnknown,
     StateUnknown,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.lookup.start import AtCoordinates, Earliest, Latest
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.history import SchemaHistory

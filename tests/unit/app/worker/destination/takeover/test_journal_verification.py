@@ -12,7 +12,7 @@ from app.worker.destination.takeover import journal_verification
 from app.worker.destination.takeover.journal_verification import Verification
 from app.worker.destination.takeover.published_check import Published
 from connectors.errors import ForeignInstallation, JournalDamaged, RunRestarts
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import TopicPlan
 from tables.journal_format import encoded
 from tables.state.journal.checkpoint import MemoryCheckpoint

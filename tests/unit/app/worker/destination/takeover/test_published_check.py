@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.worker.destination.takeover.published_check import Published
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 
 OWN = Published(destination="shop", prefix="aq", options={})
 

@@ -33,7 +33,7 @@ from connectors.errors import (
     TopicReplaced,
     TopicUnusable,
 )
-from connectors.kafka.reading.partition_reader import StoredRecord
+from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import TopicPlan
 from connectors.mysql.lookup.start import Latest
 from connectors.mysql.position import Coordinates, SourceOffset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.kafka.reading.partition_reader import StoredRecord, format_of, source_of
+from connectors.kafka.reading import StoredRecord, format_of, source_of
 
 HEADERS = (
     ("change_id", b"u:1#0"),

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from connectors.kafka.reading.partition_reader import Follower, _spans
+from connectors.kafka.reading import Follower, _spans
 
 COPIES = {
     "whole": (1, [1, 2]),

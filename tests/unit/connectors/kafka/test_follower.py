@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from connectors.errors import KafkaLost, TransactionOpen
-from connectors.kafka.reading import partition_reader as module
-from connectors.kafka.reading.partition_reader import Follower, Partition, read_to_ends
+from connectors.kafka import reading as module
+from connectors.kafka.reading import Follower, Partition, read_to_ends
 
 A, B, C = ("a", 0), ("b", 0), ("c", 1)
 

@@ -12,9 +12,8 @@ import pytest
 
 from connectors.backoff import Backoff
 from connectors.errors import AqueductError, KafkaDenied, KafkaLost, RecordsGone
-from connectors.kafka.reading import tail as module
-from connectors.kafka.reading.partition_reader import Partition
-from connectors.kafka.reading.tail import Tail
+from connectors.kafka import reading as module
+from connectors.kafka.reading import Partition, Tail
 
 A, B = ("t", 0), ("t", 1)
 

@@ -13,8 +13,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import OffsetOutOfRangeError
 
 from connectors.errors import KafkaLost, RecordsGone, TransactionOpen
-from connectors.kafka.reading import open_transactions, partition_reader
-from connectors.kafka.reading.open_transactions import OpenTransaction
+from connectors.kafka import reading
+from connectors.kafka.reading import OpenTransaction
 
 END = 15
 
@@ -68,22 +68,22 @@ def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTrans
     async def those_open(*_: Any) -> list[OpenTransaction]:
         return list(held)
 
-    monkeypatch.setattr(partition_reader, "open_consumer", made)
-    monkeypatch.setattr(open_transactions, "open_transactions", those_open)
-    monkeypatch.setattr(partition_reader, "SILENCE", 1.0)
+    monkeypatch.setattr(reading, "open_consumer", made)
+    monkeypatch.setattr(reading, "open_transactions", those_open)
+    monkeypatch.setattr(reading, "SILENCE", 1.0)
 
 
 async def test_markers_alone_are_read_for_as_long_as_that_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(1))
-    assert await partition_reader.read_to_end({}, "journal", 0) == []
+    assert await reading.read_to_end({}, "journal", 0) == []
 
 
 async def test_an_end_that_comes_no_nearer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, Consumer(0))
     with pytest.raises(KafkaLost):
-        await partition_reader.read_to_end({}, "journal", 0)
+        await reading.read_to_end({}, "journal", 0)
 
 
 def record(offset: int) -> SimpleNamespace:
@@ -100,10 +100,10 @@ async def test_an_open_transaction_is_named_before_the_end_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(0), opened(0, None))
-    monkeypatch.setattr(partition_reader, "SILENCE", 60.0)
-    monkeypatch.setattr(partition_reader, "HELD", 0.1)
+    monkeypatch.setattr(reading, "SILENCE", 60.0)
+    monkeypatch.setattr(reading, "HELD", 0.1)
     with pytest.raises(TransactionOpen) as caught:
-        await asyncio.wait_for(partition_reader.read_to_end({}, "aq.__journal", 3), 30)
+        await asyncio.wait_for(reading.read_to_end({}, "aq.__journal", 3), 30)
     where = "--topic aq.__journal --partition 3"
     said = str(caught.value)
     assert f"python -m app journal abort DEST {where} --transactional-id 'nightly import'" in said
@@ -117,18 +117,18 @@ async def test_a_transaction_that_began_after_what_is_missing_is_not_blamed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(1))
-    monkeypatch.setattr(partition_reader, "HELD", 0.1)
+    monkeypatch.setattr(reading, "HELD", 0.1)
     with pytest.raises(KafkaLost):
-        await partition_reader.read_to_end({}, "journal", 0)
+        await reading.read_to_end({}, "journal", 0)
 
 
 async def test_an_open_transaction_is_named_to_a_reader_of_many_partitions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served(monkeypatch, Consumer(0), opened(0))
-    monkeypatch.setattr(partition_reader, "SILENCE", 60.0)
-    monkeypatch.setattr(partition_reader, "HELD", 0.1)
-    read = partition_reader.read_all({}, [("aq.a", 0), ("aq.b", 0)], lambda *_: None)
+    monkeypatch.setattr(reading, "SILENCE", 60.0)
+    monkeypatch.setattr(reading, "HELD", 0.1)
+    read = reading.read_all({}, [("aq.a", 0), ("aq.b", 0)], lambda *_: None)
     with pytest.raises(TransactionOpen, match="--transactional-id 'nightly import'"):
         await asyncio.wait_for(read, 30)
 
@@ -138,7 +138,7 @@ async def test_the_time_that_a_caller_takes_for_a_piece_is_not_silence(
 ) -> None:
     served(monkeypatch, Consumer(5, record(0), record(END)))
     found = []
-    async for piece in partition_reader.read_in_pieces({}, "journal", 0, start=0):
+    async for piece in reading.read_in_pieces({}, "journal", 0, start=0):
         found += piece
         await asyncio.sleep(1.5)
     assert [one.offset for one in found] == [0]
@@ -180,7 +180,7 @@ async def test_each_of_many_partitions_is_fetched_up_to_its_own_end_and_no_furth
 
     consumer, read = Many(), dict[str, list[int]]()
     served(monkeypatch, consumer)
-    await partition_reader.read_all(
+    await reading.read_all(
         {},
         [("a", 0), ("b", 0)],
         lambda topic, _, one: read.setdefault(topic, []).append(one.offset),
@@ -199,7 +199,7 @@ async def test_records_that_are_deleted_during_a_read_are_no_loss_as_the_next_on
 
     served(monkeypatch, Shortened(0))
     with pytest.raises(KafkaLost, match=r"dead \[0\] has no offset 7") as lost:
-        await partition_reader.read_to_end({}, "dead", 0)
+        await reading.read_to_end({}, "dead", 0)
     gone = lost.value.__cause__
     assert isinstance(gone, RecordsGone)
     # Commands report it too, and have no merge.

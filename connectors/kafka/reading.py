@@ -1,14 +1,19 @@
-"""The reader of partitions: committed records from given offsets on, up to ends or as they come.
+"""Reading of committed records: of partitions up to ends, as they come, or of a topic for a process's life.
 
 Invariant: only committed records are read, each once, and those of a partition in order; no group is joined and
 no offset is stored. An end includes open transactions, so a commit made before the end was requested is never
 missed. An open transaction of another producer hides later records until it ends, and is an error after HELD
-seconds. With ``omits_leaderless``, a partition without a leader does not hold up the others.
+seconds; transactions that the brokers do not report to this account are omitted. With ``omits_leaderless``, a
+partition without a leader does not hold up the others. A tail keeps its position over every outage, and reads
+later what it cannot read now.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
+import logging
+import shlex
 import time
 from collections.abc import (
     AsyncGenerator,
@@ -18,26 +23,134 @@ from collections.abc import (
     Collection,
     Iterable,
     Mapping,
+    Sequence,
 )
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.partitioner import murmur2
 
-from connectors.errors import KafkaLost, RecordsGone, TopicUnfit
-from connectors.kafka.error_mapping import explained
+from connectors.backoff import Backoff
+from connectors.errors import AqueductError, KafkaLost, RecordsGone, TopicUnfit, TransactionOpen
+from connectors.kafka.error_mapping import explained, translated
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
-from connectors.kafka.reading.open_transactions import refuse_open
-from wire.records import (
-    HEADER_FORMAT,
-    HEADER_GTID,
-    origin_in,
-)
+from connectors.kafka.protocol_requests import producers, transactions
+from wire.records import HEADER_FORMAT, HEADER_GTID, origin_in
+
+log = logging.getLogger(__name__)
+
+_REPORT_SECONDS = 5.0
+"""Seconds for the brokers to answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that is neither committed nor aborted."""
+
+    producer_id: int
+    transactional_id: str | None
+    """None if no broker reports that it coordinates the transaction. If indeed no broker does, the transaction
+    hangs, and no time-out ends it."""
+    offset: int
+    """The offset of its first record in the partition."""
+    written_ms: int
+    """The time of its producer's last write to the partition, in milliseconds since 1970."""
+
+    def __str__(self) -> str:
+        owner = (
+            f"transactional id {self.transactional_id!r}"
+            if self.transactional_id is not None
+            else "no transactional id that a broker knows"
+        )
+        at = datetime.fromtimestamp(self.written_ms / 1000, UTC).isoformat(timespec="seconds")
+        return f"{owner}, producer {self.producer_id}, from offset {self.offset}, last written {at}"
+
+    def ending(self, topic: str, partition: int) -> str:
+        """Return the command that ends the transaction."""
+        partition_options = f"--topic {shlex.quote(topic)} --partition {partition}"
+        if self.transactional_id is None:
+            # Brokers omit ids that the account may not describe (KIP-664), of transactions that are alive.
+            tool = "kafka-transactions.sh --bootstrap-server SERVER"
+            return (
+                f"if `{tool} find-hanging {partition_options}` lists it to an account that may describe all "
+                f"transactional ids: {tool} abort {partition_options} --start-offset {self.offset}"
+            )
+        owner = shlex.quote(self.transactional_id)
+        return f"python -m app journal abort DEST {partition_options} --transactional-id {owner}"
+
+
+def held_up(found: Sequence[OpenTransaction], topic: str, partition: int) -> TransactionOpen:
+    """Return an error that names these open transactions of a partition, each with the command that ends it."""
+    commands = "; ".join(one.ending(topic, partition) for one in found)
+    return TransactionOpen(
+        "; ".join(map(str, found)),
+        topic=topic,
+        partition=partition,
+        remedy="Aqueduct tries again by itself until it ends. Find who writes to the topic; or end it: "
+        f"{commands}.",
+    )
+
+
+async def open_transactions(
+    options: Mapping[str, Any], topic: str, partition: int
+) -> list[OpenTransaction]:
+    """Return a partition's open transactions, the oldest first; empty if the brokers do not report them."""
+    client = AIOKafkaClient(**options)
+    try:
+        async with asyncio.timeout(_REPORT_SECONDS):
+            await client.bootstrap()
+            return await _open_in(client, topic, partition)
+    except (KafkaError, OSError, TimeoutError, ValueError) as error:
+        log.debug("open transactions are not known", exc_info=error)
+        return []
+    finally:
+        await client.close()
+
+
+async def refuse_open(
+    options: Mapping[str, Any], topic: str, partition: int, *, position: int
+) -> None:
+    """Raise TransactionOpen if a transaction that began at or before a position is still open."""
+    found = await open_transactions(options, topic, partition)
+    if held := [one for one in found if one.offset <= position]:
+        raise held_up(held, topic, partition)
+
+
+async def _open_in(client: AIOKafkaClient, topic: str, partition: int) -> list[OpenTransaction]:
+    cluster = await client.fetch_all_metadata()
+    client.cluster = cluster
+    parts = cluster._partitions.get(topic, {}).values()
+    leader = next((one.leader for one in parts if one.partition == partition), None)
+    if leader is None:
+        return []
+    answer = await client.send(leader, producers(topic, partition))
+    active = [
+        one
+        for _topic, partitions, _ in answer.topics
+        for _number, error, _text, found, _ in partitions
+        if not error
+        for one in found
+        if one[5] >= 0
+    ]
+    ids: dict[int, str] = {}
+    for broker in cluster.brokers():
+        described = await client.send(broker.nodeId, transactions([one[0] for one in active]))
+        ids.update({producer: name for name, producer, *_ in described.transaction_states})
+    found = [
+        OpenTransaction(
+            producer_id=one[0], transactional_id=ids.get(one[0]), offset=one[5], written_ms=one[3]
+        )
+        for one in active
+    ]
+    return sorted(found, key=lambda one: one.offset)
+
 
 SILENCE = 4 * TRANSACTION_TIMEOUT
 """Seconds without progress after which reading up to an end is given up."""
@@ -658,3 +771,130 @@ def source_of(record: StoredRecord) -> dict[str, Any]:
     name, epoch, seq = origin_in(headers)
     gtid = headers[HEADER_GTID].decode() if HEADER_GTID in headers else None
     return {"name": name, "seq": seq, "epoch": epoch, "gtid": gtid}
+
+
+TakeOfTail = Callable[[int, StoredRecord], object]
+"""Partition and record; an error that it raises ends the process's tail, so it should raise none."""
+
+_TAIL_WAIT_SECONDS = 0.2
+"""Seconds that a broker holds a fetch for which it has nothing."""
+_TAIL_POLL_SECONDS = 1.0
+_LONGEST_PAUSE = 10.0
+_TAIL_CHECK_SECONDS = 10.0
+"""Seconds without a record after which the broker is asked whether there are unread records."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """A topic's partitions, from their committed ends at the first read, or from given offsets."""
+
+    options: Mapping[str, Any]
+    topic: str
+    partitions: Iterable[int]
+    take: TakeOfTail
+    start: Mapping[int, int] = field(default_factory=dict)
+    error: AqueductError | None = None
+    """The error that prevents reading now."""
+    _next: dict[Partition, int] = field(default_factory=dict)
+    """The next offset to read."""
+    _placed: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: asyncio.Event = field(default_factory=asyncio.Event)
+    _late: dict[Partition, int] = field(default_factory=dict)
+    """Partitions whose end was past the read position at the last check, and that position."""
+
+    def __post_init__(self) -> None:
+        self._next = {(self.topic, part): at for part, at in self.start.items()}
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        backoff = Backoff(0.5, _LONGEST_PAUSE)
+        while True:
+            began = time.monotonic()
+            try:
+                async with Follower.opened(
+                    self.options, wait_seconds=_TAIL_WAIT_SECONDS
+                ) as follower:
+                    await self._begin(follower)
+                    await self._follow(follower)
+            except RecordsGone as error:
+                self._cut(error)
+            except (AqueductError, OSError) as error:
+                self._report(translated(error))
+            if time.monotonic() - began > _LONGEST_PAUSE:
+                backoff.reset()
+            await asyncio.sleep(backoff.pause())
+
+    async def placed(self) -> None:
+        """Wait until every record committed from now on will be read; raise the error that prevents it."""
+        while not self._placed.is_set():
+            waits = [asyncio.create_task(each.wait()) for each in (self._placed, self._failed)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            if self.error is not None and not self._placed.is_set():
+                raise copy.copy(self.error)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tail's state for the status page."""
+        error = self.error
+        return {
+            "followed": self._placed.is_set() and error is None,
+            "error": None if error is None else f"{error.name}: {error}",
+        }
+
+    async def _begin(self, follower: Follower) -> None:
+        """Follow each partition from its next offset on; a new partition from its committed end."""
+        every = [(self.topic, part) for part in self.partitions]
+        # Records of a transaction open at that end are read later, once committed.
+        self._next |= await follower.readable([one for one in every if one not in self._next])
+        await follower.follow({one: self._next[one] for one in every})
+        if self.error is not None:
+            log.info("%s is followed again", self.topic)
+        self.error = None
+        self._failed.clear()
+        self._placed.set()
+
+    async def _follow(self, follower: Follower) -> None:
+        self._late = {}
+        checked = time.monotonic()
+        while True:
+            batches = await follower.read(_TAIL_POLL_SECONDS)
+            for one, records in batches.items():
+                for record in records:
+                    self._next[one] = record.offset + 1
+                    self.take(one[1], StoredRecord.of(record))
+            if not batches and time.monotonic() - checked > _TAIL_CHECK_SECONDS:
+                await self._check(follower)
+                checked = time.monotonic()
+
+    async def _check(self, follower: Follower) -> None:
+        """Raise KafkaLost if unread records do not arrive; aiokafka only logs the reason."""
+        ends = await follower.readable(self._next)
+        positions = {one: await follower.position(one) for one in ends}
+        late = {one: at for one, at in positions.items() if at < ends[one]}
+        # Markers of transactions give no record, but move the position.
+        if late.items() & self._late.items():
+            raise KafkaLost("it has records that do not come", topic=self.topic)
+        self._late = late
+
+    def _report(self, error: AqueductError) -> None:
+        known, self.error = self.error, error
+        error.context.setdefault("topic", self.topic)
+        self._failed.set()
+        if known is None or known.name != error.name:
+            log.error(
+                "%s is not followed now, commands are not received: %s: %s",
+                self.topic, error.name, error,
+            )  # fmt: skip
+
+    def _cut(self, error: RecordsGone) -> None:
+        """Restart at the end of a topic that was truncated or recreated; every run reads the topic itself."""
+        lost = error.lost or self._next
+        log.error(
+            "%s was truncated or recreated: it has no offset %s; it is followed from its end",
+            self.topic, ", ".join(f"{number}:{at}" for (_, number), at in lost.items()),
+        )  # fmt: skip
+        for one in list(lost):
+            self._next.pop(one, None)
