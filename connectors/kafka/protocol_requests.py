@@ -62,11 +62,26 @@ class Ask:
         return struct(*self._values, *tags)
 
 
-class MetadataResponse(Response):  # type: ignore[misc]
-    """Topics with their ids."""
+def _request(name: str, number: int, version: int, *, asked: Schema, answer: Schema) -> Any:
+    """A request and its answer, as aiokafka has them; those of flexible versions end with tags."""
+    numbers = {"__module__": __name__, "API_KEY": number, "API_VERSION": version}
+    response = type(f"{name}Response", (Response,), {**numbers, "SCHEMA": answer})
+    is_flexible = asked.names[-1:] == ("tags",)
+    more = {"FLEXIBLE_VERSION": is_flexible, "RESPONSE_TYPE": response, "SCHEMA": asked}
+    return type(f"{name}Request", (RequestStruct,), {**numbers, **more})
 
-    API_KEY, API_VERSION = 3, 12
-    SCHEMA = Schema(
+
+_METADATA = _request(
+    "Metadata",
+    3,
+    12,
+    asked=Schema(
+        ("topics", CompactArray(("topic_id", _Uuid), ("name", _TEXT), _TAGS)),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        _TAGS,
+    ),
+    answer=Schema(
         ("throttle_time_ms", Int32),
         (
             "brokers",
@@ -101,55 +116,17 @@ class MetadataResponse(Response):  # type: ignore[misc]
             ),
         ),
         _TAGS,
-    )
-
-
-class MetadataRequest(RequestStruct):  # type: ignore[misc]
-    """Requests topics by name, without creating any."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY, API_VERSION = 3, 12
-    RESPONSE_TYPE = MetadataResponse
-    SCHEMA = Schema(
-        ("topics", CompactArray(("topic_id", _Uuid), ("name", _TEXT), _TAGS)),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-        _TAGS,
-    )
-
-
-def metadata(topics: Iterable[str], *, rights: bool = False) -> Ask:
-    """Return the request for topics; with ``rights``, also for the account's privileges on them."""
-    return Ask(MetadataRequest, [(bytes(16), one, NO_TAGS) for one in topics], False, rights)
-
-
-def may_write(answer: Any) -> Iterator[tuple[str, int, bool]]:
-    """Yield each requested topic: its name, its error code, and whether the account may write to it."""
-    for error, name, _, _, _, rights, *_ in answer.topics:
-        yield name, error, rights == _UNKNOWN_RIGHTS or bool(rights & 1 << _WRITE)
-
-
-def in_sync(answer: Any) -> Iterator[tuple[str, int, int, int, int]]:
-    """Yield each partition of the requested topics: its topic, number, leader, copies and in-sync copies.
-
-    Copies are counted; leader -1 means that the partition has no leader.
-    """
-    for _, name, _, _, partitions, *_ in answer.topics:
-        for _, number, leader, _, copies, synced, *_ in partitions:
-            yield name, number, leader, len(copies), len(synced)
-
-
-def topic_ids(answer: Any) -> Iterator[tuple[str, int, str]]:
-    """Yield each requested topic: its name, its error code, and its id, which is valid if the code is 0."""
-    for error, name, number, *_ in answer.topics:
-        yield name, error, str(uuid.UUID(bytes=number))
-
-
-class DescribeProducersResponse(Response):  # type: ignore[misc]
-    """The producers that have written to partitions lately."""
-
-    API_KEY, API_VERSION = 61, 0
-    SCHEMA = Schema(
+    ),
+)
+"""Topics with their ids, by name; none is created."""
+_PRODUCERS = _request(
+    "DescribeProducers",
+    61,
+    0,
+    asked=Schema(
+        ("topics", CompactArray(("name", _TEXT), ("partition_indexes", _NUMBERS), _TAGS)), _TAGS
+    ),
+    answer=Schema(
         ("throttle_time_ms", Int32),
         (
             "topics",
@@ -180,25 +157,17 @@ class DescribeProducersResponse(Response):  # type: ignore[misc]
             ),
         ),
         _TAGS,
-    )
-
-
-class DescribeProducersRequest(RequestStruct):  # type: ignore[misc]
-    """Requests the producers of partitions from their leader."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY, API_VERSION = 61, 0
-    RESPONSE_TYPE = DescribeProducersResponse
-    SCHEMA = Schema(
-        ("topics", CompactArray(("name", _TEXT), ("partition_indexes", _NUMBERS), _TAGS)), _TAGS
-    )
-
-
-class ListTransactionsResponse(Response):  # type: ignore[misc]
-    """The transactions that a broker coordinates."""
-
-    API_KEY, API_VERSION = 66, 0
-    SCHEMA = Schema(
+    ),
+)
+"""The producers that have written to partitions lately, of the partitions' leader."""
+_TRANSACTIONS = _request(
+    "ListTransactions",
+    66,
+    0,
+    asked=Schema(
+        ("state_filters", CompactArray(_TEXT)), ("producer_id_filters", CompactArray(Int64)), _TAGS
+    ),
+    answer=Schema(
         ("throttle_time_ms", Int32),
         ("error_code", Int16),
         ("unknown_state_filters", CompactArray(_TEXT)),
@@ -212,43 +181,18 @@ class ListTransactionsResponse(Response):  # type: ignore[misc]
             ),
         ),
         _TAGS,
-    )
-
-
-class ListTransactionsRequest(RequestStruct):  # type: ignore[misc]
-    """Requests from a broker the transactions that it coordinates."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY, API_VERSION = 66, 0
-    RESPONSE_TYPE = ListTransactionsResponse
-    SCHEMA = Schema(
-        ("state_filters", CompactArray(_TEXT)), ("producer_id_filters", CompactArray(Int64)), _TAGS
-    )
-
-
-def producers(topic: str, partition: int) -> Ask:
-    """Return the request for the producers of a partition, for its leader."""
-    return Ask(DescribeProducersRequest, [(topic, [partition], NO_TAGS)])
-
-
-def transactions(producer_ids: list[int]) -> Ask:
-    """Return the request for the transactions of some producers, for each broker."""
-    return Ask(ListTransactionsRequest, [], producer_ids)
-
-
-def ending_transactions() -> Ask:
-    """Return the request for transactions that are decided but not complete, for their coordinator.
-
-    The end of such a transaction is not yet in all of its partitions.
-    """
-    return Ask(ListTransactionsRequest, ["PrepareCommit", "PrepareAbort"], [])
-
-
-class OffsetDeleteResponse(Response):  # type: ignore[misc]
-    """The outcome for each partition."""
-
-    API_KEY, API_VERSION = 47, 0
-    SCHEMA = Schema(
+    ),
+)
+"""The transactions that a broker coordinates."""
+_DELETED_OFFSETS = _request(
+    "OffsetDelete",
+    47,
+    0,
+    asked=Schema(
+        ("group_id", String("utf-8")),
+        ("topics", Array(("name", String("utf-8")), ("partitions", Array(Int32)))),
+    ),
+    answer=Schema(
         ("error_code", Int16),
         ("throttle_time_ms", Int32),
         (
@@ -258,20 +202,56 @@ class OffsetDeleteResponse(Response):  # type: ignore[misc]
                 ("partitions", Array(("partition_index", Int32), ("error_code", Int16))),
             ),
         ),
-    )
+    ),
+)
+"""Deletes offsets of a group, at its coordinator."""
 
 
-class OffsetDeleteRequest(RequestStruct):  # type: ignore[misc]
-    """Deletes offsets of a group, at its coordinator."""
+def metadata(topics: Iterable[str], *, rights: bool = False) -> Ask:
+    """Return the request for topics; with ``rights``, also for the account's privileges on them."""
+    return Ask(_METADATA, [(bytes(16), one, NO_TAGS) for one in topics], False, rights)
 
-    API_KEY, API_VERSION = 47, 0
-    RESPONSE_TYPE = OffsetDeleteResponse
-    SCHEMA = Schema(
-        ("group_id", String("utf-8")),
-        ("topics", Array(("name", String("utf-8")), ("partitions", Array(Int32)))),
-    )
+
+def may_write(answer: Any) -> Iterator[tuple[str, int, bool]]:
+    """Yield each requested topic: its name, its error code, and whether the account may write to it."""
+    for error, name, _, _, _, rights, *_ in answer.topics:
+        yield name, error, rights == _UNKNOWN_RIGHTS or bool(rights & 1 << _WRITE)
+
+
+def in_sync(answer: Any) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield each partition of the requested topics: its topic, number, leader, copies and in-sync copies.
+
+    Copies are counted; leader -1 means that the partition has no leader.
+    """
+    for _, name, _, _, partitions, *_ in answer.topics:
+        for _, number, leader, _, copies, synced, *_ in partitions:
+            yield name, number, leader, len(copies), len(synced)
+
+
+def topic_ids(answer: Any) -> Iterator[tuple[str, int, str]]:
+    """Yield each requested topic: its name, its error code, and its id, which is valid if the code is 0."""
+    for error, name, number, *_ in answer.topics:
+        yield name, error, str(uuid.UUID(bytes=number))
+
+
+def producers(topic: str, partition: int) -> Ask:
+    """Return the request for the producers of a partition, for its leader."""
+    return Ask(_PRODUCERS, [(topic, [partition], NO_TAGS)])
+
+
+def transactions(producer_ids: list[int]) -> Ask:
+    """Return the request for the transactions of some producers, for each broker."""
+    return Ask(_TRANSACTIONS, [], producer_ids)
+
+
+def ending_transactions() -> Ask:
+    """Return the request for transactions that are decided but not complete, for their coordinator.
+
+    The end of such a transaction is not yet in all of its partitions.
+    """
+    return Ask(_TRANSACTIONS, ["PrepareCommit", "PrepareAbort"], [])
 
 
 def deleted_offsets(group: str, topics: dict[str, list[int]]) -> Ask:
     """Return the request that deletes a group's offsets of partitions, which are given by topic."""
-    return Ask(OffsetDeleteRequest, group, list(topics.items()))
+    return Ask(_DELETED_OFFSETS, group, list(topics.items()))
