@@ -54,7 +54,7 @@ from app.settings.statement_filter import StatementTypes
 from connectors.kafka.reading import StoredRecord, source_of
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.store.claims import ClaimStore

@@ -34,8 +34,7 @@ from connectors.errors import DdlUnresolved, SettingsError, UsageError
 from connectors.mysql.binlog import sql_modes
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableName
-from connectors.mysql.ddl.online.cut_over import logical
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules, logical
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 from connectors.mysql.schema.baseline import Baseline, read_baseline
 from connectors.mysql.server.facts import SourceAddress, read_facts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from connectors.mysql.ddl.online.shadow_rules import RULES, Role, ShadowRules, rule
+from connectors.mysql.ddl.online import RULES, Role, ShadowRules, rule
 
 _VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
 _OBJECTS = frozenset(

@@ -24,7 +24,7 @@ from connectors.mysql.ddl.definition import (
     TableName,
     ViewChange,
 )
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
+from connectors.mysql.ddl.online import Logical, Noise, OnlineAlter, TableMovedAway
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, renamed_columns
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from tables.history.impact.findings import known_renames

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from app.settings.connect_form import ConnectForm
 from app.settings.statement_filter import StatementTypes, shadow_rules
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.store.registry import RegistryAccess
 from connectors.store.s3 import S3Access
 from tables.rules.routes.repartitions import Spread

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, OnlineAlter, TableMovedAway
+from connectors.mysql.ddl.online import Logical, Noise, OnlineAlter, TableMovedAway
 from connectors.mysql.ddl.resolve.options import is_sequence
 from tables.history.impact.findings import (
     Finding,

@@ -12,14 +12,14 @@ import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Session, Table, TableName
-from connectors.mysql.ddl.online.cut_over import (
+from connectors.mysql.ddl.online import (
     Logical,
     Noise,
     OnlineAlter,
+    ShadowRules,
     TableMovedAway,
     logical,
 )
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql

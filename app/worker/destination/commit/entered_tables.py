@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from app.worker.destination.commit.read_tables import ReadTables, is_renaming, name_after
 from app.worker.pipeline.piece import Piece
 from connectors.mysql.ddl.definition import TableChange, TableName
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from tables.history.record import SchemaRecord
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

@@ -34,7 +34,7 @@ from app.worker.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.schema.unseen_tables import seen_in_part
 from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged
 from connectors.mysql.select.load_limits import LoadGate

@@ -21,9 +21,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import table_without_literals
-from connectors.mysql.ddl.online.cut_over import Noise, logical
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
-from connectors.mysql.ddl.online.table_names import TableNames
+from connectors.mysql.ddl.online import Noise, ShadowRules, TableNames, logical
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader

@@ -33,7 +33,7 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import OnlineAlter
+from connectors.mysql.ddl.online import OnlineAlter
 from connectors.mysql.rows.compiled.decoder import SPLIT
 from connectors.mysql.rows.compiled.generate import Row
 from connectors.mysql.rows.decoder import UPDATES

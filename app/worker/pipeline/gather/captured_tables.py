@@ -32,7 +32,7 @@ from connectors.mysql.charset.charsets import Charsets
 from connectors.mysql.charset.unmapped import Replaced
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.ddl.resolve.columns import column_comment
 from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence, table_comment
 from connectors.mysql.rows.column_rule import ColumnRule

@@ -29,7 +29,7 @@ from app.worker.schemas.parked_replay import Release
 from connectors.errors import MappingError
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.types.registry import FieldType, MappedColumn

@@ -10,8 +10,7 @@ import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Column, Execution, Server, Session, Table
-from connectors.mysql.ddl.online.cut_over import OnlineAlter, TableMovedAway, logical
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import OnlineAlter, ShadowRules, TableMovedAway, logical
 from connectors.mysql.ddl.parsed_statement import parse_statement, renamed_columns
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from spark_sink.errors import SinkError

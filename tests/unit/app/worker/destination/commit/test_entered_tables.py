@@ -13,7 +13,7 @@ from app.worker.destination.commit.participants import Commits
 from app.worker.destination.commit.read_tables import ReadTables
 from app.worker.destination.commit.renamed_tables import RenamedTables
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from tables.history.history import SchemaHistory
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, unreadable
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece

@@ -12,7 +12,7 @@ from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
 from app.worker.destination.takeover.takeover import TakenOver
 from app.worker.pipeline.stage import StageSpec
 from app.worker.status import DestinationStatus
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.select.chunk_reader import DefinitionChanged
 from tables.rules.routes.routes import Routes

@@ -17,7 +17,7 @@ from app.worker.pipeline.piece import Entered
 from app.worker.pipeline.portions import KeyWatch
 from app.worker.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.load_limits import LoadGate, LoadLimits
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest

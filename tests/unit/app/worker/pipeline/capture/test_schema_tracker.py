@@ -7,7 +7,7 @@ import pytest
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from connectors.mysql.ddl.definition import Database, Server
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory

@@ -15,7 +15,7 @@ from app.worker.pipeline.portions import CapturedChunk
 from app.worker.pipeline.stage import StageSpec
 from app.worker.schemas.parked_replay import Release
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
-from connectors.mysql.ddl.online.shadow_rules import ShadowRules
+from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory

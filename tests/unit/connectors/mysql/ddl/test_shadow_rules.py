@@ -6,14 +6,17 @@ import pytest
 
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import (
+from connectors.mysql.ddl.online import (
+    RULES,
     Logical,
     Noise,
     OnlineAlter,
+    Role,
+    ShadowRules,
     TableMovedAway,
     logical,
+    rule,
 )
-from connectors.mysql.ddl.online.shadow_rules import RULES, Role, ShadowRules, rule
 from tests.integration.ddl_tools.sequences import AFTER, BEGIN, SEQUENCES, TWO_STEPS
 
 LONG = "a" * 64

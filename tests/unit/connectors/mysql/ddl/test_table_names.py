@@ -5,9 +5,15 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
-from connectors.mysql.ddl.online.cut_over import Logical, Noise, TableMovedAway, logical
-from connectors.mysql.ddl.online.shadow_rules import Shadow, ShadowRules
-from connectors.mysql.ddl.online.table_names import TableNames
+from connectors.mysql.ddl.online import (
+    Logical,
+    Noise,
+    Shadow,
+    ShadowRules,
+    TableMovedAway,
+    TableNames,
+    logical,
+)
 
 LONG = "a" * 64
 

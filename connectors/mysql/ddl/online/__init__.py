@@ -1,1 +1,0 @@
-"""Online schema changes: the shadow tables of gh-ost and similar tools, and their cut-over."""
