@@ -53,7 +53,7 @@ class Column:
     initial: str = field(default="", compare=False)
     """JSON of the column's value in rows that are older than the statement that added the column.
 
-    Empty if no such statement is known. See ``connectors.mysql.ddl.initial_value.initial``."""
+    Empty if no such statement is known. See ``connectors.mysql.ddl.initial_value``."""
 
     def to_json(self) -> dict[str, object]:
         """Return what DDL records and commands report of a column."""
