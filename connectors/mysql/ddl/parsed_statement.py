@@ -20,12 +20,13 @@ from connectors.mysql.ddl.definition import Execution, Server, Session, TableNam
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.statements import other_statement, statement
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
-from connectors.mysql.ddl.statement.alter_actions import ChangeColumn, RenameColumn
-from connectors.mysql.ddl.statement.statement import (
+from connectors.mysql.ddl.statement import (
     AlterTable,
+    ChangeColumn,
     CreateTable,
     DropDatabase,
     NoTable,
+    RenameColumn,
     Statement,
     actions_of,
     tables_of,

@@ -18,17 +18,19 @@ from connectors.mysql.ddl.grammar.options import (
     table_options,
 )
 from connectors.mysql.ddl.grammar.token_reader import Reader
-from connectors.mysql.ddl.statement.alter_actions import (
+from connectors.mysql.ddl.statement import (
     FIRST,
     Action,
     AddColumn,
     AddIndex,
     AddPeriod,
     AlterColumn,
+    AlterTable,
     ChangeColumn,
     ConvertTo,
     DropColumn,
     DropIndex,
+    IndexSpec,
     NoColumnWork,
     PartitionToTable,
     RenameColumn,
@@ -38,8 +40,6 @@ from connectors.mysql.ddl.statement.alter_actions import (
     SystemVersioning,
     TableToPartition,
 )
-from connectors.mysql.ddl.statement.column_spec import IndexSpec
-from connectors.mysql.ddl.statement.statement import AlterTable
 
 _VISIBILITY = frozenset({"VISIBLE", "INVISIBLE", "IGNORED"})
 _KEY = frozenset({"INDEX", "KEY"})

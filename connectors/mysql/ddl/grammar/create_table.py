@@ -11,8 +11,7 @@ from connectors.mysql.ddl.grammar import keys
 from connectors.mysql.ddl.grammar.columns import column
 from connectors.mysql.ddl.grammar.options import begins_query, skip_partitions, table_options
 from connectors.mysql.ddl.grammar.token_reader import Reader
-from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexSpec, Period
-from connectors.mysql.ddl.statement.statement import CreateTable
+from connectors.mysql.ddl.statement import ColumnSpec, CreateTable, IndexSpec, Period
 
 
 class Elements:

@@ -10,7 +10,7 @@ from connectors.mysql.ddl.definition import SPECIAL_KINDS, Server
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.literals import skip_value
 from connectors.mysql.ddl.grammar.token_reader import Reader
-from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexKind, IndexSpec, Part
+from connectors.mysql.ddl.statement import ColumnSpec, IndexKind, IndexSpec, Part
 from connectors.mysql.server_version import since
 
 _PLAIN = frozenset({"INDEX", "KEY"})

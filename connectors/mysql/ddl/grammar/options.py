@@ -11,7 +11,7 @@ from collections.abc import Callable
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.literals import skip_value
 from connectors.mysql.ddl.grammar.token_reader import Reader
-from connectors.mysql.ddl.statement.column_spec import Charset, TableOptions
+from connectors.mysql.ddl.statement import Charset, TableOptions
 
 _KEPT = frozenset({"ENGINE", "ROW_FORMAT", "KEY_BLOCK_SIZE", "COMMENT", "SEQUENCE"})
 _KNOWN = _KEPT | {

@@ -30,9 +30,8 @@ from connectors.mysql.ddl.grammar.lexer import END, lexed
 from connectors.mysql.ddl.grammar.literals import skip_value
 from connectors.mysql.ddl.grammar.options import database_options
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
-from connectors.mysql.ddl.statement.alter_actions import AddIndex, DropIndex
-from connectors.mysql.ddl.statement.column_spec import IndexKind, IndexSpec
-from connectors.mysql.ddl.statement.statement import (
+from connectors.mysql.ddl.statement import (
+    AddIndex,
     AlterDatabase,
     AlterSequence,
     AlterTable,
@@ -40,8 +39,11 @@ from connectors.mysql.ddl.statement.statement import (
     CreateSequence,
     CreateTable,
     DropDatabase,
+    DropIndex,
     DropSequences,
     DropTables,
+    IndexKind,
+    IndexSpec,
     NoTable,
     RenameTables,
     Statement,

@@ -29,7 +29,7 @@ from connectors.mysql.ddl.resolve.columns import (
 from connectors.mysql.ddl.resolve.create import keyed, unique, with_period
 from connectors.mysql.ddl.resolve.options import merged
 from connectors.mysql.ddl.resolve.versioning import with_hidden_last
-from connectors.mysql.ddl.statement.alter_actions import (
+from connectors.mysql.ddl.statement import (
     FIRST,
     Action,
     AddColumn,
@@ -37,14 +37,15 @@ from connectors.mysql.ddl.statement.alter_actions import (
     AddPeriod,
     AlterColumn,
     ChangeColumn,
+    ColumnSpec,
     DropColumn,
     DropIndex,
+    IndexSpec,
     RenameColumn,
     RenameIndex,
     SetOptions,
     SystemVersioning,
 )
-from connectors.mysql.ddl.statement.column_spec import ColumnSpec, IndexSpec
 from connectors.mysql.ddl.types import resolution
 from connectors.mysql.server_version import since
 

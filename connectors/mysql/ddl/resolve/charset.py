@@ -13,8 +13,14 @@ from dataclasses import dataclass, replace
 from connectors.mysql.ddl.definition import Column, Database, Server
 from connectors.mysql.ddl.resolve.columns import Terms
 from connectors.mysql.ddl.resolve.create import chosen
-from connectors.mysql.ddl.statement.alter_actions import Action, ConvertTo, SetOptions
-from connectors.mysql.ddl.statement.column_spec import NO_CHARSET, Charset, ColumnSpec
+from connectors.mysql.ddl.statement import (
+    NO_CHARSET,
+    Action,
+    Charset,
+    ColumnSpec,
+    ConvertTo,
+    SetOptions,
+)
 from connectors.mysql.ddl.types.collations import longest
 from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.ddl.types.text import OF_BYTES, OF_TEXT, holding

@@ -15,8 +15,7 @@ from connectors.mysql.ddl.grammar import columns as grammar
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, quoted_string
 from connectors.mysql.ddl.initial_value import UNKNOWN, initial, initial_after
-from connectors.mysql.ddl.statement.alter_actions import AlterColumn
-from connectors.mysql.ddl.statement.column_spec import Attributes, ColumnSpec
+from connectors.mysql.ddl.statement import AlterColumn, Attributes, ColumnSpec
 from connectors.mysql.ddl.types import resolution
 from connectors.mysql.server_version import since
 

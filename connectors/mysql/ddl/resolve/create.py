@@ -13,8 +13,7 @@ from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.resolve import keys
 from connectors.mysql.ddl.resolve.columns import Refused, Terms, made, required
 from connectors.mysql.ddl.resolve.options import text_of
-from connectors.mysql.ddl.statement.column_spec import Charset, Period, TableOptions
-from connectors.mysql.ddl.statement.statement import CreateTable
+from connectors.mysql.ddl.statement import Charset, CreateTable, Period, TableOptions
 from connectors.mysql.ddl.types import collations
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import SPECIAL_KINDS, Column, Index, Server
 from connectors.mysql.ddl.resolve.columns import Refused, same
-from connectors.mysql.ddl.statement.column_spec import IndexSpec, Part, Period
+from connectors.mysql.ddl.statement import IndexSpec, Part, Period
 from connectors.mysql.types.geometries import is_geometry
 
 PRIMARY = "PRIMARY"

@@ -11,7 +11,7 @@ from connectors.mysql.ddl.definition import Server, Session, Table
 from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.options import table_options
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
-from connectors.mysql.ddl.statement.column_spec import NO_OPTIONS, TableOptions
+from connectors.mysql.ddl.statement import NO_OPTIONS, TableOptions
 
 _VERSIONED = "WITH SYSTEM VERSIONING"
 _IN_MEMORY = {"MEMORY", "HEAP"}

@@ -15,13 +15,7 @@ from connectors.mysql.ddl.resolve.charset import Defaults
 from connectors.mysql.ddl.resolve.columns import Refused, made
 from connectors.mysql.ddl.resolve.create import chosen, created
 from connectors.mysql.ddl.resolve.draft import Draft
-from connectors.mysql.ddl.statement.alter_actions import (
-    NoColumnWork,
-    PartitionToTable,
-    RenameTo,
-    TableToPartition,
-)
-from connectors.mysql.ddl.statement.statement import (
+from connectors.mysql.ddl.statement import (
     AlterDatabase,
     AlterSequence,
     AlterTable,
@@ -29,9 +23,13 @@ from connectors.mysql.ddl.statement.statement import (
     CreateTable,
     DropDatabase,
     DropTables,
+    NoColumnWork,
     NoTable,
+    PartitionToTable,
     RenameTables,
+    RenameTo,
     Statement,
+    TableToPartition,
     TruncateTable,
 )
 

@@ -14,13 +14,13 @@ from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Change, Table, TableChange, TableName, TableRef
 from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.ddl.resolve.columns import is_numbered
-from connectors.mysql.ddl.statement.alter_actions import (
+from connectors.mysql.ddl.statement import (
     AddIndex,
+    AlterTable,
     NoColumnWork,
     PartitionToTable,
     TableToPartition,
 )
-from connectors.mysql.ddl.statement.statement import AlterTable
 
 _WORK: Final = {
     "DROP PARTITION",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Column
 from connectors.mysql.ddl.resolve.columns import Refused, attributes_in, definition_of, same
-from connectors.mysql.ddl.statement.column_spec import Attributes
+from connectors.mysql.ddl.statement import Attributes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
