@@ -36,7 +36,7 @@ from connectors.mysql.ddl.definition import Index, Table, TableChange, TableName
 from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.baseline import Baseline, read_baseline
-from connectors.mysql.schema_store.store import MetaStore
+from connectors.mysql.schema_store import MetaStore
 from tables.history.differences import Deviation, Difference, deviations, differences, key_text
 from tables.history.history import SchemaHistory
 from tables.history.position import AtTime, HistoryPosition, PositionQuery, reached

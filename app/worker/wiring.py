@@ -18,7 +18,7 @@ from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.client import KafkaClient
 from connectors.kafka.record_batches import MAX_BATCH_BYTES
-from connectors.mysql.schema_store.store import MetaStore
+from connectors.mysql.schema_store import MetaStore
 from connectors.mysql.select.load_limits import LoadLimits
 from connectors.mysql.select.spool import Spools
 from connectors.mysql.server.facts import SourceAddress, Tls

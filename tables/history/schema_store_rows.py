@@ -25,7 +25,7 @@ from connectors.mysql.ddl.definition import (
     TableName,
 )
 from connectors.mysql.ddl.show_create import create_table
-from connectors.mysql.schema_store.rows import PART, HistoryRow, RowKey, SnapshotRow, Stored
+from connectors.mysql.schema_store import PART, HistoryRow, RowKey, SnapshotRow, Stored
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.codec.journal_records import checkpoint_records
 from tables.history.codec.record_json import Reading, head_json, record_json

@@ -16,10 +16,15 @@ from app import metrics
 from app.worker.status import StoreStatus
 from connectors.backoff import Backoff
 from connectors.errors import AqueductError, Retry
-from connectors.mysql.schema_store.rows import HistoryRow, Mark, RowKey
-from connectors.mysql.schema_store.session import MetaSession
-from connectors.mysql.schema_store.store import MetaStore
-from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT
+from connectors.mysql.schema_store import (
+    HISTORY,
+    SNAPSHOT,
+    HistoryRow,
+    Mark,
+    MetaSession,
+    MetaStore,
+    RowKey,
+)
 from tables.history.checkpoint import CheckpointHead
 from tables.history.history import SchemaHistory
 from tables.history.record import SchemaRecord

@@ -12,8 +12,7 @@ import pytest
 
 from app.worker.schemas.store_mirror import CentralStore
 from connectors.mysql.ddl.definition import Table
-from connectors.mysql.schema_store.store import MetaStore
-from connectors.mysql.schema_store.tables import HISTORY
+from connectors.mysql.schema_store import HISTORY, MetaStore
 from devstack.mysql import Mysql
 from tables.history.history import SchemaHistory
 from tables.history.schema_store_rows import history_of

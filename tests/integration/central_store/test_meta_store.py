@@ -10,9 +10,14 @@ from datetime import UTC, datetime
 import pytest
 
 from connectors.errors import StoreLost, StoreRefused, StoreUnfit
-from connectors.mysql.schema_store.rows import HistoryRow, SnapshotRow
-from connectors.mysql.schema_store.store import MetaStore
-from connectors.mysql.schema_store.tables import HISTORY, SNAPSHOT, creation
+from connectors.mysql.schema_store import (
+    HISTORY,
+    SNAPSHOT,
+    HistoryRow,
+    MetaStore,
+    SnapshotRow,
+    creation,
+)
 from devstack.mysql import Mysql
 from tables.history.history import SchemaHistory
 from tables.history.schema_store_rows import (

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.errors import JournalDamaged
 from connectors.mysql.ddl.definition import Session
-from connectors.mysql.schema_store.rows import PART, HistoryRow, SnapshotRow, Stored
+from connectors.mysql.schema_store import PART, HistoryRow, SnapshotRow, Stored
 from tables.history.history import SchemaHistory
 from tables.history.record import Given, SchemaRecord
 from tables.history.schema_store_rows import (

@@ -6,7 +6,7 @@ import pymysql
 import pytest
 
 from connectors.errors import StoreRefused
-from connectors.mysql.schema_store.store import _remedy
+from connectors.mysql.schema_store import _remedy
 from connectors.mysql.server.facts import SourceAddress, translated
 
 ADDRESS = SourceAddress(

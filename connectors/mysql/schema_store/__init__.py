@@ -1,1 +1,0 @@
-"""The schema store: a MySQL that holds many installations' schema histories."""
