@@ -8,8 +8,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.types.collations import (
+from connectors.mysql.ddl.collations import (
     CharsetRefused,
     charset_named,
     chosen,
@@ -19,6 +18,7 @@ from connectors.mysql.ddl.types.collations import (
     of_collation,
     server_default,
 )
+from connectors.mysql.ddl.definition import Database, Server, Session
 from tests.harness.servers import Servers
 from tests.harness.sql import connected
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, server_of

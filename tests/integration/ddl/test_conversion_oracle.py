@@ -7,8 +7,8 @@ from typing import Any
 import pymysql
 import pytest
 
+from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.definition import Column, Server, Session
-from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.types.resolution import converted
 from connectors.mysql.types.type_spec import TypeRefused
 from tests.harness.servers import Servers

@@ -9,8 +9,8 @@ from typing import Any
 import pymysql
 import pytest
 
+from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.types.collations import CharsetRefused, chosen, server_default
 from connectors.mysql.ddl.types.resolution import resolved
 from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 from devstack.mysql import Mysql

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from connectors.mysql.ddl.collations import longest
 from connectors.mysql.ddl.definition import Column, Database, Server
 from connectors.mysql.ddl.resolve.columns import Terms
 from connectors.mysql.ddl.resolve.create import chosen
@@ -21,7 +22,6 @@ from connectors.mysql.ddl.statement import (
     ConvertTo,
     SetOptions,
 )
-from connectors.mysql.ddl.types.collations import longest
 from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.ddl.types.text import OF_BYTES, OF_TEXT, holding
 from connectors.mysql.server_version import since

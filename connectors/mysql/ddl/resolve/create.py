@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.resolve import keys
 from connectors.mysql.ddl.resolve.columns import Refused, Terms, made, required
 from connectors.mysql.ddl.resolve.options import text_of
 from connectors.mysql.ddl.statement import Charset, CreateTable, Period, TableOptions
-from connectors.mysql.ddl.types import collations
 
 
 def chosen(

@@ -7,6 +7,7 @@ not change before a draft's ``commit``; a statement's later parts see its earlie
 from __future__ import annotations
 
 from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl.collations import server_default
 from connectors.mysql.ddl.definition import (
     Change,
     Database,
@@ -20,7 +21,6 @@ from connectors.mysql.ddl.definition import (
     TableRef,
 )
 from connectors.mysql.ddl.resolve.columns import Refused, Terms
-from connectors.mysql.ddl.types.collations import server_default
 
 TemporaryName = tuple[int, TableName]
 """A connection, and the name of its temporary table."""

@@ -9,11 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.charset.charsets import BINARY
+from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
-from connectors.mysql.ddl.types import collations
-from connectors.mysql.ddl.types import text as text_types
 from connectors.mysql.ddl.types.enum_labels import exactly, labelled, labels_in, read_again
 from connectors.mysql.ddl.types.names import KINDS, NATIONAL, OF_ORACLE, ORACLE_ONLY
+from connectors.mysql.ddl.types.text import (
+    OF_TEXT,
+    as_kept,
+    holding,
+    is_strict,
+    label_type,
+    sized,
+    text_type,
+)
 from connectors.mysql.server_version import since
 from connectors.mysql.types.integers import printed_integer
 from connectors.mysql.types.registry import sql_type
@@ -44,7 +52,7 @@ def resolved(
         return ResolvedType(type=printed(spec, server))
     if kind == "json":
         return _json(spec, inherited, server, session)
-    make = text_types.label_type if kind in ("enum", "set") else text_types.text
+    make = label_type if kind in ("enum", "set") else text_type
     return make(kind, spec, inherited, server=server, session=session)
 
 
@@ -89,7 +97,7 @@ def _json(spec: TypeSpec, inherited: Database, server: Server, session: Session)
         return ResolvedType(type="json")
     own = Database(charset="utf8mb4", collation="utf8mb4_bin")
     own = own if spec.collation is None else inherited
-    return text_types.text("longtext", spec, own, server=server, session=session)
+    return text_type("longtext", spec, own, server=server, session=session)
 
 
 def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:
@@ -104,7 +112,7 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
     if name in ("enum", "set"):
         labels_before = labels_in(column.exact_type or column.type)
         labels = read_again(labels_before, column.charset, to.charset)
-        strict = text_types.is_strict(session)
+        strict = is_strict(session)
         if column.exact_type or "?" not in column.type:
             exact = exactly(name, labels, to.charset)
         new = labelled(name, labels, to.charset, server=server, strict=strict)
@@ -114,7 +122,7 @@ def converted(column: Column, to: Database, *, server: Server, session: Session)
         new = _text(column, plain, to, server=server, session=session) + (
             f" {note}" if note else ""
         )
-    kept = text_types.as_kept(new, to)
+    kept = as_kept(new, to)
     return replace(
         column,
         type=kept.type,
@@ -128,10 +136,10 @@ def _text(column: Column, plain: str, to: Database, *, server: Server, session: 
     name, _, length = plain.removesuffix(")").partition("(")
     if length:
         arguments = (int(length),)
-        return text_types.sized(name, arguments, to.charset, server=server, session=session)
+        return sized(name, arguments, to.charset, server=server, session=session)
     if name == "longtext":
         return name
-    if name not in text_types.OF_TEXT or column.charset is None:
+    if name not in OF_TEXT or column.charset is None:
         raise TypeRefused(f"{column.type} is no type of text")
     characters = TEXTS[name] // collations.longest(column.charset)
-    return text_types.holding(characters * collations.longest(to.charset))
+    return holding(characters * collations.longest(to.charset))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.charset.charsets import BINARY
+from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.types import collations
 from connectors.mysql.ddl.types.enum_labels import exactly, labelled
 from connectors.mysql.server_version import since
 from connectors.mysql.types.strings import TEXTS
@@ -30,7 +30,7 @@ _ATTRIBUTES = {"unicode": "ucs2", "byte": BINARY}
 _COMPRESSED = " /*M!100301 COMPRESSED*/"
 
 
-def text(
+def text_type(
     name: str, spec: TypeSpec, inherited: Database, *, server: Server, session: Session
 ) -> ResolvedType:
     """Return a type of text or bytes; ``name`` is in ``OF_TEXT`` or ``OF_BYTES``."""

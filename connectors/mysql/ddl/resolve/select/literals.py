@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Column, Database
 from connectors.mysql.ddl.resolve.columns import Refused, Terms
-from connectors.mysql.ddl.types import collations
 
 _INT_DIGITS, _BIGINT, _UNSIGNED = 8, 2**63 - 1, 2**64 - 1
 

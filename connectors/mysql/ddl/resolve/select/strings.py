@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Column, Database
 from connectors.mysql.ddl.resolve.columns import Refused, Terms
 from connectors.mysql.ddl.resolve.select.literals import text
-from connectors.mysql.ddl.types import collations
 from connectors.mysql.ddl.types.enum_labels import labels_in
 
 _TEXT = re.compile(r"(?:var)?char\((\d+)\)")

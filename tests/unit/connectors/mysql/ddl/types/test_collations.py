@@ -2,13 +2,13 @@
 
 import pytest
 
-from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.types.collations import (
+from connectors.mysql.ddl.collations import (
     CharsetRefused,
     chosen,
     default_collation,
     server_default,
 )
+from connectors.mysql.ddl.definition import Database, Server, Session
 
 LATIN1 = Database(charset="latin1", collation="latin1_swedish_ci")
 LATIN2 = Database(charset="latin2", collation="latin2_bin")

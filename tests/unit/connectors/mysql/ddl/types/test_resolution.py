@@ -2,8 +2,8 @@
 
 import pytest
 
+from connectors.mysql.ddl.collations import CharsetRefused
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
-from connectors.mysql.ddl.types.collations import CharsetRefused
 from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.ddl.types.resolution import NAMES, TypeRefused, TypeSpec, converted, resolved
 from connectors.mysql.types.type_spec import ResolvedType

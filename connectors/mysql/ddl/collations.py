@@ -1,20 +1,155 @@
-"""The character set and collation of a database, a table or a column, from the clauses of a statement.
+"""The character sets and collations of servers by name, and those of a column from a statement's clauses.
 
-Invariant: a default is that of the server's version; names that a version does not know are
-refused. Names are returned as that version prints them.
+Invariant: a name is here if a server of the series 5.5 to 9.7, or of MariaDB up to 11.8, lists it; the tests
+compare with servers. A default is that of the server's version; names that a version does not know are refused.
+Names are returned as that version prints them; MySQL's ``utf8`` has its permanent name here, ``utf8mb3``.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.types.collation_names import (
-    CONTEXTUAL,
-    FIRST,
-    LONGEST,
-    has_charset,
-    has_collation,
-)
 from connectors.mysql.server_version import since
+
+_OWN = """\
+armscii8 1 general_ci bin
+ascii 1 general_ci bin
+big5 2 chinese_ci bin
+binary 1
+cp1250 1 general_ci bin croatian_ci czech_cs polish_ci
+cp1251 1 general_ci bin bulgarian_ci general_cs ukrainian_ci
+cp1256 1 general_ci bin
+cp1257 1 general_ci bin lithuanian_ci
+cp850 1 general_ci bin
+cp852 1 general_ci bin
+cp866 1 general_ci bin
+cp932 2 japanese_ci bin
+dec8 1 swedish_ci bin
+eucjpms 3 japanese_ci bin
+euckr 2 korean_ci bin
+gb18030 4 chinese_ci bin unicode_520_ci
+gb2312 2 chinese_ci bin
+gbk 2 chinese_ci bin
+geostd8 1 general_ci bin
+greek 1 general_ci bin
+hebrew 1 general_ci bin
+hp8 1 english_ci bin
+keybcs2 1 general_ci bin
+koi8r 1 general_ci bin
+koi8u 1 general_ci bin
+latin1 1 swedish_ci bin danish_ci general_ci general_cs german1_ci german2_ci spanish_ci
+latin2 1 general_ci bin croatian_ci czech_cs hungarian_ci
+latin5 1 turkish_ci bin
+latin7 1 general_ci bin estonian_cs general_cs
+macce 1 general_ci bin
+macroman 1 general_ci bin
+sjis 2 japanese_ci bin
+swe7 1 swedish_ci bin
+tis620 1 thai_ci bin
+ucs2 2 general_ci bin general_mysql500_ci
+ujis 3 japanese_ci bin
+utf16 4 general_ci bin
+utf16le 4 general_ci bin
+utf32 4 general_ci bin
+utf8mb3 3 general_ci bin general_mysql500_ci
+utf8mb4 4 general_ci bin
+"""
+"""Each character set, the bytes of its longest character, and its collations; the first one is the default."""
+
+_UNICODE = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
+"""Character sets with a collation for each of many languages."""
+
+_LANGUAGES = (
+    "croatian", "czech", "danish", "esperanto", "estonian", "german2", "hungarian", "icelandic", "latvian",
+    "lithuanian", "persian", "polish", "roman", "romanian", "sinhala", "slovak", "slovenian", "spanish",
+    "spanish2", "swedish", "turkish", "vietnamese",
+)  # fmt: skip
+
+_0900 = (
+    "cs", "da", "de_pb", "eo", "es", "es_trad", "et", "hr", "hu", "is", "la", "lt", "lv", "pl", "ro", "sk",
+    "sl", "sv", "tr", "vi",
+)  # fmt: skip
+"""Languages of UCA 9.0.0 in both kinds of servers."""
+
+_0900_OF_MYSQL = ("bg", "bs", "gl", "mn_cyrl", "nb", "nn", "ru", "sr_latn")
+
+_OF_MARIADB = (
+    "croatian_mysql561_ci", "myanmar_ci", "thai_520_w2", "unicode_520_nopad_ci", "unicode_nopad_ci",
+)  # fmt: skip
+
+CONTEXTUAL = re.compile(rf"uca1400_(?:(?:{'|'.join(_LANGUAGES)})_)?(?:nopad_)?a[is]_c[is]")
+"""The names of MariaDB's UCA 14.0.0 collations without the character set's name, which may precede them."""
+
+
+def _parsed() -> dict[str, tuple[int, tuple[str, ...]]]:
+    found = {}
+    for line in _OWN.splitlines():
+        name, size, *suffixes = line.split()
+        collations = tuple(f"{name}_{suffix}" for suffix in suffixes) or (name,)
+        found[name] = (int(size), collations)
+    return found
+
+
+_PARSED = _parsed()
+
+LONGEST: Mapping[str, int] = {name: size for name, (size, _) in _PARSED.items()}
+"""Bytes of each character set's longest character."""
+
+FIRST: Mapping[str, str] = {name: collations[0] for name, (_, collations) in _PARSED.items()}
+"""The original default collation of each character set, before servers had newer ones for some."""
+
+_SHARED = frozenset(
+    [collation for _, collations in _PARSED.values() for collation in collations]
+    + [
+        f"{charset}_{language}_ci"
+        for charset in _UNICODE
+        for language in (*_LANGUAGES, "unicode", "unicode_520")
+    ]
+)
+_NEWER = frozenset(
+    [f"utf8mb4_{language}_0900_{kind}" for language in _0900 for kind in ("ai_ci", "as_cs")]
+    + [f"utf8mb4_0900_{kind}" for kind in ("ai_ci", "as_ci", "as_cs", "bin")]
+)
+_MYSQL = frozenset(
+    [
+        f"utf8mb4_{language}_0900_{kind}"
+        for language in _0900_OF_MYSQL
+        for kind in ("ai_ci", "as_cs")
+    ]
+    + ["utf8mb4_ja_0900_as_cs", "utf8mb4_ja_0900_as_cs_ks", "utf8mb4_zh_0900_as_cs"]
+    + ["utf8mb3_tolower_ci"]
+)
+_MARIADB = frozenset(
+    [f"{charset}_{suffix}" for charset in _UNICODE for suffix in _OF_MARIADB]
+    + [f"{charset}_nopad_bin" for charset in _PARSED]
+    + [first.removesuffix("_ci") + "_nopad_ci" for first in FIRST.values()]
+    + ["utf8mb3_general1400_as_ci", "utf8mb4_general1400_as_ci"]
+)
+
+
+def has_charset(server: Server, name: str) -> bool:
+    """Whether a server has a character set, by its permanent name."""
+    return name in LONGEST and (name != "gb18030" or since(server, mysql=(5, 7, 4), mariadb=None))
+
+
+def has_collation(server: Server, name: str) -> bool:
+    """Return whether a server has a collation, by its permanent name.
+
+    A server newer than all known servers is assumed to have any collation of its character sets.
+    """
+    charset, _, order = name.partition("_")
+    if not has_charset(server, charset):
+        return False
+    if name in _SHARED or since(server, mysql=(9, 8, 0), mariadb=(11, 9, 0)):
+        return True
+    if name in _NEWER:
+        return since(server, mysql=(8, 0, 1), mariadb=(11, 4, 5))
+    if server.mariadb:
+        return name in _MARIADB or (charset in _UNICODE and bool(CONTEXTUAL.fullmatch(order)))
+    return name in _MYSQL and server.version >= (8, 0, 1)
+
 
 _NEWER_DEFAULTS = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
 """MariaDB's character sets whose default is a collation of UCA 14.0.0."""
