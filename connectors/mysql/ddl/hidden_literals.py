@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from connectors.mysql.ddl.column_types import KINDS, OF_ORACLE
 from connectors.mysql.ddl.definition import Server, Session, Table
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.lexer import Lexed, lexed
 from connectors.mysql.ddl.initial_value import hidden_initial
 from connectors.mysql.ddl.resolve.columns import attributes_in
-from connectors.mysql.ddl.types.names import KINDS, OF_ORACLE
 
 TEXT, NUMBER = "'?'", "0"
 """The replacements of literals."""

@@ -24,12 +24,12 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from connectors.mysql.charset.charsets import text_decoder, text_encoder
+from connectors.mysql.ddl.column_types import labels_in
 from connectors.mysql.ddl.definition import Column, Execution, Server, Session
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
 from connectors.mysql.ddl.statement import Attributes
-from connectors.mysql.ddl.types.enum_labels import labels_in
 from connectors.mysql.types.floats import shortest_float32
 from connectors.mysql.types.integers import INTEGERS
 from connectors.mysql.types.strings import BLOBS, TEXTS

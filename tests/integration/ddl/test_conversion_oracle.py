@@ -8,8 +8,8 @@ import pymysql
 import pytest
 
 from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
+from connectors.mysql.ddl.column_types import converted
 from connectors.mysql.ddl.definition import Column, Server, Session
-from connectors.mysql.ddl.types.resolution import converted
 from connectors.mysql.types.type_spec import TypeRefused
 from tests.harness.servers import Servers
 from tests.harness.sql import connected

@@ -10,8 +10,8 @@ import pymysql
 import pytest
 
 from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
+from connectors.mysql.ddl.column_types import resolved
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.ddl.types.resolution import resolved
 from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers

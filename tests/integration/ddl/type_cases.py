@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connectors.mysql.ddl.types.names import KINDS, NATIONAL, ORACLE_ONLY
+from connectors.mysql.ddl.column_types import KINDS, NATIONAL, ORACLE_ONLY
 from connectors.mysql.types.type_spec import TypeSpec
 
 _ATTRIBUTES = {"unicode": "UNICODE", "byte": "BYTE"}

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.keys import skip_check, skip_references
 from connectors.mysql.ddl.grammar.literals import default_value, skip_value
 from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.statement import Attributes, ColumnSpec
-from connectors.mysql.ddl.types import resolution
 from connectors.mysql.types.type_spec import Label, TypeSpec
 
 _LABELLED = frozenset({"enum", "set"})
@@ -62,7 +62,7 @@ def _attributes(draft: _Draft) -> Attributes:
 def _names() -> dict[str, list[tuple[str, ...]]]:
     """The types' names by their first word, names of more words first."""
     found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for name in sorted(resolution.NAMES, key=lambda name: -name.count(" ")):
+    for name in sorted(column_types.NAMES, key=lambda name: -name.count(" ")):
         words = tuple(name.upper().split())
         found[words[0]].append(words)
     return dict(found)

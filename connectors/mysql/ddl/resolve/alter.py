@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table
 from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.resolve import charset, keys
@@ -46,7 +47,6 @@ from connectors.mysql.ddl.statement import (
     SetOptions,
     SystemVersioning,
 )
-from connectors.mysql.ddl.types import resolution
 from connectors.mysql.server_version import since
 
 
@@ -281,7 +281,7 @@ class _Alteration:
         self._columns = [
             column
             if id(column) in self._converted
-            else resolution.converted(column, to, server=server, session=session)
+            else column_types.converted(column, to, server=server, session=session)
             for column in self._columns
         ]
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from connectors.mysql.ddl.collations import longest
+from connectors.mysql.ddl.column_types import OF_BYTES, OF_TEXT, holding, labels_in
 from connectors.mysql.ddl.definition import Column, Database, Server
 from connectors.mysql.ddl.resolve.columns import Terms
 from connectors.mysql.ddl.resolve.create import chosen
@@ -22,8 +23,6 @@ from connectors.mysql.ddl.statement import (
     ConvertTo,
     SetOptions,
 )
-from connectors.mysql.ddl.types.enum_labels import labels_in
-from connectors.mysql.ddl.types.text import OF_BYTES, OF_TEXT, holding
 from connectors.mysql.server_version import since
 from connectors.mysql.types.geometries import is_geometry
 from connectors.mysql.types.strings import BLOBS, TEXTS

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.definition import Column, Database, Execution, Server, Session
 from connectors.mysql.ddl.grammar import columns as grammar
 from connectors.mysql.ddl.grammar.lexer import lexed
 from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, quoted_string
 from connectors.mysql.ddl.initial_value import UNKNOWN, initial, initial_after
 from connectors.mysql.ddl.statement import AlterColumn, Attributes, ColumnSpec
-from connectors.mysql.ddl.types import resolution
 from connectors.mysql.server_version import since
 
 
@@ -41,7 +41,7 @@ def same(name: str, other: str) -> bool:
 
 def made(spec: ColumnSpec, defaults: Database, terms: Terms) -> Column:
     """The column that a definition creates in a table with this character set and collation."""
-    own = resolution.resolved(spec.type, defaults, server=terms.server, session=terms.session)
+    own = column_types.resolved(spec.type, defaults, server=terms.server, session=terms.session)
     attributes = spec.attributes
     nullable = attributes.nullable
     if nullable is None:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 
 from connectors.mysql.ddl import collations
+from connectors.mysql.ddl.column_types import labels_in
 from connectors.mysql.ddl.definition import Column, Database
 from connectors.mysql.ddl.resolve.columns import Refused, Terms
 from connectors.mysql.ddl.resolve.select.literals import text
-from connectors.mysql.ddl.types.enum_labels import labels_in
 
 _TEXT = re.compile(r"(?:var)?char\((\d+)\)")
 

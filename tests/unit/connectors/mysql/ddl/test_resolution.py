@@ -3,9 +3,15 @@
 import pytest
 
 from connectors.mysql.ddl.collations import CharsetRefused
+from connectors.mysql.ddl.column_types import (
+    NAMES,
+    TypeRefused,
+    TypeSpec,
+    converted,
+    labels_in,
+    resolved,
+)
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
-from connectors.mysql.ddl.types.enum_labels import labels_in
-from connectors.mysql.ddl.types.resolution import NAMES, TypeRefused, TypeSpec, converted, resolved
 from connectors.mysql.types.type_spec import ResolvedType
 
 NEWEST = Server(version=(9, 7, 4))
