@@ -26,7 +26,7 @@ from connectors.mysql.binlog.events import (
     EventType,
     original_us,
 )
-from connectors.mysql.binlog.gtid_tagged import original_us_tagged
+from connectors.mysql.binlog.gtid_events import original_us_tagged
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from connectors.mysql.binlog import mariadb_events as mariadb
 from connectors.mysql.binlog.events import EventType, parse_query, payload_events
-from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.gtid_events import parse_gtid_tagged
 from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.position import parse_gtids
 from connectors.mysql.stream import transaction_payload

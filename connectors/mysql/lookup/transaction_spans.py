@@ -30,7 +30,7 @@ from connectors.mysql.binlog.events import (
     parse_gtid,
     parse_rotate,
 )
-from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.gtid_events import parse_gtid_tagged
 from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.binlog.xa import verb_of

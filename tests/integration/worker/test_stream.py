@@ -11,7 +11,7 @@ import pytest
 from connectors.errors import PositionGone, SourceLost
 from connectors.mysql.binlog.chunk_context import walk
 from connectors.mysql.binlog.events import EventType, parse_event, payload_events
-from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.gtid_events import parse_gtid_tagged
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import AtCoordinates, first_offset
 from connectors.mysql.position import Coordinates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.mysql.binlog.gtid_tagged import integer, signed
+from connectors.mysql.binlog.gtid_events import integer, signed
 
 
 def written(value: int) -> bytes:

@@ -12,7 +12,7 @@ import zstandard
 
 from connectors.errors import AqueductError, CorruptEvent, MalformedEvent, UnsupportedEvent
 from connectors.mysql.binlog.events import EventType, payload_events
-from connectors.mysql.binlog.gtid_tagged import parse_gtid_tagged
+from connectors.mysql.binlog.gtid_events import parse_gtid_tagged
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.buffer import inflated
 from connectors.mysql.charset.charsets import Charsets

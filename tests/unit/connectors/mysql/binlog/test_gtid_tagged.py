@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.gtid_tagged import integer, parse_gtid_tagged, signed
+from connectors.mysql.binlog.gtid_events import integer, parse_gtid_tagged, signed
 
 # Written by MySQL 9.7.
 BODY = bytes.fromhex(
