@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 
 from bench import report, session
 from connectors.errors import DdlUnresolved
-from connectors.mysql.binlog import sql_modes
+from connectors.mysql.binlog import query_session
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session
 from tests.integration.ddl.corpus_files import CorpusFile, corpus
@@ -101,12 +101,12 @@ _MODE = re.compile(r"SET (?:SESSION )?sql_mode = '([^']*)'", re.IGNORECASE)
 
 
 def _under(file: CorpusFile) -> Iterator[Statement]:
-    database, modes = None, sql_modes.DEFAULT
+    database, modes = None, query_session.DEFAULT
     for entry in file.on("9.7"):
         if used := _USE.fullmatch(entry.sql):
             database = used[1]
         if mode := _MODE.fullmatch(entry.sql):
-            modes = sql_modes.of_text(mode[1])
+            modes = query_session.of_text(mode[1])
         yield entry.sql, Session(database=database, sql_mode=modes)
 
 

@@ -31,7 +31,7 @@ from app.settings.statement_filter import shadow_rules
 from app.worker.destination.background import in_its_own_thread
 from app.worker.wiring import routes_of, source_address
 from connectors.errors import DdlUnresolved, SettingsError, UsageError
-from connectors.mysql.binlog import sql_modes
+from connectors.mysql.binlog import query_session
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table, TableName
 from connectors.mysql.ddl.online import ShadowRules, logical
@@ -117,7 +117,7 @@ def file_catalog(text: str, database: str | None) -> tuple[Catalog, list[DdlUnre
     with suppress(ValueError):
         text = _rebuild_output(orjson.loads(text))
     catalog, skipped = Catalog(_FILE_SERVER, logged=False), list[DdlUnresolved]()
-    session = Session(database=database, sql_mode=sql_modes.DEFAULT)
+    session = Session(database=database, sql_mode=query_session.DEFAULT)
     if database is not None:
         # A dump of one database does not contain its name.
         quoted = database.replace("`", "``")
@@ -271,7 +271,7 @@ def configure_impact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sql-mode",
         type=_modes_of_text,
-        default=sql_modes.DEFAULT,
+        default=query_session.DEFAULT,
         metavar="MODES",
         help="SQL mode of the statements; default: MySQL's",
     )
@@ -295,8 +295,8 @@ def configure_impact(parser: argparse.ArgumentParser) -> None:
 
 def _modes_of_text(text: str) -> frozenset[str]:
     try:
-        return sql_modes.of_text(text)
-    except sql_modes.UnknownSqlMode as error:
+        return query_session.of_text(text)
+    except query_session.UnknownSqlMode as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 

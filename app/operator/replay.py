@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from connectors.errors import DdlUnresolved
-from connectors.mysql.binlog import sql_modes
+from connectors.mysql.binlog import query_session
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Server, Session, Table
 from wire.text import printed
@@ -84,8 +84,8 @@ def parse_line(raw: bytes) -> tuple[str, Session]:
     if not isinstance(mode, str | None):
         raise MalformedLine("sql_mode is neither a string nor null")
     try:
-        modes = sql_modes.DEFAULT if mode is None else sql_modes.of_text(mode)
-    except sql_modes.UnknownSqlMode as fault:
+        modes = query_session.DEFAULT if mode is None else query_session.of_text(mode)
+    except query_session.UnknownSqlMode as fault:
         raise MalformedLine(str(fault)) from None
     return sql, Session(database=database or None, sql_mode=modes)
 

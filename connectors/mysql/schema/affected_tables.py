@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from connectors.mysql.binlog import sql_modes
+from connectors.mysql.binlog import query_session
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.charset.lower_case import lowered
 from connectors.mysql.ddl.definition import Server, Session, TableName
@@ -24,7 +24,7 @@ def parsed(query: Query, server: Server) -> ParsedStatement:
 
 def session_for(query: Query) -> Session:
     """The session settings on which a statement's names depend."""
-    return Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
+    return Session(database=query.database, sql_mode=query_session.of_number(query.sql_mode))
 
 
 def affected_tables(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from app.worker.pipeline.gather.captured_tables import CapturedTables
 from connectors.errors import StatementBasedChange
-from connectors.mysql.binlog import sql_modes
+from connectors.mysql.binlog import query_session
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.query_session import databases_of
 from connectors.mysql.ddl.definition import Server, Session, TableName
@@ -28,7 +28,7 @@ class StatementJudge:
 
     def passed(self, query: Query) -> frozenset[TableName]:
         """Return the tables that a statement changed; raise StatementBasedChange if any may be captured."""
-        session = Session(database=query.database, sql_mode=sql_modes.of_number(query.sql_mode))
+        session = Session(database=query.database, sql_mode=query_session.of_number(query.sql_mode))
         try:
             names = written_tables(query.sql, self._server, session)
         except ValueError as error:

@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.mysql.binlog.sql_modes import DEFAULT, UnknownSqlMode, of_number, of_text
+from connectors.mysql.binlog.query_session import DEFAULT, UnknownSqlMode, of_number, of_text
 
 
 def test_a_number_has_a_name_for_each_bit() -> None:
