@@ -20,7 +20,7 @@ from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.stage import ChunkStage, StageSpec
 from connectors.errors import AqueductError, DdlUnresolved, RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.binlog.execution import execution_of
+from connectors.mysql.binlog.events import execution_of
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap

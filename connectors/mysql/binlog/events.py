@@ -17,6 +17,7 @@ from connectors.errors import CorruptEvent
 from connectors.mysql.binlog.query_session import CHARSET, SQL_MODE, status_variables
 from connectors.mysql.buffer import LARGEST, packed, packed_bytes, read_bytes, uint
 from connectors.mysql.charset.charsets import Charsets, text_decoder
+from connectors.mysql.ddl.definition import Execution
 
 
 class EventType(IntEnum):
@@ -290,3 +291,24 @@ def _decompressed(content: bytes, algorithm: int, size: int) -> bytes:
             f"a compressed payload has {len(data)} bytes at least, {size} were announced"
         )
     return bytes(data)
+
+
+_TIME_ZONE, _MICROSECONDS, _MICROSECONDS_OF_MARIADB = 5, 13, 128
+_SECOND = 1_000_000
+
+
+def execution_of(query: Query, mark: str) -> Execution:
+    """Return the statement's execution; ``mark`` identifies it among all executions on its source.
+
+    A time or time zone that the event lacks is None; a missing fraction of a second is 0. A server logs a time
+    zone and a fraction of a second only for statements that depend on them.
+    """
+    variables = status_variables(query.status)
+    zone = variables.get(_TIME_ZONE)
+    fraction = variables.get(_MICROSECONDS) or variables.get(_MICROSECONDS_OF_MARIADB) or bytes(3)
+    started_us = query.started_s * _SECOND + uint(fraction, 0, 3) if query.started_s else None
+    return Execution(
+        mark=mark,
+        started_us=started_us,
+        time_zone=None if zone is None else zone[1:].decode("utf-8", "replace"),
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
-from connectors.mysql.binlog.execution import execution_of
+from connectors.mysql.binlog.events import execution_of
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Database, Server

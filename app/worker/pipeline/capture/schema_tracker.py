@@ -13,8 +13,7 @@ from app.worker.pipeline.hidden_statement import hidden
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.binlog.events import Query
-from connectors.mysql.binlog.execution import execution_of
+from connectors.mysql.binlog.events import Query, execution_of
 from connectors.mysql.binlog.query_session import session_of, user_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
