@@ -31,7 +31,7 @@ from app.settings.mapping import ConnectSettings, MappingSettings, long_topics
 from app.settings.start_position import Start
 from app.settings.statement_filter import StatementTypes, shadow_rules
 from connectors.errors import Faults, SettingsError
-from connectors.mysql.charset.connection_charsets import connection_charset
+from connectors.mysql.charsets import connection_charset
 from connectors.mysql.select.spool import DEFAULT_BYTES
 from connectors.secret import FileSecret
 from tables.rules.mapping.rules import AVRO, Format, Truncates

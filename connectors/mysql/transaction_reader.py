@@ -54,7 +54,7 @@ from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.binlog.undone_rows import report
 from connectors.mysql.binlog.xa import decides, parse_xa_prepare, xid_of
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.landmark import Ended
 from connectors.mysql.position import Coordinates
 from connectors.mysql.rows.decoder import ROWS_EVENTS

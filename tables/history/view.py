@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from tables.history.position import HistoryPosition, PositionQuery, reached
 from tables.history.record import Dropped, Known, TableState, Unresolved

@@ -13,7 +13,7 @@ import orjson
 import zstandard
 
 from connectors.mysql.binlog.events import HEADER, EventType
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 
 FOLDER = Path(__file__).parent / "corpus"
 SERVERS = ("mysql", "mariadb")

@@ -22,7 +22,7 @@ from connectors.errors import AqueductError
 from connectors.mysql.binlog import mariadb_events as mariadb
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.position import Coordinates, parse_gtids
 from connectors.mysql.rows.compiled.counting import RowCounter

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.rows.decoder import ABSENT, Image, RowDecoder
 from connectors.mysql.schema.server_columns import ColumnDefinition
 from connectors.mysql.schema.table_map_completion import described, has_full_metadata

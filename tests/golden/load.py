@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from connectors.mysql.binlog.events import EventType, format_has_checksum, parse_event
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader

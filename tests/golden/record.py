@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from devstack import mariadb, mysql_software
 from devstack.mysql import Mysql
 from devstack.old_mysql import SERIES, old_mysql

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from tests.golden.expected import events_of
 from tests.golden.load import statements, steps_of
 

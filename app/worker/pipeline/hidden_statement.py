@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.query_session import session_of
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.ddl.hidden_literals import table_without_literals, without_literals
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement

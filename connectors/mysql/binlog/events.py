@@ -16,7 +16,7 @@ from enum import IntEnum
 from connectors.errors import CorruptEvent
 from connectors.mysql.binlog.query_session import CHARSET, SQL_MODE, status_variables
 from connectors.mysql.buffer import LARGEST, packed, packed_bytes, read_bytes, uint
-from connectors.mysql.charset.charsets import Charsets, text_decoder
+from connectors.mysql.charsets import Charsets, text_decoder
 from connectors.mysql.ddl.definition import Execution
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from connectors.mysql.charset.charsets import BINARY, text_decoder, text_encoder
+from connectors.mysql.charsets import BINARY, text_decoder, text_encoder
 from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
 from connectors.mysql.server_version import since

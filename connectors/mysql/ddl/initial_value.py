@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from connectors.mysql.charset.charsets import text_decoder, text_encoder
+from connectors.mysql.charsets import text_decoder, text_encoder
 from connectors.mysql.ddl.column_types import labels_in
 from connectors.mysql.ddl.definition import Column, Execution, Server, Session
 from connectors.mysql.ddl.grammar import lexer

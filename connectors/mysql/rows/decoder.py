@@ -16,7 +16,7 @@ from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.buffer import bits, packed, read_bytes, uint
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.types.json_diff import patched
 from connectors.mysql.types.registry import FieldType, reader_for
 

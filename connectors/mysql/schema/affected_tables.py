@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from connectors.mysql.binlog import query_session
 from connectors.mysql.binlog.events import Query
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import Server, Session, TableName
 from connectors.mysql.ddl.grammar.lexer import named
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement

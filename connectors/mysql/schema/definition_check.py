@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
 from connectors.mysql.binlog.table_map import LABELLED, MARIADB_CHARACTER, TableMap
-from connectors.mysql.charset.charsets import BINARY, Charsets
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import BINARY, Charsets, lowered
 from connectors.mysql.ddl.definition import Column, Server, Table
 from connectors.mysql.schema.hidden_columns import (
     hidden_column,

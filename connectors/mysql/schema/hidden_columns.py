@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Index, Server, Table
 from connectors.mysql.schema.server_columns import ColumnDefinition
 from connectors.mysql.types.geometries import is_geometry

@@ -15,7 +15,7 @@ from connectors.mysql.binlog.chunk_context import QUERIES, QUERY_COMPRESSED
 from connectors.mysql.binlog.events import EventType, Query, parse_query
 from connectors.mysql.binlog.mariadb_events import uncompressed_query
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.gtid import GtidSet

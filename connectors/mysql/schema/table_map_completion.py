@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from connectors.errors import DefinitionMismatch, UnsupportedEvent
 from connectors.mysql.binlog.table_map import LABELLED, MARIADB_CHARACTER, NUMERIC, TableMap
-from connectors.mysql.charset.charsets import BINARY, Charsets, text_encoder
+from connectors.mysql.charsets import BINARY, Charsets, text_encoder
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.schema.server_columns import ColumnDefinition
 from connectors.mysql.types.geometries import GEOMETRIES

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import Charsets, lowered
 from connectors.mysql.ddl.definition import Column, Table
 from connectors.mysql.schema.hidden_columns import is_row_end
 

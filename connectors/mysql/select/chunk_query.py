@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 from connectors.mysql.types.registry import MappedColumn, binlog_type

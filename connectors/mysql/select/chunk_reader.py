@@ -18,7 +18,7 @@ from typing import Any
 import pymysql
 
 from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from connectors.errors import DefinitionMismatch, SnapshotUnsupported, UnsupportedEvent
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import BINARY, Charsets
+from connectors.mysql.charsets import BINARY, Charsets
 from connectors.mysql.ddl.definition import Column, Server, Table, TableName
 from connectors.mysql.schema.definition_check import column_definition, completed_map
 from connectors.mysql.schema.server_columns import ColumnDefinition

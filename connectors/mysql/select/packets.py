@@ -23,7 +23,7 @@ from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.buffer import packed_bytes, read_bytes, uint
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.generate import Change, Row, RowsFunction, Table
 from connectors.mysql.rows.compiled.patterns import Patterns

@@ -10,7 +10,7 @@ import random
 
 import pymysql
 
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.select.chunk_query import chunk_query, key_order
 from connectors.mysql.select.chunk_reader import DefinitionChanged

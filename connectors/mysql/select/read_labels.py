@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from connectors.mysql.charset.charsets import text_decoder
+from connectors.mysql.charsets import text_decoder
 from connectors.mysql.ddl.column_types import exactly
 from connectors.mysql.ddl.definition import Column, Table, TableName
 from connectors.mysql.schema.table_map_completion import BEYOND_UTF8MB3, labels_in

@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.charset.charsets import Charsets, text_decoder, text_encoder
+from connectors.mysql.charsets import Charsets, text_decoder, text_encoder
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 from connectors.mysql.select.described_table import described_table

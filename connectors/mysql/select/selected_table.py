@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 from connectors.mysql.select.chunk_query import literal

@@ -24,7 +24,7 @@ from connectors.errors import (
     SourceLost,
     SourceRefused,
 )
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Gtids

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from connectors.mysql.buffer import read_bytes
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.registry import (
     BinlogType,

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any
 
 from connectors.mysql.buffer import read_bytes
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.server_version import Server
 from connectors.mysql.types.registry import (
     BinlogType,

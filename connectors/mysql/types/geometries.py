@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from connectors.mysql.buffer import read_bytes, uint
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.registry import (
     BinlogType,

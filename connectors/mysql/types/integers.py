@@ -12,7 +12,7 @@ from typing import Any
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import read_bytes
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.decimals import avro_decimal, connect_decimal, written
 from connectors.mysql.types.registry import (

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from connectors.mysql.buffer import read_bytes, uint
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.types import json_binary as plain
 from connectors.mysql.types.compile import function_of
 from connectors.mysql.types.decimals import written

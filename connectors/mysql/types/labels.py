@@ -11,8 +11,7 @@ from typing import Any
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import uint
-from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.charset.unmapped import ReplacedText, exact
+from connectors.mysql.charsets import Charsets, ReplacedText, exact
 from connectors.mysql.types.registry import (
     BinlogType,
     Comparable,

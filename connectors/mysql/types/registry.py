@@ -21,8 +21,7 @@ from typing import Any
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import packed
-from connectors.mysql.charset.charsets import BINARY, Charsets
-from connectors.mysql.charset.unmapped import exact
+from connectors.mysql.charsets import BINARY, Charsets, exact
 from connectors.mysql.server_version import Server, Version
 from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
 

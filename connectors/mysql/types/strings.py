@@ -14,8 +14,7 @@ from typing import Any
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import inflated, read_bytes, uint
-from connectors.mysql.charset.charsets import BINARY, Charsets, TextDecoder, text_decoder
-from connectors.mysql.charset.unmapped import column_decoder
+from connectors.mysql.charsets import BINARY, Charsets, TextDecoder, column_decoder, text_decoder
 from connectors.mysql.server_version import Version
 from connectors.mysql.types.registry import (
     BinlogType,

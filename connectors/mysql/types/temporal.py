@@ -20,8 +20,7 @@ from typing import Any
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import read_bytes, uint
-from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.charset.unmapped import exact
+from connectors.mysql.charsets import Charsets, exact
 from connectors.mysql.server_version import Server, since
 from connectors.mysql.types.registry import (
     BinlogType,

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from connectors.mysql.buffer import read_bytes, uint
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.server_version import Server
 from connectors.mysql.types.decimals import written
 from connectors.mysql.types.floats import shortest_float32

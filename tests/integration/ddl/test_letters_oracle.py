@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from tests.harness.servers import Servers
 from tests.harness.sql import connected
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map

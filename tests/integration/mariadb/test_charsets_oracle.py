@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.charset.charsets import text_decoder
+from connectors.mysql.charsets import text_decoder
 from devstack.mysql import Mysql
 from tests.harness.sql import connected
 from tests.integration.worker.source import facts_of

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.rows.decoder import ABSENT, Image, RowDecoder
 from connectors.mysql.schema.table_map_completion import described
 from connectors.mysql.server.facts import ServerFacts, read_facts

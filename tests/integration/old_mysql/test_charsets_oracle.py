@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.mysql.charset.charsets import text_decoder
+from connectors.mysql.charsets import text_decoder
 from devstack.old_mysql import SERIES
 from tests.harness.servers import Servers
 from tests.harness.sql import connected

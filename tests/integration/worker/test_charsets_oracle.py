@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import RowUnreadable
-from connectors.mysql.charset.charsets import text_decoder, text_encoder
-from connectors.mysql.charset.unmapped import ReplacedText, column_decoder
+from connectors.mysql.charsets import ReplacedText, column_decoder, text_decoder, text_encoder
 from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
 from devstack import Stack
 from devstack.mysql import Mysql

@@ -32,7 +32,7 @@ from app.worker.pipeline.portions import KeyWatch
 from app.worker.pipeline.stage import StageSpec
 from app.worker.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported, TableUnreadable
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.schema.unseen_tables import seen_in_part

@@ -17,7 +17,7 @@ from connectors.mysql.binlog.events import Query, execution_of
 from connectors.mysql.binlog.query_session import session_of, user_of
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import table_without_literals
 from connectors.mysql.ddl.online import Noise, ShadowRules, TableNames, logical

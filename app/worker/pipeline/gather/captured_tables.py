@@ -28,8 +28,7 @@ from connectors.errors import (
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.statement_kind import statement_type
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.charset.unmapped import Replaced
+from connectors.mysql.charsets import Charsets, Replaced
 from connectors.mysql.ddl.definition import Server, Table, TableChange, TableName
 from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online import ShadowRules

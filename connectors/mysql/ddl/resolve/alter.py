@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table
 from connectors.mysql.ddl.grammar.keys import of_column

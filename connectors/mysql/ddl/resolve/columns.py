@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.definition import Column, Database, Execution, Server, Session
 from connectors.mysql.ddl.grammar import columns as grammar

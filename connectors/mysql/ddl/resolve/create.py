@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.resolve import keys

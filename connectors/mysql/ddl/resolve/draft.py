@@ -6,7 +6,7 @@ not change before a draft's ``commit``; a statement's later parts see its earlie
 
 from __future__ import annotations
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.collations import server_default
 from connectors.mysql.ddl.definition import (
     Change,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import SPECIAL_KINDS, Column, Index, Server
 from connectors.mysql.ddl.resolve.columns import Refused, same
 from connectors.mysql.ddl.statement import IndexSpec, Part, Period

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import Change, Table, TableChange, TableName, TableRef
 from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.ddl.resolve.columns import is_numbered

@@ -21,8 +21,7 @@ from connectors.errors import (
     WitnessesDiffer,
 )
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
-from connectors.mysql.charset.unmapped import Replaced, ReplacedText
+from connectors.mysql.charsets import Charsets, Replaced, ReplacedText
 from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled.generate import Change, Row, RowsFunction, Table
 from connectors.mysql.rows.compiled.patterns import Patterns

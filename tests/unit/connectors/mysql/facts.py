@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

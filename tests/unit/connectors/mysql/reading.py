@@ -8,7 +8,7 @@ from connectors.errors import (
     AqueductError,
 )
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import (
     SERVER,

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.errors import CorruptEvent
 from connectors.mysql.binlog.mariadb_events import Alter
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.transaction_reader import TransactionReader

@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import Column, Server, Session
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.lexer import lexed

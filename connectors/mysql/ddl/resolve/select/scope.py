@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from connectors.mysql.charset.lower_case import lowered
+from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import Column
 from connectors.mysql.ddl.resolve.columns import Refused, attributes_in, definition_of, same
 from connectors.mysql.ddl.statement import Attributes

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import PACKET_PREFIX, Chunk
 from connectors.mysql.types.registry import FieldType, MappedColumn

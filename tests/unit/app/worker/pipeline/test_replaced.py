@@ -10,7 +10,7 @@ from app.worker.pipeline.piece import Piece
 from connectors.errors import RowUnreadable
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.position import SourceOffset
 from tables.state.cursor import Cursor
 from tests import made

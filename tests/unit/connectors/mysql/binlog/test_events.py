@@ -17,7 +17,7 @@ from connectors.mysql.binlog.events import (
     parse_query,
     payload_events,
 )
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.transaction_reader import TransactionReader
 from tests.made import (
     HEADER,

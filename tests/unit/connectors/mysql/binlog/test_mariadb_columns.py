@@ -6,7 +6,7 @@ import pytest
 
 from connectors.errors import CorruptEvent, UnsupportedEvent
 from connectors.mysql.binlog.table_map import parse_table_map
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.types.registry import (
     FieldType,
     MappedColumn,

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from connectors.mysql.binlog.query_session import session_of, status_variables, user_of
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 
 CHARSETS = Charsets(
     {8: "latin1", 255: "utf8mb4", 45: "utf8mb4"},

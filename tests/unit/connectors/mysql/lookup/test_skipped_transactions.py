@@ -13,7 +13,7 @@ import pytest
 from connectors.errors import CorruptEvent, MalformedEvent
 from connectors.mysql.binlog.chunk_context import ROWS as ROWS_EVENTS
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.lookup.skipped_transactions import (
     SkippedTransaction,
     TransactionSkipper,

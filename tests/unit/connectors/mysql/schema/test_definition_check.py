@@ -8,7 +8,7 @@ import pytest
 
 from connectors.errors import DefinitionMismatch
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.schema.definition_check import column_definitions, completed_map, differences
 from connectors.mysql.schema.table_map_key import depends_on_order, row_key

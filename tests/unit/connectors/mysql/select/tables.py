@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from connectors.mysql.binlog.table_map import parse_table_map
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Column, Index, Server, Table
 from connectors.mysql.rows.decoder import Image, RowDecoder
 from connectors.mysql.select.packets import MOST_BYTES, PacketEncoder

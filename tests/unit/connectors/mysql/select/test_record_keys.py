@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import SnapshotUnsupported
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Column
 from connectors.mysql.select.record_keys import RecordKeys, ambiguous
 from tests.unit.connectors.mysql.select.tables import CHARSETS, MYSQL, NAME, column, table

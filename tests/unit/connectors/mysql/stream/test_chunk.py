@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.mysql.binlog.changes import QueryTextOnly
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.cutter import Cutter
 from connectors.mysql.transaction_reader import TransactionReader

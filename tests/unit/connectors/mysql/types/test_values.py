@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from connectors.mysql.charset.unmapped import ReplacedText, column_decoder
+from connectors.mysql.charsets import ReplacedText, column_decoder
 from connectors.mysql.types.floats import shortest_float32
 from connectors.mysql.types.temporal import datetime_text
 

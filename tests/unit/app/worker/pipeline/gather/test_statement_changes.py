@@ -15,7 +15,7 @@ from connectors.errors import AqueductError, RowUnreadable, StatementBasedChange
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.transaction_reader import TransactionReader
 from connectors.mysql.types.registry import FieldType, MappedColumn

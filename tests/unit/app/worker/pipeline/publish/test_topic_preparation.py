@@ -13,7 +13,7 @@ from app.worker.pipeline.piece import Piece, TableChanges
 from app.worker.pipeline.publish.topic_preparation import TopicPreparation
 from connectors.errors import AqueductError, KafkaLost, TopicUnfit
 from connectors.kafka.record_batches import FinishedBatch
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 from connectors.mysql.position import Coordinates
 from tables.rules.routes.routes import Routes
 from tests.unit.tables.made import applied, begun, table

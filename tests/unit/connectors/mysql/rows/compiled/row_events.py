@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.charset.charsets import Charsets
+from connectors.mysql.charsets import Charsets
 
 CHARSETS = Charsets(
     {255: "utf8mb4", 63: "binary", 8: "latin1"}, {"utf8mb4": 4, "binary": 1, "latin1": 1}

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.charset.charsets import Charsets, text_decoder, text_encoder
+from connectors.mysql.charsets import Charsets, text_decoder, text_encoder
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.mysql.types.strings import decoder_of
 
