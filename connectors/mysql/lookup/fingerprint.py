@@ -11,12 +11,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
-from connectors.errors import SourceLost
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
@@ -26,8 +25,7 @@ from connectors.mysql.buffer import packed, uint
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.decoder import UPDATES, V1
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from connectors.mysql.stream import dump_command
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import unregistered
 from connectors.mysql.transaction_reader import TransactionReader
 
 _BITS = 127
@@ -293,28 +291,16 @@ def scan(
     captures: Callable[[str, str], bool],
 ) -> Scan:
     """Read the binlog from a position between transactions; raise AqueductError on failure."""
-    # For this id, the server ends the stream at the binlog's end, and disconnects no other replica.
-    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), begin)
-    stream.open()
     reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
     scanned, before = Scan(begin=begin.coordinates), Sums()
-    try:
-        for chunk in stream.chunks(lambda: True):
+    with unregistered(begin, address) as stream:
+        for chunk in stream.chunks_there_are():
             listener = _Listener(FingerprintWindow(captures))
             reader.read(chunk, listener)
             before = listener.prints.follow(before)
             scanned.found += listener.prints.done
             scanned.end = listener.end_ or scanned.end
-    except SourceLost as error:
-        if not _is_the_end(error):
-            raise
-    finally:
-        stream.close()
     return scanned
-
-
-def _is_the_end(error: SourceLost) -> bool:
-    return error.detail == "it ended the stream"
 
 
 class _Listener:

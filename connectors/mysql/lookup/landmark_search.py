@@ -6,7 +6,7 @@ come from another binlog than the binlog that was read does not count as found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from connectors.errors import (
     AnonymousTransaction,
@@ -26,9 +26,8 @@ from connectors.mysql.lookup.listed_events import listed
 from connectors.mysql.lookup.transaction_spans import Span, Spans
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, gtids_but
-from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.event_actions import PASSED
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import unregistered
 
 LARGEST = 0xFFFFFFFF
 """Largest offset from which a server sends a binlog, except by GTIDs."""
@@ -150,17 +149,14 @@ def _by_gtid(landmark: Landmark, facts: ServerFacts, address: SourceAddress) -> 
 def event_at(position: Coordinates, address: SourceAddress) -> Event | None:
     """Return the event that begins at a position; None if no event begins there."""
     offset = SourceOffset(server_uuid="", coordinates=position)
-    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
-    stream.open()
-    try:
-        for placed in stream.events_there_are():
-            if placed.event.type not in PASSED:
-                return placed.event if placed.start == position else None
-    except (SourceRefused, PositionGone, CorruptEvent, MalformedEvent):
-        # The server reads from any offset, and refuses bytes there that are not an event.
-        return None
-    finally:
-        stream.close()
+    with unregistered(offset, address) as stream:
+        try:
+            for placed in stream.events_there_are():
+                if placed.event.type not in PASSED:
+                    return placed.event if placed.start == position else None
+        except (SourceRefused, PositionGone, CorruptEvent, MalformedEvent):
+            # The server reads from any offset, and refuses bytes there that are not an event.
+            return None
     return None
 
 
@@ -168,14 +164,10 @@ def first_event_of(gtid: str, address: SourceAddress) -> Event | None:
     """Return the event that announces a MySQL transaction, anywhere in the binlog; None if it is absent."""
     known = gtids_but(gtid, address)
     begin = SourceOffset(server_uuid="", coordinates=Coordinates("", 4), gtid_set=known)
-    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), begin)
-    stream.open()
-    try:
+    with unregistered(begin, address) as stream:
         for placed in stream.events_there_are():
             if placed.event.type in GTIDS:
                 return placed.event
-    finally:
-        stream.close()
     return None
 
 

@@ -6,15 +6,13 @@ exists yet, the position is the binlog's end.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from connectors.errors import EndPositionUnknown
 from connectors.mysql.binlog.chunk_context import GTIDS
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream import dump_command
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import unregistered
 
 
 def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
@@ -26,13 +24,9 @@ def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> 
     # The server reported this end before the dump was requested, so no transaction in between is missed.
     end = Coordinates(*facts.binlogs[-1])
     begin = SourceOffset(server_uuid=facts.server_uuid, coordinates=end, gtid_set=gtids)
-    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), begin)
-    stream.open()
-    try:
+    with unregistered(begin, address) as stream:
         for placed in stream.events_there_are():
             # MariaDB's incidents have no GTID; no reader may begin after an incident that is not reported.
             if placed.event.type in GTIDS or placed.event.type == EventType.INCIDENT:
                 return placed.start
-    finally:
-        stream.close()
     return end

@@ -9,7 +9,7 @@ Source: ``restartEventsToSkip`` and ``restartRowsToSkip`` of Debezium's offsets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from connectors.errors import PositionWithin
 from connectors.mysql.binlog.chunk_context import GTIDS, MARIADB_GTID, QUERIES
@@ -20,9 +20,8 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.counter import changed_columns, row_count
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.event_actions import PASSED
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import unregistered
 
 _HANDLE = 6
 """Size in bytes of the table id at the beginning of a table map or rows event."""
@@ -74,12 +73,10 @@ def published_through(event: Coordinates, facts: ServerFacts, address: SourceAdd
     if event.order < span.start.order:
         return Published(span.start, None)
     offset = SourceOffset(server_uuid=facts.server_uuid, coordinates=span.start)
-    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
-    stream.open()
     rows, is_met = 0, False
     maps: dict[bytes, TableMap] = {}
     name = span.gtid or f"{facts.server_uuid}:{span.start}"
-    try:
+    with unregistered(offset, address) as stream:
         for placed in stream.events_there_are():
             found, start = placed.event, placed.start
             if found.type in PASSED or start.order < span.start.order:
@@ -100,8 +97,6 @@ def published_through(event: Coordinates, facts: ServerFacts, address: SourceAdd
             if found.type in ROWS_EVENTS:
                 rows += row_count(maps[found.body[:_HANDLE]], found.type, found.body)
             is_met = start.order == event.order
-    finally:
-        stream.close()
     return Published(span.end, None)
 
 
@@ -112,11 +107,9 @@ def published_part(
 
     Raise PositionWithin if that transaction does not have the events and rows of ``within``.
     """
-    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
-    stream.open()
     name, seen, rows = "", 0, 0
     maps: dict[bytes, TableMap] = {}
-    try:
+    with unregistered(offset, address) as stream:
         for placed in stream.events_there_are():
             event = placed.event
             if event.type in GTIDS:
@@ -146,8 +139,6 @@ def published_part(
             if ends or (seen == 0 and event.type not in QUERIES):
                 break
             seen += 1
-    finally:
-        stream.close()
     if not name:
         return None
     raise PositionWithin(

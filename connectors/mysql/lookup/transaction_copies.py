@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from connectors.errors import PositionGone, SourceDiverged, SourceLost
+from connectors.errors import PositionGone, SourceDiverged
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
@@ -27,7 +27,7 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from connectors.mysql.stream import dump_command
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import unregistered
 from connectors.mysql.transaction_reader import TransactionReader
 
 _REMEDY = (
@@ -131,22 +131,13 @@ class Copies:
     def _digests(self, wanted: dict[str, Recent]) -> dict[str, str]:
         """Return the digests of the wanted transactions that are in the server's binlog."""
         listener = _Listener(self.captures, set(wanted))
-        stream = BinlogStream(
-            replace(self.address, server_id=dump_command.UNREGISTERED_ID), self._begin(wanted)
-        )
-        stream.open()
         facts = self.facts
         reader = TransactionReader(facts.server_uuid, facts.charsets, mariadb=facts.is_mariadb)
-        try:
-            for chunk in stream.chunks(lambda: True):
+        with unregistered(self._begin(wanted), self.address) as stream:
+            for chunk in stream.chunks_there_are():
                 reader.read(chunk, listener)
                 if len(listener.found) == len(wanted):
                     break
-        except SourceLost as error:
-            if error.detail != "it ended the stream":
-                raise
-        finally:
-            stream.close()
         return listener.found
 
     def _begin(self, wanted: dict[str, Recent]) -> SourceOffset:

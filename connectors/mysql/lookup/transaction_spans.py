@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connectors.errors import MalformedEvent
@@ -40,7 +40,7 @@ from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.packet_buffer import LOOK, RECEIVE, Packets
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import unregistered
 
 ALWAYS_ENDS = frozenset(
     {EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT}
@@ -156,15 +156,10 @@ class Spans:
         head = SourceOffset(
             server_uuid="", coordinates=Coordinates(self.file, dump_command.FIRST_EVENT)
         )
-        # UNREGISTERED_ID: a reader with the worker's own server_id would end the running stream.
-        stream = BinlogStream(replace(self.address, server_id=dump_command.UNREGISTERED_ID), head)
         packets = self._packets
-        stream.open()
-        try:
+        with unregistered(head, self.address) as stream:
             for _ in stream.received(packets):
                 yield from self._walk(packets, head.coordinates)
-        finally:
-            stream.close()
 
     def _walk(self, packets: Packets, position: Coordinates) -> Iterator[_Head]:
         """Yield the headers of all events received whole."""

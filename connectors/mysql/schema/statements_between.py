@@ -24,7 +24,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.schema.affected_tables import parsed
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream import dump_command
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import unregistered
 
 _TIMEOUT = 30.0
 _PAUSE = 0.02
@@ -66,7 +66,7 @@ class StatementsRead:
             self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
         deadline = time.monotonic() + _TIMEOUT
         while self._reached.order < end.order:
-            self._read(replace(address, server_id=dump_command.UNREGISTERED_ID), charsets)
+            self._read(address, charsets)
             if self._is_all(end):
                 return
             if time.monotonic() > deadline:
@@ -105,10 +105,8 @@ class StatementsRead:
             known.update(gtid for gtid, _ in self.gtids)
         gtids = known if self._by_gtids else None
         start = replace(self.begin, coordinates=self._start(known), gtid_set=gtids)
-        stream = BinlogStream(address, start)
-        stream.open()
         gtid: str | None = None
-        try:
+        with unregistered(start, address) as stream:
             for placed in stream.events_there_are():
                 event = placed.event
                 if event.type in (EventType.GTID, EventType.GTID_TAGGED):
@@ -119,8 +117,6 @@ class StatementsRead:
                     if event.type == QUERY_COMPRESSED:
                         body = uncompressed_query(body)
                     self._take(parse_query(body, charsets), gtid, placed.end)
-        finally:
-            stream.close()
         self._reached = max(self._reached, stream.position, key=lambda one: one.order)
 
     def _take(self, query: Query, gtid: str | None, end: Coordinates) -> None:

@@ -209,6 +209,14 @@ class BinlogStream:
             _at(error, cutter.position)
             raise
 
+    def chunks_there_are(self) -> Iterator[Chunk]:
+        """Yield chunks up to the current end of the binlog; for a client that is not a replica."""
+        try:
+            yield from self.chunks(lambda: True)
+        except SourceLost:
+            if not self.has_sent_all:
+                raise
+
     def received(self, packets: Packets) -> Iterator[None]:
         """Fill packets repeatedly, up to the current end of the binlog; for a client that is not a replica.
 
@@ -422,3 +430,14 @@ def gathered(
 def _at(error: AqueductError, position: Coordinates) -> AqueductError:
     error.context.setdefault("coordinates", position)
     return error
+
+
+@contextlib.contextmanager
+def unregistered(offset: SourceOffset, address: SourceAddress) -> Iterator[BinlogStream]:
+    """Yield a stream that the server ends at the binlog's present end, and that disconnects no replica."""
+    stream = BinlogStream(replace(address, server_id=dump_command.UNREGISTERED_ID), offset)
+    stream.open()
+    try:
+        yield stream
+    finally:
+        stream.close()
