@@ -51,7 +51,6 @@ from connectors.kafka.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.landmark_search import find_landmark
 from connectors.mysql.lookup.start import (
-    FIRST_EVENT,
     AfterGtids,
     AtCoordinates,
     AtTime,
@@ -64,7 +63,7 @@ from connectors.mysql.lookup.start import (
 )
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
-from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
+from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset, parse_gtids
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor, CursorProof, next_epoch

@@ -22,7 +22,6 @@ from pydantic import (
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.start import (
-    FIRST_EVENT,
     AfterEvent,
     AfterGtids,
     AtCoordinates,
@@ -31,7 +30,7 @@ from connectors.mysql.lookup.start import (
     Latest,
 )
 from connectors.mysql.lookup.start import Start as StartAt
-from connectors.mysql.position import Coordinates, parse_gtids
+from connectors.mysql.position import FIRST_EVENT, Coordinates, parse_gtids
 
 _LEAST = 100_000_000_000
 """A time in 1973, in milliseconds since 1970; a smaller number was meant as seconds."""

@@ -15,6 +15,8 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList
 Gtids = GtidSet | MariadbGtidList
 """The transactions read so far: MySQL's GTID set or MariaDB's position."""
 
+FIRST_EVENT = 4
+"""The offset of the first event of a binlog file, after its magic number."""
 _MARIADB = re.compile(r"\s*[0-9]+-[0-9]+-[0-9]+\s*(,|$)")
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from connectors.errors import EndPositionUnknown
 from connectors.mysql.binlog.chunk_context import GTIDS
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.replica import unregistered
 
 
@@ -20,7 +19,7 @@ def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> 
     if not facts.binlogs:
         raise EndPositionUnknown("it lists no binlog files", source=address)
     if not gtids:
-        return Coordinates(facts.binlogs[0][0], dump_command.FIRST_EVENT)
+        return Coordinates(facts.binlogs[0][0], FIRST_EVENT)
     # The server reported this end before the dump was requested, so no transaction in between is missed.
     end = Coordinates(*facts.binlogs[-1])
     begin = SourceOffset(server_uuid=facts.server_uuid, coordinates=end, gtid_set=gtids)

@@ -25,9 +25,8 @@ from connectors.errors import (
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start as mariadb
 from connectors.mysql.lookup.transaction_spans import Spans
-from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from connectors.mysql.stream import dump_command
 from wire.text import utc
 
 _HAS_COMMIT_TIMES = (8, 0, 1)
@@ -128,7 +127,7 @@ class _Search:
             )
 
     def _found(self, file: str, *, only: bool = False) -> SourceOffset:
-        head = reached = Coordinates(file, dump_command.FIRST_EVENT)
+        head = reached = Coordinates(file, FIRST_EVENT)
         spans, within = Spans(self.address, file), GtidSet()
         for one in spans:
             if only and one.start.file != file:

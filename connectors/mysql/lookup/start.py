@@ -27,12 +27,9 @@ from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
-from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream.event_actions import PASSED
-
-FIRST_EVENT = 4
-"""Offset of the first event of a binlog file, after its magic number."""
 
 
 @dataclass(frozen=True, slots=True)

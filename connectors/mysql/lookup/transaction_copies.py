@@ -24,9 +24,8 @@ from connectors.mysql.lookup.fingerprint import Part, Recent, digest_of
 from connectors.mysql.lookup.landmark_search import first_event_of, transactions_before
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
-from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.replica import unregistered
 from connectors.mysql.transaction_reader import TransactionReader
 
@@ -148,12 +147,12 @@ class Copies:
                 return replace(offset_at_time(first, self.facts, self.address), gtid_set=None)
             except PositionGone:
                 # The binlog begins within that second, and no requested transaction was purged.
-                head = Coordinates(self.facts.binlogs[0][0], dump_command.FIRST_EVENT)
+                head = Coordinates(self.facts.binlogs[0][0], FIRST_EVENT)
                 return SourceOffset(server_uuid="", coordinates=head)
         with connected(self.address) as cursor:
             cursor.execute("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", (",".join(wanted),))
             known = GtidSet.parse(cursor.fetchall()[0][0])
-        position = Coordinates(self.facts.binlogs[0][0], dump_command.FIRST_EVENT)
+        position = Coordinates(self.facts.binlogs[0][0], FIRST_EVENT)
         return SourceOffset(server_uuid="", coordinates=position, gtid_set=known)
 
     def _unlogged(self, known: GtidSet) -> str:

@@ -35,9 +35,8 @@ from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_g
 from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.binlog.xa import verb_of
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
-from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.packet_buffer import LOOK, RECEIVE, Packets
 from connectors.mysql.stream.replica import unregistered
@@ -121,7 +120,7 @@ class Spans:
 
     def steps(self) -> Iterator[Span | None]:
         """Yield a transaction at its end, and None at its start."""
-        file, pos = self.file, dump_command.FIRST_EVENT
+        file, pos = self.file, FIRST_EVENT
         latest = committed = 0
         for kind, timestamp, size, low in self._heads():
             if kind in PASSED:
@@ -153,9 +152,7 @@ class Spans:
 
     def _heads(self) -> Iterator[_Head]:
         """Yield each event's header; the event itself is available until the next header is requested."""
-        head = SourceOffset(
-            server_uuid="", coordinates=Coordinates(self.file, dump_command.FIRST_EVENT)
-        )
+        head = SourceOffset(server_uuid="", coordinates=Coordinates(self.file, FIRST_EVENT))
         packets = self._packets
         with unregistered(head, self.address) as stream:
             for _ in stream.received(packets):

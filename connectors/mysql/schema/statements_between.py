@@ -20,10 +20,9 @@ from connectors.mysql.ddl.definition import Server
 from connectors.mysql.ddl.parsed_statement import ParsedStatement
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.transaction_spans import gtid_announced
-from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
 from connectors.mysql.schema.affected_tables import parsed
 from connectors.mysql.server.facts import SourceAddress
-from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.replica import unregistered
 
 _TIMEOUT = 30.0
@@ -131,4 +130,4 @@ class StatementsRead:
         """Return where to start; an empty name means the first file, if no transaction is known."""
         if not self._by_gtids:
             return self._reached
-        return self.begin.coordinates if known else Coordinates("", dump_command.FIRST_EVENT)
+        return self.begin.coordinates if known else Coordinates("", FIRST_EVENT)

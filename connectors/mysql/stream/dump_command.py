@@ -17,10 +17,9 @@ from pymysqlreplication.binlogstream import ReportSlave
 
 from connectors.errors import PositionGone
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.position import Coordinates, SourceOffset
+from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
 from connectors.mysql.server.facts import REPORTED_HOST, SourceAddress
 
-FIRST_EVENT = 4
 UNREGISTERED_ID = 0
 """The server_id of a client that is not a replica: the server sends what it has, ends the stream, and
 disconnects no other client with this id. mysqlbinlog uses this id, which is never registered."""
