@@ -1,7 +1,10 @@
 """Landmarks on a server: whether a landmark still exists, and which landmark precedes a position.
 
-Invariant: the server is only queried, over connections that register no replica. An answer that could
-come from another binlog than the binlog that was read does not count as found.
+Invariant: the server is only queried, over connections that register no replica. An answer that could come
+from another binlog than the binlog that was read does not count as found. Events as SHOW BINLOG EVENTS lists
+them are used only to show that no transaction is after a position, or that a known event exists: a server
+with gtid_mode=ON refuses to send a file that has transactions without GTIDs, and still lists its events,
+without times and contents.
 """
 
 from __future__ import annotations
@@ -22,12 +25,38 @@ from connectors.mysql.binlog.events import Event
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark, Mark
 from connectors.mysql.lookup.binlog_retention import created_at
-from connectors.mysql.lookup.listed_events import listed
 from connectors.mysql.lookup.transaction_spans import Span, Spans
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, gtids_but
+from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, gtids_but
 from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import unregistered
+
+_OF_NO_TRANSACTION = {"Rotate", "Stop", "Format_desc", "Previous_gtids"}
+_FEW = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An event: its type by the server's name, and its start and end in its file."""
+
+    kind: str
+    pos: int
+    end: int
+
+
+def listed(position: Coordinates, address: SourceAddress, *, most: int = _FEW) -> list[Listed]:
+    """List up to ``most`` events of a file from a position; raise SourceRefused if none begins there."""
+    with connected(address) as cursor:
+        cursor.execute(
+            f"SHOW BINLOG EVENTS IN %s FROM %s LIMIT {most:d}", (position.file, position.pos)
+        )
+        return [Listed(str(row[2]), int(row[1]), int(row[4])) for row in cursor.fetchall()]
+
+
+def is_end(position: Coordinates, address: SourceAddress) -> bool:
+    """Whether no transaction is after a position in its file."""
+    return all(one.kind in _OF_NO_TRANSACTION for one in listed(position, address))
+
 
 LARGEST = 0xFFFFFFFF
 """Largest offset from which a server sends a binlog, except by GTIDs."""

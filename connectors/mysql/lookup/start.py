@@ -22,7 +22,7 @@ from connectors.errors import (
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start as mariadb
-from connectors.mysql.lookup.listed_events import is_end
+from connectors.mysql.lookup.landmark_search import is_end
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.transaction_spans import Spans
