@@ -19,7 +19,6 @@ from app.worker.destination.takeover.cursor_verification import CursorVerificati
 from connectors.errors import SourceLost
 from connectors.mysql.lookup.binlog_end import BinlogEnd, read_clock_and_end
 from connectors.mysql.lookup.landmark_search import LARGEST
-from connectors.mysql.lookup.position_after_gtids import position_after
 from connectors.mysql.lookup.start import (
     AfterGtids,
     AtCoordinates,
@@ -29,6 +28,7 @@ from connectors.mysql.lookup.start import (
     check,
     first_offset,
     in_current_terms,
+    position_after,
 )
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset

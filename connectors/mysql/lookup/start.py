@@ -19,6 +19,7 @@ from connectors.errors import (
     SourceDiverged,
     SourceReset,
 )
+from connectors.mysql.binlog.chunk_context import GTIDS
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start as mariadb
@@ -30,6 +31,7 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from connectors.mysql.stream.event_actions import PASSED
+from connectors.mysql.stream.replica import unregistered
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,4 +276,64 @@ def gtids_before(coordinates: Coordinates, facts: ServerFacts, address: SourceAd
     if facts.is_mariadb:
         return mariadb.position_at(coordinates, address)
     found.merge(spans.previous)
+    return found
+
+
+def position_after(gtids: Gtids, facts: ServerFacts, address: SourceAddress) -> Coordinates:
+    """Return the position of the first transaction that is not in a GTID set, or the binlog's end without any.
+
+    The server itself finds it, as it does for a replica. Raise PositionGone if the server has purged
+    transactions outside the set.
+    """
+    if not facts.binlogs:
+        raise EndPositionUnknown("it lists no binlog files", source=address)
+    if not gtids:
+        return Coordinates(facts.binlogs[0][0], FIRST_EVENT)
+    # The server reported this end before the dump was requested, so no transaction in between is missed.
+    end = Coordinates(*facts.binlogs[-1])
+    begin = SourceOffset(server_uuid=facts.server_uuid, coordinates=end, gtid_set=gtids)
+    with unregistered(begin, address) as stream:
+        for placed in stream.events_there_are():
+            # MariaDB's incidents have no GTID; no reader may begin after an incident that is not reported.
+            if placed.event.type in GTIDS or placed.event.type == EventType.INCIDENT:
+                return placed.start
+    return end
+
+
+def refuse_skipped(
+    offset: SourceOffset, gtids: GtidSet, facts: ServerFacts, address: SourceAddress
+) -> None:
+    """Raise AnonymousTransaction if a dump by GTIDs would skip a transaction after an offset.
+
+    A server starts such a dump at the newest file before which all transactions are known, according to the
+    file's head. The heads do not list transactions without GTIDs, so a file that contains only such
+    transactions is skipped. Only files that are skipped entirely are read here: in the file in which the dump
+    begins, and in all later files, the server itself refuses a transaction without a GTID.
+    """
+    files = [name for name, _ in facts.binlogs]
+    position = offset.coordinates
+    if position.file not in files:
+        return
+    later = files[files.index(position.file) + 1 :]
+    passed = [position.file, *_known(later, gtids, address)]
+    if len(passed) == 1:
+        return
+    for span in Spans(address, position.file):
+        if span.start.file not in passed[:-1]:
+            return
+        if span.gtid is None and span.start.order >= position.order:
+            raise AnonymousTransaction(
+                f"a dump by GTIDs begins in {passed[-1]}, and passes it over",
+                coordinates=span.start,
+                source=address,
+            )
+
+
+def _known(files: list[str], gtids: GtidSet, address: SourceAddress) -> list[str]:
+    """Return the leading files before which, according to their heads, all GTIDs are in a set."""
+    found = []
+    for file in files:
+        if not previous_of(file, address).issubset(gtids):
+            break
+        found.append(file)
     return found

@@ -1,6 +1,6 @@
 """A MariaDB finds the position by itself that follows another server's GTID position."""
 
-from connectors.mysql.lookup.position_after_gtids import position_after
+from connectors.mysql.lookup.start import position_after
 from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
 from tests.integration.mariadb.source import end_of, position_of, written

@@ -41,9 +41,14 @@ from connectors.mysql.lookup.fingerprint import (
     scan,
 )
 from connectors.mysql.lookup.landmark_search import find_landmark
-from connectors.mysql.lookup.position_after_gtids import position_after
 from connectors.mysql.lookup.position_by_time import offset_at_time
-from connectors.mysql.lookup.start import Earliest, check, first_offset, gtids_before
+from connectors.mysql.lookup.start import (
+    Earliest,
+    check,
+    first_offset,
+    gtids_before,
+    position_after,
+)
 from connectors.mysql.lookup.transaction_copies import Copies
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.lookup.position_after_gtids import position_after
+from connectors.mysql.lookup.start import position_after
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.replica import BinlogStream
