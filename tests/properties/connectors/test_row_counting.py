@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from connectors.errors import MalformedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.compiled import counting
-from connectors.mysql.rows.compiled.counting import RowCounter
-from connectors.mysql.rows.counter import row_count
+from connectors.mysql.rows import counter
+from connectors.mysql.rows.counter import RowCounter, row_count
 from tests.properties.connectors.row_images import images, tables
 from tests.properties.examples import examples
 from tests.unit.connectors.mysql.rows.compiled.row_events import event
@@ -28,11 +27,11 @@ def test_rows_are_counted_as_the_plain_walk_counts_them(
 ) -> None:
     rows = data.draw(st.lists(images(table), min_size=2, max_size=40))
     rows = rows[: len(rows) // 2 * 2]
-    with mock.patch.object(counting, "_MOST_PATTERNS", patterns):
-        counter = RowCounter(table)
+    with mock.patch.object(counter, "_MOST_PATTERNS", patterns):
+        rows_of = RowCounter(table)
         for kind, present in KINDS:
             body = event(table, rows, present=present)
-            assert counter.count(kind, body) == row_count(table, kind, body) == len(rows) // present
+            assert rows_of.count(kind, body) == row_count(table, kind, body) == len(rows) // present
 
 
 @settings(deadline=None, max_examples=examples(80))
