@@ -25,7 +25,7 @@ from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server
 from connectors.mysql.position import Coordinates, parse_gtids
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.rows.compiled import CompiledDecoder, RowText
 from connectors.mysql.rows.counter import RowCounter, row_count
 from connectors.mysql.rows.decoder import ABSENT, ROWS_EVENTS, RowChange, RowDecoder
 from connectors.mysql.stream.chunk import Chunk

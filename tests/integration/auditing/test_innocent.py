@@ -21,7 +21,7 @@ from app.audit.truth import printed_events as printed
 from app.audit.truth.mysql_replication import ReplicationBinlog
 from app.audit.truth.mysqlbinlog import BinlogFiles
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.rows.decoder import UPDATES, WRITES
 from devstack import Stack
 from devstack.mysql import Mysql

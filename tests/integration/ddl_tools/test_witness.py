@@ -10,7 +10,7 @@ from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Index, Session, Table
-from connectors.mysql.rows.compiled.decoder import key_contradiction
+from connectors.mysql.rows.compiled import key_contradiction
 from connectors.mysql.rows.decoder import WRITES
 from connectors.mysql.schema.definition_check import completed_map, differences
 from devstack.mysql import Mysql

@@ -13,7 +13,7 @@ from typing import Any
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.ddl.definition import Table
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.rows.compiled import CompiledDecoder, RowText
 from connectors.mysql.rows.decoder import Image, RowDecoder
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader

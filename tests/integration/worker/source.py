@@ -8,7 +8,7 @@ import orjson
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.lookup.start import Latest, first_offset
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.decoder import ABSENT, RowChange, RowDecoder
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts

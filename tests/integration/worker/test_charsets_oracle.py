@@ -7,7 +7,7 @@ import pytest
 
 from connectors.errors import RowUnreadable
 from connectors.mysql.charsets import ReplacedText, column_decoder, text_decoder, text_encoder
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder, RowText
+from connectors.mysql.rows.compiled import CompiledDecoder, RowText
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.sql import connected, run

@@ -9,7 +9,7 @@ import pytest
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import MalformedEvent
 from connectors.mysql.charsets import ReplacedText
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.baseline import server_of

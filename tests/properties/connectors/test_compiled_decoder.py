@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from connectors.errors import MalformedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.compiled import patterns as made_patterns
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows import compiled as made_patterns
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.types.decimals import decimal_groups, decimal_json, decimal_text
 from tests.properties.connectors.row_images import images, packed, tables
 from tests.properties.examples import examples
-from tests.unit.connectors.mysql.rows.compiled.row_events import CHARSETS, event
+from tests.unit.connectors.mysql.rows.row_events import CHARSETS, event
 
 
 def plainly(table: TableMap, image: Any, indexes: Any) -> Any:

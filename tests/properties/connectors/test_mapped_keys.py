@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.compiled import patterns as made_patterns
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows import compiled as made_patterns
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.decoder import RowDecoder
 from tests.properties.connectors.row_images import images, tables
-from tests.unit.connectors.mysql.rows.compiled.row_events import CHARSETS, event
+from tests.unit.connectors.mysql.rows.row_events import CHARSETS, event
 
 HEAD = '{"__shard":["m","d","t"],'
 

@@ -15,7 +15,7 @@ from connectors.mysql.rows import counter
 from connectors.mysql.rows.counter import RowCounter, row_count
 from tests.properties.connectors.row_images import images, tables
 from tests.properties.examples import examples
-from tests.unit.connectors.mysql.rows.compiled.row_events import event
+from tests.unit.connectors.mysql.rows.row_events import event
 
 KINDS = ((EventType.WRITE_ROWS, 1), (EventType.UPDATE_ROWS, 2), (EventType.DELETE_ROWS, 1))
 

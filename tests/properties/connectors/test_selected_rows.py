@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from connectors.mysql.binlog.table_map import parse_table_map
 from connectors.mysql.ddl.definition import Column
-from connectors.mysql.rows.compiled import patterns as made_patterns
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows import compiled as made_patterns
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.select.packets import PacketDecoder, PacketValues
 from connectors.mysql.types.floats import shortest_float32
 from connectors.mysql.types.json_binary import document_text

@@ -40,7 +40,7 @@ from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SchemaRefused
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.types.registry import Schema, ValueOf, kind_of, sql_type
 from connectors.store.registry import (
     ConfluentRegistry,

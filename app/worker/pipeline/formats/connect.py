@@ -31,7 +31,7 @@ from app.worker.pipeline.formats.shaped import absent_images, envelope_of, versi
 from app.worker.pipeline.formats.transcoded import Encode, EncodeKey, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.types.registry import Form, Modes, Schema, ValueOf, kind_of, sql_type
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion

@@ -34,8 +34,7 @@ from connectors.mysql.binlog.query_session import user_of
 from connectors.mysql.binlog.statement_kind import type_of
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.online import OnlineAlter
-from connectors.mysql.rows.compiled.decoder import SPLIT
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import SPLIT, Row
 from connectors.mysql.rows.decoder import UPDATES
 from connectors.mysql.schema.table_map_key import row_key
 from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated

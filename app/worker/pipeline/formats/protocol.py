@@ -15,7 +15,7 @@ from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from wire.table_version import Definition

@@ -12,7 +12,7 @@ from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import FormatFactory, RecordForm
 from app.worker.pipeline.formats.shaped import ShapedFactory
 from app.worker.pipeline.rules import PublishingRules
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from tables.rules.mapping.rules import DEBEZIUM
 
 FORMATS: Mapping[str, FormatFactory] = {

@@ -24,7 +24,7 @@ from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.types.registry import kind_of
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion

@@ -35,8 +35,7 @@ from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.ddl.resolve.columns import column_comment
 from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence, table_comment
 from connectors.mysql.rows.column_rule import ColumnRule
-from connectors.mysql.rows.compiled.decoder import SPLIT, CompiledDecoder
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import SPLIT, CompiledDecoder, Row
 from connectors.mysql.rows.counter import RowCounter
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability

@@ -58,7 +58,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.stream.prepared_xa import PreparedPosition
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route

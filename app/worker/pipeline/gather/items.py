@@ -24,7 +24,7 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.rows.counter import row_boundaries
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from connectors.errors import MalformedEvent
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import CompiledDecoder, Row
 from tables.rules.mapping.row_filter import row_filter
 from tables.rules.mapping.rules import RENAME
 from tables.rules.masking.rules import MaskingRule

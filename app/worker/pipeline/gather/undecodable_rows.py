@@ -13,7 +13,7 @@ from typing import NamedTuple
 from connectors.errors import AqueductError, DeadLetterLimitReached, MalformedEvent, RowUnreadable
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.rows.counter import row_boundaries
 
 ROW, EVENT = "row", "event"

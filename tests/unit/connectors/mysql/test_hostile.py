@@ -16,7 +16,7 @@ from connectors.mysql.binlog.gtid_events import parse_gtid_tagged
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.buffer import inflated
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.rows.decoder import RowDecoder
 from connectors.mysql.stream.cutter import Cutter

@@ -374,7 +374,7 @@ def _rules_off(patch: pytest.MonkeyPatch) -> None:
 
 
 def _slow_rules_off(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("connectors.mysql.rows.compiled.decoder.ruled", lambda image, _: image)
+    patch.setattr("connectors.mysql.rows.compiled.ruled", lambda image, _: image)
 
 
 def _unsealed(patch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.mysql.binlog.table_map import TableMap
-from connectors.mysql.rows.compiled.decoder import key_contradiction
+from connectors.mysql.rows.compiled import key_contradiction
 from connectors.mysql.types.registry import FieldType, MappedColumn
 
 NAMES = ("id", "legacy_id", "body", "n")

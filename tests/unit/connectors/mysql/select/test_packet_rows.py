@@ -8,7 +8,7 @@ import pytest
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.binlog.table_map import parse_table_map, table_id_of
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.select.packets import PacketEncoder
 from tests.unit.connectors.mysql.select.packets import packets_of

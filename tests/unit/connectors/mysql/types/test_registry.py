@@ -8,7 +8,7 @@ import pytest
 
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.binlog.table_map import parse_table_map
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.counter import row_count
 from connectors.mysql.select.packets import PacketDecoder
 from connectors.mysql.types import registry

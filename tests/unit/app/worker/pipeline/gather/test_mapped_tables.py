@@ -11,7 +11,7 @@ import pytest
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.events import EventType, Query
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.gather.test_null_check import (

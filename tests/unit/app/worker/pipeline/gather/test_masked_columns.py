@@ -14,8 +14,8 @@ from app.worker.pipeline.gather.gather import changed_keys
 from connectors.errors import MalformedEvent, RuleImpossible
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.ddl.definition import Database
-from connectors.mysql.rows.compiled import patterns as made_patterns
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows import compiled as made_patterns
+from connectors.mysql.rows.compiled import Row
 from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.schema.table_map_key import row_key
 from connectors.mysql.types.registry import FieldType

@@ -6,8 +6,7 @@ import pytest
 
 from app.worker.pipeline.gather.captured_tables import RowSelection
 from connectors.errors import RuleImpossible
-from connectors.mysql.rows.compiled.decoder import SPLIT
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import SPLIT, Row
 from tables.rules.mapping.rules import Rules
 from wire.table_version import Column, Definition
 

@@ -14,7 +14,7 @@ from connectors.errors import DeadLetterLimitReached, MalformedEvent
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.rows.compiled.decoder import CompiledDecoder
+from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.state.cursor import Cursor, Resume
 from tests import made

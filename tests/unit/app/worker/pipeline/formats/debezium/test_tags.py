@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.worker.pipeline.formats.debezium import RowTags
-from connectors.mysql.rows.compiled.generate import Row
+from connectors.mysql.rows.compiled import Row
 from tables.rules.mapping.rules import Tag
 
 SEED = (Tag(name="f1", column="FIELD1"), Tag(name="tag1"))
