@@ -33,7 +33,6 @@ from connectors.errors import (
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.buffer import read_bytes
 from connectors.mysql.charsets import Charsets, Replaced, ReplacedText
-from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.decoder import (
     ABSENT,
     PARTIAL,
@@ -41,6 +40,7 @@ from connectors.mysql.rows.decoder import (
     UPDATES,
     V1,
     WRITES,
+    ColumnRule,
     Image,
     RowChange,
     RowDecoder,

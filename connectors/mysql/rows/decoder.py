@@ -1,7 +1,9 @@
 """Decoder of the row images of one version of a table.
 
-Invariant: an image is read to its last byte or refused; a column that the image does not contain is
-ABSENT, which is not NULL. Source: MySQL's libs/mysql/binlog/event/rows_event.h.
+Invariant: an image is read to its last byte or refused; a column that the image does not contain is ABSENT,
+which is not NULL. A column's rule is applied once to each value, in images and in keys alike, in either
+decoder; NULL and columns that an image lacks are left unchanged. Source: MySQL's
+libs/mysql/binlog/event/rows_event.h.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from connectors.errors import MalformedEvent, RowUnreadable, UnsupportedEvent
 from connectors.mysql.binlog.events import EventType
@@ -19,6 +21,16 @@ from connectors.mysql.buffer import bits, packed, read_bytes, uint
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.types.json_diff import patched
 from connectors.mysql.types.registry import FieldType, reader_for
+
+Value = str | int | float | None
+"""A value as in JSON; None is null."""
+
+
+class ColumnRule(Protocol):
+    """A rule; it is picklable, for decoder processes."""
+
+    def __call__(self, value: Value) -> Value:
+        """The replacement of a value, always the same for the same value."""
 
 
 class _Absent(Enum):

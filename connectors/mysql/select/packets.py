@@ -24,8 +24,8 @@ from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.buffer import packed_bytes, read_bytes, uint
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled import Change, Patterns, Row, RowsFunction, Table
+from connectors.mysql.rows.decoder import ColumnRule
 from connectors.mysql.select.table_map_body import packed_integer
 from connectors.mysql.types.registry import Convert, MappedColumn, binlog_type, packet_field
 

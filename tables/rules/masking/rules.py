@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 import orjson
 
-from connectors.mysql.rows.column_rule import ColumnRule, Value
+from connectors.mysql.rows.decoder import ColumnRule, Value
 from tables.rules.mapping.rules import ColumnAction
 from tables.rules.masking.keys import MaskingKeys
 from wire.table_version import Column

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows import compiled as made_patterns
-from connectors.mysql.rows.column_rule import ColumnRule, Value
 from connectors.mysql.rows.compiled import CompiledDecoder
-from connectors.mysql.rows.decoder import RowDecoder, ruled
+from connectors.mysql.rows.decoder import ColumnRule, RowDecoder, Value, ruled
 from tests.properties.connectors.row_images import images, tables
 from tests.properties.examples import examples
 from tests.unit.connectors.mysql.rows.row_events import CHARSETS, event

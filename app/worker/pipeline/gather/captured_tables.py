@@ -34,10 +34,9 @@ from connectors.mysql.ddl.hidden_literals import query_without_literals
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.ddl.resolve.columns import column_comment
 from connectors.mysql.ddl.resolve.options import is_in_memory, is_sequence, table_comment
-from connectors.mysql.rows.column_rule import ColumnRule
 from connectors.mysql.rows.compiled import SPLIT, CompiledDecoder, Row
 from connectors.mysql.rows.counter import RowCounter
-from connectors.mysql.rows.decoder import RowDecoder
+from connectors.mysql.rows.decoder import ColumnRule, RowDecoder
 from connectors.mysql.schema.definition_check import completed_map, differences, with_nullability
 from connectors.mysql.schema.hidden_columns import row_hashes
 from connectors.mysql.schema.table_map_completion import has_full_metadata

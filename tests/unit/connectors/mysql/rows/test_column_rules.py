@@ -11,9 +11,8 @@ import pytest
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.rows import compiled as made_patterns
-from connectors.mysql.rows.column_rule import Value
 from connectors.mysql.rows.compiled import CompiledDecoder
-from connectors.mysql.rows.decoder import ABSENT, ruled
+from connectors.mysql.rows.decoder import ABSENT, Value, ruled
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from tests.unit.connectors.mysql.rows.row_events import CHARSETS, event
 
