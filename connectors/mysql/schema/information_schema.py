@@ -1,22 +1,24 @@
 """All tables and databases of a server, from a few large queries of ``information_schema``.
 
-Invariant: only the few tables whose row key depends on the order of their keys are queried one by one,
-so that ten thousand tables take seconds. Equal columns are one object. Tables that exist but cannot be
-described are reported by name.
+Invariant: only the few tables whose row key depends on the order of their keys are queried one by one, so
+that ten thousand tables take seconds. Equal columns are one object. Tables that exist but cannot be
+described are reported by name. No query makes a server open each table; for older servers and MariaDB, the
+kind of a key is derived from the types of its columns. Everything a statement needs to create the same
+column again is in its ``definition``, in MySQL's or MariaDB's own syntax; expressions are the server's text.
+An estimate of rows is labelled as such wherever it is shown.
 
-Key definitions are read from ``information_schema.statistics``. Invariant: no query makes a server open
-each table; for older servers and MariaDB, the kind of a key is derived from the types of its columns.
-Source: MySQL's manual, "The INFORMATION_SCHEMA STATISTICS Table".
+Source: MySQL's manual, "The INFORMATION_SCHEMA COLUMNS Table" and "The INFORMATION_SCHEMA STATISTICS Table";
+MariaDB's, "Information Schema COLUMNS Table".
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import pymysql
 from pymysql.constants import ER
@@ -31,10 +33,99 @@ from connectors.mysql.ddl.definition import (
     Table,
     TableName,
 )
-from connectors.mysql.schema import information_schema_columns
-from connectors.mysql.schema.information_schema_columns import plain_expression, quoted
 from connectors.mysql.schema.table_map_key import depends_on_order
+from connectors.mysql.server.facts import SourceAddress, connected
 from connectors.mysql.server.system_databases import SYSTEM
+
+ColumnRow = tuple[
+    str, str | None, str, str | None, str | None, str, str, str, str | None, int | None
+]
+"""Name, default, nullable, character set, collation, type, extra, comment, expression, spatial reference."""
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "''", "\n": "\\n", "\r": "\\r", "\0": "\\0"})
+_ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
+_NOW = re.compile(r"CURRENT_TIMESTAMP(\(\d*\))?", re.IGNORECASE)
+_ESCAPED = re.compile(r"\\(['\\])")
+_HEX_DEFAULTS = (8, 0)
+"""Since this version the default of binary columns is shown in hexadecimal digits."""
+
+
+def column_of(row: ColumnRow, server: Server) -> Column:
+    """The column of one row."""
+    name, _, nullable, charset, collation, kind, extra, *_ = row
+    words = extra.upper()
+    is_text = charset is not None and charset != "binary"
+    return Column(
+        name=name,
+        type=kind,
+        nullable=nullable == "YES",
+        charset=charset if is_text else None,
+        collation=collation if is_text else None,
+        generated=_generated(words),
+        invisible="INVISIBLE" in words,
+        definition=" ".join(_definition(row, server)),
+    )
+
+
+def _generated(words: str) -> Literal["virtual", "stored"] | None:
+    if "STORED GENERATED" in words or "PERSISTENT" in words:
+        return "stored"
+    # DEFAULT_GENERATED means that a default is an expression.
+    return "virtual" if "VIRTUAL" in words else None
+
+
+def quoted(text: str) -> str:
+    """A string literal, valid in any sql_mode except NO_BACKSLASH_ESCAPES."""
+    return f"'{text.translate(_ESCAPES)}'"
+
+
+def _definition(row: ColumnRow, server: Server) -> list[str]:
+    _, default, _, _, _, kind, extra, comment, expression, srid = row
+    words, parts = extra.upper(), list[str]()
+    if kept := _generated(words):
+        parts += _expression(expression or "", kept, server)
+    elif default is not None:
+        parts += _default(default, kind.lower(), words, server)
+    if on_update := _ON_UPDATE.search(extra):
+        parts.append(f"ON UPDATE {on_update[1].upper()}")
+    if "AUTO_INCREMENT" in words:
+        parts.append("AUTO_INCREMENT")
+    if "WITHOUT SYSTEM VERSIONING" in words:
+        parts.append("WITHOUT SYSTEM VERSIONING")
+    if comment:
+        parts.append(f"COMMENT {quoted(comment)}")
+    if srid is not None:
+        parts.append(f"SRID {srid}")
+    return parts
+
+
+def _expression(text: str, kept: str, server: Server) -> list[str]:
+    if text in ("ROW START", "ROW END"):
+        # MariaDB's columns for the start and the end of a row's validity.
+        return [f"GENERATED ALWAYS AS {text}"]
+    return [f"GENERATED ALWAYS AS ({plain_expression(text, server)}) {kept.upper()}"]
+
+
+def _default(text: str, kind: str, words: str, server: Server) -> list[str]:
+    if server.mariadb:
+        # MariaDB shows the default as a statement has it.
+        return [] if text == "NULL" else [f"DEFAULT {text}"]
+    if _NOW.fullmatch(text) and kind.startswith(("timestamp", "datetime")):
+        return [f"DEFAULT {text}"]
+    if "DEFAULT_GENERATED" in words:
+        return [f"DEFAULT ({plain_expression(text, server)})"]
+    is_hex = server.version >= _HEX_DEFAULTS and kind.startswith(("binary", "varbinary"))
+    if kind.startswith("bit") or (is_hex and text.startswith("0x")):
+        return [f"DEFAULT {text}"]
+    return [f"DEFAULT {quoted(text)}"]
+
+
+def plain_expression(expression: str, server: Server) -> str:
+    """An expression in its original form; MySQL 8.0 and later show quotes and backslashes escaped."""
+    if server.mariadb or server.version < _HEX_DEFAULTS:
+        return expression
+    return _ESCAPED.sub(r"\1", expression)
+
 
 _SKIPPED_ERRORS = {1684, ER.LOCK_WAIT_TIMEOUT}
 """Warnings that a table was omitted because a statement was just changing it."""
@@ -86,7 +177,7 @@ class InventoryReader:
         self._server = server
         self._leave_out = tuple(leave_out)
         self._charsets: dict[str, str] = {}
-        self._columns: dict[information_schema_columns.Row, Column] = {}
+        self._columns: dict[ColumnRow, Column] = {}
         self._of_columns = list(_MORE)
         has_dictionary = not server.mariadb and server.version >= _DICTIONARY
         self._of_keys = list(_KEYS_MORE) if has_dictionary else ["NULL, NULL, NULL"]
@@ -160,18 +251,18 @@ class InventoryReader:
         for database, table, ordinal, *rest in self._rows_with(
             _COLUMNS, self._of_columns, condition, question
         ):
-            row: information_schema_columns.Row = tuple(rest)
+            row: ColumnRow = tuple(rest)
             column = known.get(row)
             if column is None:
-                column = known[row] = information_schema_columns.column(row, server)
+                column = known[row] = column_of(row, server)
             found[database, table].append((ordinal, column))
         return found
 
     def _read_keys(
         self, condition: str, question: tuple[str, ...]
-    ) -> dict[TableName, dict[str, list[Row]]]:
+    ) -> dict[TableName, dict[str, list[KeyRow]]]:
         """The parts of each key of each table."""
-        found: dict[TableName, dict[str, list[Row]]] = defaultdict(dict)
+        found: dict[TableName, dict[str, list[KeyRow]]] = defaultdict(dict)
         for database, table, key, *rest in self._rows_with(
             _KEYS, self._of_keys, condition, question
         ):
@@ -194,7 +285,7 @@ class InventoryReader:
         self,
         row: _Row,
         columns: list[tuple[int, Column]],
-        keys: dict[str, list[Row]],
+        keys: dict[str, list[KeyRow]],
     ) -> Table | None:
         """Return the table; None if it is broken, or if the account may not see all its columns."""
         kind, engine, options, collation, comment = row
@@ -293,7 +384,7 @@ def _with_end(index: Index) -> Index:
     return replace(index, columns=(*index.columns, "row_end"), parts=parts)
 
 
-Row = tuple[int, int, str | None, int | None, str | None, str | None, str | None]
+KeyRow = tuple[int, int, str | None, int | None, str | None, str | None, str | None]
 """Position in the key, whether it is not unique, column, length, order, kind, expression."""
 
 _GEOMETRY = re.compile(r"(multi)?(point|linestring|polygon)|geom(etry|collection|etrycollection)")
@@ -301,7 +392,7 @@ _TEXTS = re.compile(r"(tiny|medium|long)?text")
 
 
 def key_rows(
-    listed: Mapping[str, Iterable[Row]], columns: Iterable[Column], server: Server
+    listed: Mapping[str, Iterable[KeyRow]], columns: Iterable[Column], server: Server
 ) -> tuple[Index, ...]:
     """Return a table's keys: the primary key, then unique keys, then others, each group sorted by name."""
     types = {column.name: column.type.lower() for column in columns}
@@ -309,7 +400,7 @@ def key_rows(
     return tuple(sorted(found, key=lambda one: (one.name != "PRIMARY", not one.unique, one.name)))
 
 
-def _key(name: str, rows: list[Row], types: Mapping[str, str], server: Server) -> Index:
+def _key(name: str, rows: list[KeyRow], types: Mapping[str, str], server: Server) -> Index:
     rows = [_without_whole_length(row, types, server) for row in rows]
     unique = not rows[0][1]
     kind = rows[0][5] or ("" if unique else _kind(rows, types))
@@ -326,21 +417,21 @@ def _key(name: str, rows: list[Row], types: Mapping[str, str], server: Server) -
     )
 
 
-def _without_whole_length(row: Row, types: Mapping[str, str], server: Server) -> Row:
+def _without_whole_length(row: KeyRow, types: Mapping[str, str], server: Server) -> KeyRow:
     """A part without the length that MySQL shows for a POINT if it covers the whole column."""
     if server.mariadb or types.get(row[2] or "") != "point":
         return row
     return (*row[:3], None, *row[4:])
 
 
-def _part(row: Row, server: Server) -> str:
+def _part(row: KeyRow, server: Server) -> str:
     _, _, _, length, order, _, expression = row
     text = "" if expression is None else f"({plain_expression(expression, server)})"
     text += "" if length is None else f"({length})"
     return f"{text} DESC" if order == "D" else text
 
 
-def _kind(rows: list[Row], types: Mapping[str, str]) -> str:
+def _kind(rows: list[KeyRow], types: Mapping[str, str]) -> str:
     """The only kind of key that these columns allow."""
     for _, _, column, length, *_ in rows:
         kind = types.get(column or "", "")
@@ -351,3 +442,43 @@ def _kind(rows: list[Row], types: Mapping[str, str]) -> str:
         if kind.startswith("vector"):
             return "VECTOR"
     return ""
+
+
+_MOST_NAMED = 10
+_QUERY = (
+    "SELECT table_schema, table_name, COALESCE(table_rows, 0), COALESCE(UNIX_TIMESTAMP(create_time), 0)"
+    " FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A table that has rows."""
+
+    table: str
+    rows: int
+    created: int
+    """Seconds since 1970, from the server's dictionary; a rebuilt table counts as new."""
+
+
+def estimates(captures: Callable[[str, str], bool], address: SourceAddress) -> list[Estimate]:
+    """All captured tables with rows that the account may see, the largest first."""
+    with connected(address) as cursor:
+        cursor.execute(_QUERY)
+        rows = cursor.fetchall()
+    found = [
+        Estimate(f"{database}.{table}", int(count), int(created))
+        for database, table, count, created in rows
+        if int(count) and database not in SYSTEM and captures(database, table)
+    ]
+    return sorted(found, key=lambda one: (-one.rows, one.table))
+
+
+def shown(found: list[Estimate]) -> str:
+    """Format estimates for a log line or an error."""
+    if not found:
+        return "no rows (by the estimates of information_schema)"
+    named = ", ".join(f"{one.table} {one.rows}" for one in found[:_MOST_NAMED])
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    total = sum(one.rows for one in found)
+    return f"about {total} row(s) of {len(found)} table(s) (estimates of information_schema: {named}{more})"

@@ -25,7 +25,7 @@ from connectors.mysql.schema.affected_tables import parsed
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.stream.replica import unregistered
 
-_TIMEOUT = 30.0
+_SENT_WITHIN = 30.0
 _PAUSE = 0.02
 _REPORTS_SKIPPED = (5, 7)
 """Since this version, a heartbeat contains the position after transactions that are omitted because a
@@ -63,7 +63,7 @@ class StatementsRead:
         """Read up to a position that the server reported as its end; raise SourceLost if it sends less."""
         if not self._by_gtids:
             self._reached = max(self._reached, self.begin.coordinates, key=lambda one: one.order)
-        deadline = time.monotonic() + _TIMEOUT
+        deadline = time.monotonic() + _SENT_WITHIN
         while self._reached.order < end.order:
             self._read(address, charsets)
             if self._is_all(end):

@@ -39,8 +39,7 @@ from connectors.mysql.lookup.start import (
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.affected_tables import affected_tables, mentioned
 from connectors.mysql.schema.baseline import Baseline, read_baseline, server_of
-from connectors.mysql.schema.information_schema import InventoryReader
-from connectors.mysql.schema.row_estimates import Estimate, estimates, listed
+from connectors.mysql.schema.information_schema import Estimate, InventoryReader, estimates, shown
 from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.history.checkpoint import CheckpointPolicy
@@ -441,7 +440,7 @@ def check_earliest(
         why = f"these tables are older than its oldest binlog file, {oldest}"
     else:
         return
-    detail = f"{why}; rows that are there may not be in it: {listed(found)}"
+    detail = f"{why}; rows that are there may not be in it: {shown(found)}"
     if not accepted:
         raise StartIncomplete(detail, source=address)
     log.warning("%s: begins with the earliest change, as accepted: %s", destination, detail)
@@ -453,7 +452,7 @@ def log_omitted_rows(destination: str, address: SourceAddress, captures: Capture
     log.warning(
         "%s: begins at the end of the binlog; existing rows are not published: %s",
         destination,
-        listed(found),
+        shown(found),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.mysql.ddl.definition import Server
-from connectors.mysql.schema.information_schema_columns import column
+from connectors.mysql.schema.information_schema import column_of
 
 OLD, NEW = Server(version=(5, 7, 44)), Server(version=(8, 4, 0))
 MARIADB = Server(version=(11, 8, 6), mariadb=True)
@@ -22,7 +22,7 @@ def definition(
     srid: int | None = None,
 ) -> str:
     row = ("a", default, "YES", None, None, kind, extra, comment, expression, srid)
-    return column(row, server).definition
+    return column_of(row, server).definition
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_generated_column_is_read_with_its_expression(
     server: Server, extra: str, expression: str, wanted: str, kept: str
 ) -> None:
     row = ("a", None, "YES", None, None, "int", extra, "", expression, None)
-    found = column(row, server)
+    found = column_of(row, server)
     assert (found.definition, found.generated) == (f"GENERATED ALWAYS AS {wanted}", kept)
     assert found.invisible is ("INVISIBLE" in extra)
 
@@ -89,7 +89,7 @@ def test_comment_and_spatial_reference_come_last() -> None:
 
 def test_a_default_that_is_an_expression_makes_no_generated_column() -> None:
     row = ("a", "uuid()", "NO", None, None, "char(36)", "DEFAULT_GENERATED", "", "", None)
-    assert column(row, NEW).generated is None
+    assert column_of(row, NEW).generated is None
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def test_a_default_that_is_an_expression_makes_no_generated_column() -> None:
 )
 def test_only_text_has_a_character_set(charset: str | None, wanted: str | None) -> None:
     row = ("a", None, "YES", charset, charset, "enum('a')", "", "", "", None)
-    found = column(row, NEW)
+    found = column_of(row, NEW)
     assert (found.charset, found.collation) == (wanted, wanted)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import Column, Index, Server
-from connectors.mysql.schema.information_schema import Row, key_rows
+from connectors.mysql.schema.information_schema import KeyRow as Row
+from connectors.mysql.schema.information_schema import key_rows
 
 NEW, MARIADB = Server(version=(8, 4, 0)), Server(version=(11, 8, 6), mariadb=True)
 TYPES = {
