@@ -37,10 +37,16 @@ from connectors.mysql.lookup.start import (
     in_current_terms,
 )
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.schema.affected_tables import affected_tables, mentioned
-from connectors.mysql.schema.baseline import Baseline, read_baseline, server_of
+from connectors.mysql.schema.baseline import (
+    Baseline,
+    LoggedStatement,
+    StatementsRead,
+    affected_tables,
+    mentioned,
+    read_baseline,
+    server_of,
+)
 from connectors.mysql.schema.information_schema import Estimate, InventoryReader, estimates, shown
-from connectors.mysql.schema.statements_between import LoggedStatement, StatementsRead
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.history.checkpoint import CheckpointPolicy
 from tables.history.codec.journal_records import (

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.ddl.definition import Server, TableName
-from connectors.mysql.schema.affected_tables import (
+from connectors.mysql.schema.baseline import (
     affected_tables,
     mentioned,
     parsed,

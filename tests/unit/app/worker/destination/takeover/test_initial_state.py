@@ -14,8 +14,7 @@ from app.worker.destination.takeover import initial_state
 from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Latest
-from connectors.mysql.schema.baseline import Baseline, server_of
-from connectors.mysql.schema.statements_between import LoggedStatement
+from connectors.mysql.schema.baseline import Baseline, LoggedStatement, server_of
 from tables.history.checkpoint import CheckpointPolicy
 from tables.history.codec.journal_records import checkpoint_records, history_records
 from tables.state.cursor import Cursor, Resume
