@@ -1,17 +1,19 @@
-"""The SELECT of the next rows of a table in the order of its key.
+"""The SELECT of the next rows of a table in the order of its key, and the size of what it reads.
 
-Invariant: the server itself compares and orders keys, by the collations of their columns. A key is sent
-back as exactly the bytes that the server returned. So each row is in exactly one chunk, whatever its key.
+Invariant: the server itself compares and orders keys, by the collations of their columns. A key is sent back
+as exactly the bytes that the server returned. So each row is in exactly one chunk, whatever its key. A size
+is the server's estimate, on which nothing exact depends; an unknown size is 0 or None.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 from connectors.mysql.types.registry import MappedColumn, binlog_type
 
@@ -100,3 +102,34 @@ def _beyond(columns: Sequence[str], key: Sequence[str], *, side: str, last: str)
         return f"{first} {last} {value}"
     rest = _beyond(columns[1:], key[1:], side=side, last=last)
     return f"{first} {side}= {value} AND ({first} {side} {value} OR ({first} = {value} AND {rest}))"
+
+
+def row_bytes(cursor: Any, name: TableName) -> int:
+    """Return the average bytes of a row; 0 if unknown."""
+    return _of_table(cursor, name, "avg_row_length") or 0
+
+
+def data_bytes(cursor: Any, name: TableName) -> int | None:
+    """Return the bytes of all rows; None if unknown."""
+    return _of_table(cursor, name, "data_length")
+
+
+def estimated_rows(cursor: Any, name: TableName, where: str | None, server: Server) -> int:
+    """Return the optimizer's estimate of the number of a table's rows, or of its rows by an SQL condition."""
+    condition = f" WHERE ({where}\n)" if where is not None else ""
+    form = "" if server.mariadb else "FORMAT=TRADITIONAL "
+    query = f"SELECT 1 FROM {'.'.join(map(quoted, name))}{condition}"  # noqa: S608 - quoted names
+    cursor.execute(f"EXPLAIN {form}{query}")
+    names = [column[0] for column in cursor.description]
+    # Without an index on the condition's columns, the server does not estimate how many rows satisfy it.
+    return int(dict(zip(names, cursor.fetchone(), strict=True))["rows"] or 0)
+
+
+def _of_table(cursor: Any, name: TableName, column: str) -> int | None:
+    cursor.execute(
+        f"SELECT {column} FROM information_schema.tables"  # noqa: S608 - names of ours
+        " WHERE table_schema = %s AND table_name = %s",
+        name,
+    )
+    row = cursor.fetchone()
+    return None if row is None or row[0] is None else int(row[0])

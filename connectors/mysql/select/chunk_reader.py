@@ -22,7 +22,13 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
-from connectors.mysql.select.chunk_query import chunk_query, key_order, last_row_query
+from connectors.mysql.select.chunk_query import (
+    chunk_query,
+    estimated_rows,
+    key_order,
+    last_row_query,
+    row_bytes,
+)
 from connectors.mysql.select.keyless_reader import KeylessReader
 from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.prepared_select import Check, PreparedSelect, SelectedPackets
@@ -41,7 +47,6 @@ from connectors.mysql.select.table_errors import (
     text_of,
     without_values,
 )
-from connectors.mysql.select.table_size import estimated_rows, row_bytes
 from connectors.mysql.server.facts import SourceAddress, connection_to
 
 TARGET_BYTES = 1536 * 1024
