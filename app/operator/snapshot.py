@@ -38,8 +38,7 @@ from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.unseen_tables import unseen_tables
-from connectors.mysql.select.empty_tables import empty_tables
-from connectors.mysql.select.row_condition import check_readable
+from connectors.mysql.select.table_checks import check_readable, empty_tables
 from connectors.mysql.server.facts import SourceAddress, connected
 from tables.journal_format import Entry as Note
 from tables.rules.mapping.rules import DEBEZIUM

@@ -35,10 +35,10 @@ from connectors.mysql.select.prepared_select import Check, PreparedSelect, Selec
 from connectors.mysql.select.read_clock import ReadClock, WorkerClock
 from connectors.mysql.select.read_labels import read_labels
 from connectors.mysql.select.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
-from connectors.mysql.select.row_condition import check_condition
 from connectors.mysql.select.row_locks import RowLocked, locked_rows
 from connectors.mysql.select.selected_table import SESSION, SelectedTable
 from connectors.mysql.select.spool import Spool, Spools
+from connectors.mysql.select.table_checks import check_condition
 from connectors.mysql.select.table_errors import (
     UNLOCK,
     WITHOUT_TABLE,

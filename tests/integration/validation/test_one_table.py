@@ -18,7 +18,7 @@ from app.settings.model import load
 from connectors.errors import SourceLost, TableUnreadable
 from connectors.mysql.select import chunk_reader
 from connectors.mysql.select.load_limits import LoadLimits
-from connectors.mysql.select.row_condition import check_readable
+from connectors.mysql.select.table_checks import check_readable
 from devstack import Stack
 from devstack.mysql import Mysql
 from tests.harness.forked import run_command

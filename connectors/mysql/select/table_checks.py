@@ -1,4 +1,4 @@
-"""An operator's condition on the rows to read, tested at the server.
+"""Checks of tables before their rows are read: that an operator's condition works, and which are empty.
 
 Invariant: a condition that passes cannot widen or end the WHERE clause into which it is inserted, because it
 is also a single expression by itself.
@@ -54,3 +54,17 @@ def check_condition(cursor: Any, name: TableName, where: str) -> None:
 
 def _none_of(name: TableName, where: str | None = None) -> str:
     return chunk_query(name, "1", key=(), after=None, limit=0, where=where)
+
+
+def empty_tables(address: SourceAddress, names: Iterable[TableName]) -> set[TableName]:
+    """Return the empty tables among ``names``; raise TableUnreadable, or an error of the source."""
+    found = set()
+    with connected(address) as cursor:
+        for name in names:
+            try:
+                cursor.execute(chunk_query(name, "1", key=(), after=None, limit=1))
+            except pymysql.MySQLError as error:
+                raise error_of_read(error, name, address) from error
+            if not cursor.fetchall():
+                found.add(name)
+    return found
