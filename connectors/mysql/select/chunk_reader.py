@@ -32,10 +32,17 @@ from connectors.mysql.select.chunk_query import (
 from connectors.mysql.select.keyless_reader import KeylessReader
 from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.prepared_select import Check, PreparedSelect, SelectedPackets
-from connectors.mysql.select.read_clock import ReadClock, WorkerClock
 from connectors.mysql.select.read_labels import read_labels
-from connectors.mysql.select.read_views import ROW_LOCKED, VISIBLE_SECONDS, ReadViews, Seen
-from connectors.mysql.select.row_locks import RowLocked, locked_rows
+from connectors.mysql.select.read_views import (
+    ROW_LOCKED,
+    VISIBLE_SECONDS,
+    ReadClock,
+    ReadViews,
+    RowLocked,
+    Seen,
+    WorkerClock,
+    locked_rows,
+)
 from connectors.mysql.select.selected_table import SESSION, SelectedTable
 from connectors.mysql.select.spool import Spool, Spools
 from connectors.mysql.select.table_checks import check_condition

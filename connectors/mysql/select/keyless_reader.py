@@ -14,9 +14,13 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.select.chunk_query import chunk_query, data_bytes
 from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.prepared_select import Block, Check, PreparedSelect
-from connectors.mysql.select.read_clock import ReadClock
-from connectors.mysql.select.read_views import ReadViews, Seen
-from connectors.mysql.select.row_locks import TooManyLocked, locked_rows
+from connectors.mysql.select.read_views import (
+    ReadClock,
+    ReadViews,
+    Seen,
+    TooManyLocked,
+    locked_rows,
+)
 from connectors.mysql.select.spool import Spool
 from connectors.mysql.server.facts import SourceAddress, connection_to
 

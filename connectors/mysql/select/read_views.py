@@ -2,8 +2,10 @@
 
 While a transaction commits, it is in the binlog, and sent to replicas, before it is visible.
 
-Invariant: a SELECT begins only once the server has proven that the SELECT sees all these transactions; elapsed
-time is no proof. Nothing is written, and the SELECT privilege suffices.
+Invariant: a SELECT begins only once the server has proven that the SELECT sees all these transactions;
+elapsed time is no proof. Nothing is written, and the SELECT privilege suffices. By the clock that gives the
+time of a SELECT, the time is not after its view of the data. A SELECT never waits for a row's lock, and
+waits some seconds for a table's lock; then it fails and is repeated with fewer rows.
 
 * MySQL with GTIDs adds a GTID to gtid_executed once the transaction is visible.
 * MySQL without GTIDs counts transactions from before they are in the binlog until they are visible. At a moment
@@ -15,8 +17,8 @@ time is no proof. Nothing is written, and the SELECT privilege suffices.
   transaction has changed only once the transaction is visible. A SELECT does not wait for a lock, so it makes
   no transaction the victim of a deadlock. The locks end with the SELECT.
 
-MariaDB's binlog position of a consistent snapshot is no proof: a new binlog file, or a binlog checkpoint, moves
-it past transactions that are not visible yet.
+MariaDB's binlog position of a consistent snapshot is no proof: a new binlog file, or a binlog checkpoint,
+moves it past transactions that are not visible yet.
 
 Source: MySQL's sql/binlog.cc, process_flush_stage_queue, process_commit_stage_queue and finish_commit, and
 sql/rpl_gtid_state.cc, generate_automatic_gtid and update_commit_group; MariaDB's sql/log.cc,
@@ -26,8 +28,11 @@ trx_group_commit_leader and open, and sql/handler.cc, ha_commit_or_rollback_by_x
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pymysql
 
 from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.mysql.ddl.definition import Server, TableName
@@ -35,6 +40,27 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
 from connectors.mysql.server_version import since
+
+
+class ReadClock(Protocol):
+    """Gives the time at which a SELECT begins; called in the reader's thread."""
+
+    def asked(self, cursor: Any, /) -> int:
+        """Return the time, in milliseconds since 1970; called right before the SELECT, in its session."""
+
+    def drop(self) -> None:
+        """Discard the last time: its SELECT failed because of locks, and will be repeated."""
+
+
+class WorkerClock:
+    """This machine's clock."""
+
+    def asked(self, _cursor: Any, /) -> int:
+        return time.time_ns() // 1_000_000
+
+    def drop(self) -> None:
+        """See ReadClock."""
+
 
 Seen = GtidSet | Coordinates
 """What a SELECT must see: all of these transactions, or all transactions before a position in the binlog."""
@@ -227,3 +253,25 @@ def _value(cursor: Any, query: str) -> bytes | None:
     cursor.execute(query)
     row = cursor.fetchone()
     return None if row is None else row[-1]
+
+
+class RowLocked(Exception):
+    """Another session locks the table, or changes a row of a SELECT that has to lock its rows."""
+
+
+class TooManyLocked(RowLocked):
+    """A SELECT has locked more rows than it may; the server is still sending them."""
+
+
+@contextmanager
+def locked_rows(views: ReadViews, clock: ReadClock) -> Iterator[None]:
+    """Raise RowLocked for the server's errors of ROW_LOCKED."""
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        if error.args and error.args[0] in ROW_LOCKED:
+            views.was_locked()
+            clock.drop()
+            code, *text = error.args
+            raise RowLocked(f"{''.join(map(str, text))} (error {code})") from None
+        raise

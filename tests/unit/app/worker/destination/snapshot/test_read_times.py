@@ -16,8 +16,7 @@ from app.worker.destination.snapshot.read_times import LaneTimes, ReadTimes
 from connectors.mysql.lookup.binlog_end import BinlogEnd
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.select.chunk_reader import ChunkReader
-from connectors.mysql.select.read_views import ROW_LOCKED
-from connectors.mysql.select.row_locks import RowLocked
+from connectors.mysql.select.read_views import ROW_LOCKED, RowLocked
 from tests.unit.app.worker.destination.snapshot.test_table_reading import Stream, Table, reading_of
 
 SOURCE_MS = 5_000
