@@ -44,8 +44,7 @@ from connectors.kafka.reading import (
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.position import Coordinates
-from connectors.mysql.select.described_table import described_table
-from connectors.mysql.select.table_map_body import table_map_body
+from connectors.mysql.select.described_table import described_table, table_map_body
 from tables.history.history import SchemaHistory
 from tables.history.record import Unresolved
 from tables.history.resolved_statement import ResolvedStatement

@@ -26,7 +26,7 @@ from connectors.mysql.buffer import packed_bytes, read_bytes, uint
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.rows.compiled import Change, Patterns, Row, RowsFunction, Table
 from connectors.mysql.rows.decoder import ColumnRule
-from connectors.mysql.select.table_map_body import packed_integer
+from connectors.mysql.select.described_table import packed_integer
 from connectors.mysql.types.registry import Convert, MappedColumn, binlog_type, packet_field
 
 Values = Sequence[bytes | None]

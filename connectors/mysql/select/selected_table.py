@@ -12,10 +12,9 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table, TableName
 from connectors.mysql.schema.table_map_completion import BINARY_COLLATION
 from connectors.mysql.select.chunk_query import literal
-from connectors.mysql.select.described_table import described_table
+from connectors.mysql.select.described_table import described_table, table_map_body
 from connectors.mysql.select.packets import PacketValues, Values, difference
 from connectors.mysql.select.read_labels import Unknown, is_set
-from connectors.mysql.select.table_map_body import table_map_body
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.mysql.types.strings import ADDRESSES
 

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.mysql.binlog.table_map import TableMap, parse_table_map
 from connectors.mysql.buffer import packed
-from connectors.mysql.select.table_map_body import packed_integer, table_map_body
+from connectors.mysql.select.described_table import packed_integer, table_map_body
 from connectors.mysql.types.registry import FieldType as T
 from connectors.mysql.types.registry import MappedColumn
 
