@@ -46,9 +46,8 @@ from connectors.kafka.reading import (
 )
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.select.chunk_reader import MOST_ROWS, ChunkReader
+from connectors.mysql.select.chunk_reader import MOST_ROWS, ChunkReader, random_keys
 from connectors.mysql.select.load_limits import LoadGate
-from connectors.mysql.select.random_key import random_keys
 from connectors.mysql.select.record_keys import RecordKeys
 from tables.rules.routes.routes import Route
 from wire.text import printed

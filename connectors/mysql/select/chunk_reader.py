@@ -1,17 +1,22 @@
-"""Reads the rows of a table in chunks, each between two positions of the binlog.
+"""Reads the rows of a table in chunks, each between two positions of the binlog; without a key, into a spool.
 
-Invariant: a chunk's SELECT sees every required transaction, as the server has proven, and no transaction after
-the high position. The required privileges are SELECT and the privilege to show the end of the binlog.
+Invariant: a chunk's SELECT sees every required transaction, as the server has proven, and no transaction
+after the high position. The required privileges are SELECT and the privilege to show the end of the binlog.
 
 A server writes a transaction to the binlog before it makes the transaction visible. So a SELECT sees nothing
 that is past the end of the binlog, if this end is queried after the SELECT.
+
+A table without a key is read with one SELECT, because no key divides it. Rows of a large table do not stay
+locked. If all rows have to be one Kafka transaction, the reading is abandoned once they are too large for
+that.
 """
 
 from __future__ import annotations
 
+import random
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +29,15 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.schema.server_columns import end_of_binlog
 from connectors.mysql.select.chunk_query import (
     chunk_query,
+    data_bytes,
     estimated_rows,
     key_order,
     last_row_query,
     row_bytes,
 )
-from connectors.mysql.select.keyless_reader import KeylessReader
 from connectors.mysql.select.load_limits import LoadGate
-from connectors.mysql.select.prepared_select import Check, PreparedSelect, SelectedPackets
-from connectors.mysql.select.read_labels import read_labels
+from connectors.mysql.select.prepared_select import Block, Check, PreparedSelect, SelectedPackets
+from connectors.mysql.select.read_labels import as_printed, read_labels
 from connectors.mysql.select.read_views import (
     ROW_LOCKED,
     VISIBLE_SECONDS,
@@ -40,6 +45,7 @@ from connectors.mysql.select.read_views import (
     ReadViews,
     RowLocked,
     Seen,
+    TooManyLocked,
     WorkerClock,
     locked_rows,
 )
@@ -55,6 +61,165 @@ from connectors.mysql.select.table_errors import (
     without_values,
 )
 from connectors.mysql.server.facts import SourceAddress, connection_to
+
+_UNDIVIDED_BYTES = 64 * 1024 * 1024
+"""Maximum size, in bytes, of a table whose rows are all one portion, or stay locked while they are read."""
+
+
+class KeylessReader:
+    """Fills spools with the rows of one table; used by one thread at a time."""
+
+    def __init__(
+        self,
+        address: SourceAddress,
+        name: TableName,
+        *,
+        is_divided: bool,
+        gate: LoadGate | None,
+        clock: ReadClock,
+    ) -> None:
+        """``is_divided``: whether the rows may be several portions. ``gate``, ``clock``: see ChunkReader."""
+        self._address, self._name = address, name
+        self._is_divided, self._gate, self._clock = is_divided, gate, clock
+        self._may_lock = True
+        self._is_closed = False
+        self._asking: Any = None
+        """A connection that queries the source's load during a SELECT."""
+
+    def close(self) -> None:
+        """Query the source's load no more, from any thread."""
+        self._is_closed = True
+        self._rest()
+
+    def _rest(self) -> None:
+        asking = self._asking
+        if asking is not None:
+            asking._force_close()
+
+    def fill(
+        self,
+        spool: Spool,
+        connection: Any,
+        views: ReadViews,
+        *,
+        sees: Seen,
+        select_list: str,
+        check: Check,
+        prove: Callable[[bytes], None] | None = None,
+        portion: tuple[int, int],
+    ) -> int:
+        """Spool all rows, within the load limits; return when the SELECT began, in milliseconds since 1970.
+
+        ``check``, ``prove``: see PreparedSelect. ``portion``: the maximum bytes and rows of a portion. After
+        an error other than RowLocked itself, the server may still be sending rows.
+        """
+        with connection.cursor() as cursor:
+            spool.expect(data_bytes(cursor, self._name))
+            cursor.execute(_PATIENCE)
+        most_bytes, most_rows = portion
+        spooling = Spooling(
+            spool, most_bytes=most_bytes if self._is_divided else None, most_rows=most_rows
+        )
+        query = chunk_query(self._name, select_list, key=(), after=None, limit=None)
+        try:
+            with locked_rows(views, self._clock):
+                clause = views.prove(sees, has_key=False, may_lock=self._may_lock)
+
+                def pause(rows: int) -> None:
+                    self._check_size(spooling.bytes, is_locking=bool(clause))
+                    self._pause(rows)
+
+                with connection.cursor() as cursor:
+                    began_ms = self._clock.asked(cursor)
+                blocks = PreparedSelect(connection, prove).blocks(f"{query} {clause}", check)
+                some = most_rows if self._gate is None else self._gate.most_rows(most_rows)
+                spooling.all(blocks, some=some, pause=pause)
+        finally:
+            self._rest()
+            self._asking = None
+        return began_ms
+
+    def _check_size(self, size: int, *, is_locking: bool) -> None:
+        """Abandon a SELECT whose rows are too large for one portion, or too large to stay locked."""
+        if size <= _UNDIVIDED_BYTES:
+            return
+        if not self._is_divided:
+            raise self._undivided()
+        if is_locking:
+            self._may_lock = False
+            raise TooManyLocked
+
+    def _pause(self, rows: int) -> None:
+        """Count rows of a SELECT, and wait until it may continue."""
+        if self._gate is None:
+            return
+        self._gate.read(rows)
+        if self._asking is None:
+            self._asking = connection_to(self._address, use_unicode=False, conv={})
+        if self._is_closed:
+            # There may have been no connection yet for ``close`` to end.
+            self._rest()
+            raise SourceLost("the reader was closed", source=self._address)
+        with self._asking.cursor() as cursor:
+            self._gate.wait(cursor)
+
+    def _undivided(self) -> SnapshotUnsupported:
+        return SnapshotUnsupported(
+            f"it has no primary key, and more than {_UNDIVIDED_BYTES >> 20} MiB of rows, which are one Kafka "
+            "transaction, as nothing is published that removes all of them (truncates: omit, or operations "
+            "without delete): rows could not be replaced after a part of them",
+            table=".".join(self._name),
+            remedy="Set truncates to record and publish deletes, or give it a primary key, or exclude it.",
+        )
+
+
+_PATIENCE = "SET SESSION net_write_timeout = 86400"
+"""While reading waits, the server waits too; by default, it would end the connection after a minute."""
+_PAUSE_BYTES = 4 * 1024 * 1024
+
+
+class Spooling:
+    """Fills a spool.
+
+    Invariant: memory contains only the rows of a few packets and the portion that is being filled.
+    """
+
+    def __init__(self, spool: Spool, *, most_bytes: int | None, most_rows: int) -> None:
+        """``most_bytes``, ``most_rows``: maximum of a portion; without bytes, all rows are one portion."""
+        self._spool, self._most_bytes, self._most_rows = spool, most_bytes, most_rows
+        self._blocks: list[bytes] = []
+        self._size = self._rows = 0
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of the rows that were added."""
+        return self._spool.bytes + self._size
+
+    def all(self, blocks: Iterable[Block], *, some: int, pause: Callable[[int], None]) -> None:
+        """Add all rows; ``pause`` is called after ``some`` rows, or some MiB, with their number."""
+        count, size = 0, self.bytes
+        for block in blocks:
+            self._add(block)
+            count += block.rows
+            if count >= some or self.bytes - size > _PAUSE_BYTES:
+                pause(count)
+                count, size = 0, self.bytes
+        pause(count)
+        if self._blocks or not len(self._spool):
+            self._end_portion()
+
+    def _add(self, block: Block) -> None:
+        self._blocks.append(block.packets)
+        self._size += len(block.packets)
+        self._rows += block.rows
+        most = self._most_bytes
+        if most is not None and (self._size >= most or self._rows >= self._most_rows):
+            self._end_portion()
+
+    def _end_portion(self) -> None:
+        self._spool.add(tuple(self._blocks), self._rows)
+        self._blocks, self._size, self._rows = [], 0, 0
+
 
 TARGET_BYTES = 1536 * 1024
 """Target size of a chunk's rows, in bytes as the server sends them."""
@@ -471,3 +636,61 @@ def _types_of(selected: SelectedTable) -> Check:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+_COUNT = (
+    "SELECT COALESCE(MAX(table_rows), 0) FROM information_schema.tables"
+    " WHERE table_schema = %s AND table_name = %s"
+)
+
+
+def random_keys(
+    address: SourceAddress,
+    name: TableName,
+    table: Table,
+    *,
+    charsets: Charsets,
+    server: Server,
+    is_masked: bool = False,
+    count: int,
+    chance: random.Random,
+) -> list[tuple[str, ...] | None]:
+    """Return keys to read after, in the form of ``ReadChunk.last``, unordered; None: the table's beginning.
+
+    ``is_masked``: see ChunkReader. Raise the errors of ChunkReader.
+    """
+    selected = SelectedTable(name, as_printed(table), charsets, server=server)
+    query = chunk_query(name, selected.select_list, key=table.primary_key, after=None, limit=1)
+    found: list[tuple[str, ...] | None] = []
+    connection = connection_to(address, use_unicode=False, conv={}, read_timeout=_ANSWER_SECONDS)
+    select = PreparedSelect(connection)
+
+    def check(types: list[int]) -> None:
+        if difference := selected.difference(types):
+            raise DefinitionChanged(difference)
+
+    try:
+        with connection.cursor() as cursor:
+            for statement in SESSION:
+                cursor.execute(statement)
+            cursor.execute(_COUNT, name)
+            # The number is an estimate; the last of these rows may not exist.
+            rows = int(cursor.fetchall()[0][0])
+            for _ in range(count):
+                number = chance.randrange(rows + 1)
+                # A sample begins after the key of the previous row; the first row has no previous row.
+                packets = select.packets(f"{query} OFFSET {max(0, number - 1)}", check)
+                row = next(selected.values.rows(packets.last), None) if number else None
+                if row is None:
+                    found.append(None)
+                else:
+                    literals = selected.key_literals(row, table.primary_key)
+                    found.append((key_order(table), *literals))
+    except pymysql.MySQLError as raised:
+        error = without_values(raised) if is_masked else raised
+        if error.args and error.args[0] in WITHOUT_TABLE:
+            raise DefinitionChanged(text_of(error)) from error
+        raise error_of_read(error, name, address) from error
+    finally:
+        connection.close()
+    return found

@@ -14,9 +14,13 @@ from connectors.mysql.ddl.definition import Table
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.select import chunk_reader
-from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged, ReadChunk
+from connectors.mysql.select.chunk_reader import (
+    ChunkReader,
+    DefinitionChanged,
+    ReadChunk,
+    random_keys,
+)
 from connectors.mysql.select.load_limits import LoadGate, LoadLimits
-from connectors.mysql.select.random_key import random_keys
 from devstack import Stack
 from tests.harness.sql import ask, run
 from tests.integration.snapshot.both import DATABASE, LAX, definition_of, known_facts

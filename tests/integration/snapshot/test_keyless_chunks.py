@@ -50,13 +50,13 @@ def test_a_table_without_a_key_is_read_at_once_in_portions(
         # The connection reads on.
         assert spooled(reader)[1] == found
     # So that it is given up while the server sends more.
-    monkeypatch.setattr("connectors.mysql.select.keyless_reader._PAUSE_BYTES", 10_000)
+    monkeypatch.setattr("connectors.mysql.select.chunk_reader._PAUSE_BYTES", 10_000)
     with closing(reader_of(stack, "portions", is_divided=False)) as reader:
         assert spooled(reader)[1] == [32_768]
-        monkeypatch.setattr("connectors.mysql.select.keyless_reader._UNDIVIDED_BYTES", 200_000)
+        monkeypatch.setattr("connectors.mysql.select.chunk_reader._UNDIVIDED_BYTES", 200_000)
         with pytest.raises(SnapshotUnsupported, match="nothing is published that removes all"):
             spooled(reader)
-        monkeypatch.setattr("connectors.mysql.select.keyless_reader._UNDIVIDED_BYTES", 9_000_000)
+        monkeypatch.setattr("connectors.mysql.select.chunk_reader._UNDIVIDED_BYTES", 9_000_000)
         assert spooled(reader)[1] == [32_768], "after a SELECT that was given up"
 
 

@@ -8,9 +8,8 @@ import pymysql
 import pytest
 
 from connectors.errors import SourceLost
-from connectors.mysql.select import chunk_reader, keyless_reader
-from connectors.mysql.select.chunk_reader import ChunkReader
-from connectors.mysql.select.keyless_reader import KeylessReader
+from connectors.mysql.select import chunk_reader
+from connectors.mysql.select.chunk_reader import ChunkReader, KeylessReader
 from connectors.mysql.select.load_limits import LoadGate, LoadLimits
 from connectors.mysql.select.read_views import WorkerClock
 from connectors.mysql.server.facts import SourceAddress
@@ -62,7 +61,7 @@ def test_a_reader_that_is_closed_while_it_connects_to_ask_for_the_load_waits_no_
         reader.close()
         return connection
 
-    monkeypatch.setattr(keyless_reader, "connection_to", connection_to)
+    monkeypatch.setattr(chunk_reader, "connection_to", connection_to)
     with pytest.raises(SourceLost):
         reader._pause(1)
     assert connection.is_closed
