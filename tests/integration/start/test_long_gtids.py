@@ -9,8 +9,7 @@ import pytest
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.binlog_end import read_end
 from connectors.mysql.server.facts import connected, read_facts
-from connectors.mysql.server.replication import channels
-from connectors.mysql.server.replication_filters import replication_filters
+from connectors.mysql.server.replication import channels, replication_filters
 from devstack.processes import Children
 from tests.harness import servers
 from tests.harness.sql import ask, run

@@ -56,8 +56,13 @@ from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.database_filters import concerning
 from connectors.mysql.server.existing_tables import captured_there
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from connectors.mysql.server.replication import Channel, channels, clock_ms, follows_group
-from connectors.mysql.server.replication_filters import replication_filters
+from connectors.mysql.server.replication import (
+    Channel,
+    channels,
+    clock_ms,
+    follows_group,
+    replication_filters,
+)
 from tables.state.cursor import Cursor
 from tables.state.fingerprints import Fingerprints
 from wire.text import utc
