@@ -49,8 +49,7 @@ from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
 from connectors.mysql.schema.information_schema import Inventory, InventoryReader
 from connectors.mysql.schema.server_columns import end_of_binlog, hold, prepare
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from connectors.mysql.server.privileges import Privileges, remedy
-from connectors.mysql.server.remedies import account, activation
+from connectors.mysql.server.privileges import Privileges, account, activation, remedy
 from connectors.mysql.server.system_databases import SYSTEM
 from connectors.mysql.stream.replica import unregistered
 

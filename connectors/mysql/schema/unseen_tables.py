@@ -16,8 +16,14 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from connectors.mysql.server.privileges import Privileges, remedy
-from connectors.mysql.server.remedies import account, activation, database_pattern, grant
+from connectors.mysql.server.privileges import (
+    Privileges,
+    account,
+    activation,
+    database_pattern,
+    grant,
+    remedy,
+)
 
 _NONE_SUCH = "\0"
 """A name that no table or database has."""

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from connectors.errors import Faults, PreflightError, ServerIdConflict
 from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts, SourceAddress
-from connectors.mysql.server.privileges import Privileges
-from connectors.mysql.server.remedies import (
+from connectors.mysql.server.privileges import (
     PERSISTS,
+    Privileges,
     account,
     activation,
     database_pattern,

@@ -17,7 +17,7 @@ from pymysql.cursors import Cursor
 from connectors.errors import SourceRefused
 from connectors.mysql.server.database_filters import ReplicationFilter
 from connectors.mysql.server.facts import REPLICA_STATUS, ServerFacts, SourceAddress, connected
-from connectors.mysql.server.remedies import account, grant
+from connectors.mysql.server.privileges import account, grant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
