@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from connectors.mysql.server.system_databases import SYSTEM
+from connectors.mysql.server.database_filters import SYSTEM
 
 _DOUBLED = re.compile(r"\\\\(?=[^\]\\])")
 """Two backslashes, which mean one in a properties file such as Canal's."""

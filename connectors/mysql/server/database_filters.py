@@ -1,4 +1,5 @@
-"""A server's filters by database and table: of its binlog, and of the changes that it applies as a replica.
+"""A server's databases, and its filters by database and table: of its binlog, and of the changes that it
+applies.
 
 Invariant: a filter counts as harmless only if it certainly excludes no captured table. Future
 tables are unknown, so expressions are compared, not only existing tables.
@@ -9,6 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+SYSTEM = ("information_schema", "mysql", "ndbinfo", "performance_schema", "sys")
+"""The server's own databases."""
+
 
 Captures = Callable[[str, str], bool]
 

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from pymysql.cursors import Cursor
 
-from connectors.mysql.server.database_filters import Captured, Captures
+from connectors.mysql.server.database_filters import SYSTEM, Captured, Captures
 from connectors.mysql.server.facts import ServerFacts
-from connectors.mysql.server.system_databases import SYSTEM
 
 
 def captured_there(cursor: Cursor, include: str, captures: Captures) -> Captured:

@@ -15,7 +15,7 @@ from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.rules import PublishingRules
 from app.worker.status import DestinationStatus
 from connectors.mysql.ddl.definition import TableChange, TableName
-from connectors.mysql.server.system_databases import SYSTEM
+from connectors.mysql.server.database_filters import SYSTEM
 from tables.journal_format import Entry
 from tables.rules.routes.routes import Routes
 from tables.rules.table_filter import expressions, literal_prefix
