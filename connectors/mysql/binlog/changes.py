@@ -4,6 +4,8 @@ Invariant: every call belongs to a transaction, calls come in the order of the b
 transaction's end comes last.
 """
 
+# ruff: noqa: ARG002 - a receiver ignores what it does not define
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -91,24 +93,32 @@ class Transaction:
 
 
 class Changes(Protocol):
-    """Receiver of the binlog's contents, called in the order of the binlog."""
+    """Receiver of the binlog's contents, called in the order of the binlog.
+
+    A class that names it as its base ignores what it does not define.
+    """
 
     def rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
     ) -> None:
         """A rows event at ``pos``, not yet decoded; if MariaDB compressed it, not yet unpacked."""
+        return
 
     def query(self, text: str) -> None:
         """The text of the statement whose rows follow, if the server writes it."""
+        return
 
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
         """A statement that is DDL or TRUNCATE."""
+        return
 
     def change(self, transaction: Transaction, query: Query) -> None:
         """A change written as a statement; raise StatementBasedChange if it cannot be skipped."""
+        return
 
     def savepoint(self, name: str) -> None:
         """A savepoint of the open transaction, set by this name."""
+        return
 
     def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
         """Rows of the open transaction are undone: all rows, or only the rows since ``savepoint``.
@@ -116,53 +126,29 @@ class Changes(Protocol):
         ``earlier``: whether earlier chunks contain some of the transaction's rows. Raise UnsupportedEvent
         if undone rows may already be published.
         """
+        return
 
     def undone_rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
     ) -> None:
         """A rows event that is already known to be undone."""
+        return
 
     def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
         """The transaction prepares an XA transaction, or else commits it or rolls it back."""
+        return
 
     def end(self, transaction: Transaction, pos: int) -> None:
         """The end of a transaction, at ``pos``; everything before it is final."""
+        return
 
 
-class QueryTextOnly:
+class QueryTextOnly(Changes):
     """A receiver that keeps only the current statement's text: all else was reported with an earlier chunk."""
 
     def __init__(self) -> None:
         self.text: str | None = None
 
-    def rows(
-        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes, pos: int
-    ) -> None:
-        """Ignored."""
-
     def query(self, text: str) -> None:
         """Keep the text of the statement whose rows follow."""
         self.text = text
-
-    def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:
-        """Ignored."""
-
-    def change(self, transaction: Transaction, query: Query) -> None:
-        """Ignored."""
-
-    def savepoint(self, name: str) -> None:
-        """Ignored."""
-
-    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
-        """Ignored."""
-
-    def undone_rows(
-        self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
-    ) -> None:
-        """Ignored."""
-
-    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """Ignored."""
-
-    def end(self, transaction: Transaction, pos: int) -> None:
-        """Ignored."""

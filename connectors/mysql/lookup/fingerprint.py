@@ -16,7 +16,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
-from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.changes import Changes, Transaction
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.mariadb_events import FIRST_COMPRESSED_ROWS, plain_rows
 from connectors.mysql.binlog.statement_kind import Kind
@@ -303,7 +303,7 @@ def scan(
     return scanned
 
 
-class _Listener:
+class _Listener(Changes):
     """Collects fingerprints, and the end of the last transaction."""
 
     def __init__(self, prints: FingerprintWindow) -> None:
@@ -321,21 +321,9 @@ class _Listener:
         """Include the rows in the fingerprint."""
         self.prints.rows(table_map, event_type, body)
 
-    def query(self, text: str) -> None:
-        """Ignored."""
-
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
         """Include the statement's text in the fingerprint."""
         self.prints.statement(query)
-
-    def change(self, transaction: Transaction, query: Query) -> None:
-        """Ignored."""
-
-    def savepoint(self, name: str) -> None:
-        """Ignored."""
-
-    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
-        """Ignored."""
 
     def undone_rows(
         self,
@@ -346,9 +334,6 @@ class _Listener:
     ) -> None:
         """Include undone rows in the fingerprint: another reader may not know that they were undone."""
         self.prints.rows(table_map, event_type, body)
-
-    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """Ignored."""
 
     def end(self, transaction: Transaction, pos: int) -> None:
         """Complete the transaction's fingerprint."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from connectors.errors import PositionGone, SourceDiverged
-from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.binlog.changes import Changes, Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
@@ -184,7 +184,7 @@ def _by_its_time(landmark: Landmark) -> dict[str, Recent]:
 
 
 @dataclass(slots=True)
-class _Listener:
+class _Listener(Changes):
     """Digests the requested transactions."""
 
     captures: Callable[[str, str], bool]
@@ -204,31 +204,16 @@ class _Listener:
         if transaction.gtid in self.wanted and self.captures(table_map.database, table_map.table):
             self._parts.append((table_map, event_type, body))
 
-    def query(self, text: str) -> None:
-        """Ignored."""
-
     def statement(self, transaction: Transaction, kind: Kind, query: Query, pos: int) -> None:  # noqa: ARG002
         """Include the statement's text in the digest."""
         if transaction.gtid in self.wanted:
             self._parts.append(query)
-
-    def change(self, transaction: Transaction, query: Query) -> None:
-        """Ignored."""
-
-    def savepoint(self, name: str) -> None:
-        """Ignored."""
-
-    def undone(self, what: str, *, earlier: bool, savepoint: str | None = None) -> None:
-        """Ignored."""
 
     def undone_rows(
         self, transaction: Transaction, table_map: TableMap, event_type: int, body: bytes
     ) -> None:
         """Include undone rows in the digest: another reader may not know that they were undone."""
         self.rows(transaction, table_map, event_type, body, 0)
-
-    def xa(self, transaction: Transaction, xid: str, *, is_prepared: bool) -> None:
-        """Ignored."""
 
     def end(self, transaction: Transaction, pos: int) -> None:  # noqa: ARG002
         """Complete the transaction's digest."""
