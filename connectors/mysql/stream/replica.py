@@ -1,20 +1,24 @@
 """The replica connection, and the raw events received over it.
 
-Invariant: the connection never reconnects. When it breaks, it raises one error, and the owner of the
-cursor opens a new connection at the cursor. A library that reconnects at its original start would
-repeat or lose rows.
+Invariant: the connection never reconnects. When it breaks, it raises one error, and the owner of the cursor
+opens a new connection at the cursor. A library that reconnects at its original start would repeat or lose
+rows. A request for a stop between two transactions is never missed: it is seen before the next wait for
+data, or ends that wait.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pymysql
 
@@ -38,16 +42,10 @@ from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.dump_error import AFTER_DAMAGE
-from connectors.mysql.server.facts import (
-    SourceAddress,
-    connection_to,
-    gtids_but,
-    translated,
-)
+from connectors.mysql.server.facts import SourceAddress, connection_to, gtids_but, translated
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import TARGET, Cutter, Skips
-from connectors.mysql.stream.interruption import Interruption
 from connectors.mysql.stream.packet_buffer import Packets, heartbeat_position
 from connectors.mysql.stream.prepared_xa import (
     PreparedPosition,
@@ -55,6 +53,54 @@ from connectors.mysql.stream.prepared_xa import (
     rows_again,
     undone_of,
 )
+
+
+class Interruption(Protocol):
+    """Requests for stops, as the stream's thread sees them."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the caller still waits for a position between two transactions."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable from a request until ``noticed`` is called."""
+
+    def noticed(self) -> None:
+        """Make the descriptor unreadable until the next request."""
+
+
+class Bell:
+    """A descriptor that one thread waits for and any thread makes readable."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        # Closed only with the object: after an earlier close, ``ring`` could write to another file with
+        # the same descriptor.
+        weakref.finalize(self, _closed, self._read, self._write)
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self._read
+
+    def ring(self) -> None:
+        """Make the descriptor readable."""
+        # A full pipe is readable already.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._write, b"\0")
+
+    def noticed(self) -> None:
+        """Make the descriptor unreadable."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._read, 4096):
+                pass
+
+
+def _closed(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
 
 _TYPE_OFFSET, _ERROR = 4, 0xFF
 _FACTS = "SHOW GLOBAL VARIABLES LIKE 'binlog_checksum'"

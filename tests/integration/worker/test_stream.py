@@ -15,8 +15,7 @@ from connectors.mysql.binlog.gtid_events import parse_gtid_tagged
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import AtCoordinates, first_offset
 from connectors.mysql.position import Coordinates
-from connectors.mysql.stream.interruption import Bell
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import Bell, BinlogStream
 from devstack.mysql import Mysql
 from tests.harness.sql import connected, run
 from tests.integration.worker.source import address_of, end_of, facts_of

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from app.worker.pipeline.portions import Portion
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
-from connectors.mysql.stream.interruption import Bell
+from connectors.mysql.stream.replica import Bell
 
 Entering = Callable[[Coordinates], Iterable[Portion]]
 """Makes one portion or several, in the reader's thread, once their position is known.
