@@ -14,7 +14,7 @@ from app.migrate.yaml_text import Leaf, Value, YamlPath, YamlText
 from app.settings.model import faults_of
 from connectors.errors import MappingError
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.rules import masks
+from tables.rules.masking import masks
 
 MAPPING_FILE = "mapping.yaml"
 KEY_FILE = "mapping.keys"

@@ -18,8 +18,7 @@ from connectors.store.registry import RegistryAccess
 from tables.rules.mapping.forms import from_documents, from_yaml
 from tables.rules.mapping.mapping import Mapping
 from tables.rules.mapping.rules import AVRO
-from tables.rules.masking.keys import MaskingKeys
-from tables.rules.masking.rules import masks
+from tables.rules.masking import MaskingKeys, masks
 from wire.topics import MAX_TOPIC_LENGTH
 
 

@@ -69,7 +69,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/", "aqueduct_client/election.py"),
     "aiokafka": ("connectors/kafka/", "aqueduct_client/kafka"),
-    "cryptography": ("tables/rules/masking/keys.py", "connectors/mysql/server/parsec.py"),
+    "cryptography": ("tables/rules/masking.py", "connectors/mysql/server/parsec.py"),
     "botocore": ("connectors/store/s3.py",),
     "pyspark": ("spark_sink/",),
     "py4j": ("spark_sink/",),

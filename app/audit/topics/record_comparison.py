@@ -24,7 +24,7 @@ from tables.history.impact.impact import RouteOf
 from tables.history.present_columns import Described
 from tables.rules.mapping.row_filter import Predicate, predicate, row_filter
 from tables.rules.mapping.rules import Rules
-from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate
+from tables.rules.masking import Hmac, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Route
 from wire.changes import change_key
 from wire.records import HEADER_CHANGE_ID, KEY_SHARD

@@ -22,7 +22,7 @@ from tables.history.impact.type_change import (
     relation,
     wire_type,
 )
-from tables.rules.masking.rules import MaskingRule
+from tables.rules.masking import MaskingRule
 from tables.rules.routes.routes import Route
 from tables.rules.routes.table_faults import table_faults
 from wire.table_version import Column as PublishedColumn

@@ -44,7 +44,7 @@ ACTIONS = {
     "drop": ActionKind(shows_part=False, removes=True, any_type=True),
     RENAME: ActionKind(argument="a name", hides=False, keeps_apart=True, any_type=True),
 }
-"""The column actions. The rules that replace values are in ``tables/rules/masking/rules.py``."""
+"""The column actions. The rules that replace values are in ``tables/rules/masking.py``."""
 OPERATIONS = ("insert", "update", "delete")
 DDL_TYPES = ("create", "alter", "drop", "rename", "truncate")
 DEBEZIUM = "debezium"

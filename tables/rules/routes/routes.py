@@ -25,8 +25,7 @@ from tables.rules.mapping.rules import (
     RECORD,
     Rules,
 )
-from tables.rules.masking.keys import MaskingKeys
-from tables.rules.masking.rules import MaskingRule, column_rules, masks
+from tables.rules.masking import MaskingKeys, MaskingRule, column_rules, masks
 from tables.rules.routes.topic_names import TopicRule, stated_topic
 from tables.rules.table_filter import TableFilter
 from wire.topics import MAX_TOPIC_LENGTH, row_topic, shard_topic, tag_topic

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from connectors.errors import MappingError
-from tables.rules.masking.keys import MaskingKeys, opened, sealed
+from tables.rules.masking import MaskingKeys, opened, sealed
 from tables.state.snapshots.table_snapshot import SNAPSHOT, TableSnapshot
 
 Stored = tuple[str, ...]

@@ -43,7 +43,7 @@ from connectors.mysql.select.spool import Spools
 from connectors.mysql.server.facts import SourceAddress
 from tables.history.record import Dropped, Known, Unresolved
 from tables.journal_format import Entry
-from tables.rules.masking.keys import NO_KEYS, MaskingKeys
+from tables.rules.masking import NO_KEYS, MaskingKeys
 from tables.state.operator_requests import Control, DesiredState, control_note
 from tables.state.snapshots.request import (
     SNAPSHOT_REQUEST_PART,

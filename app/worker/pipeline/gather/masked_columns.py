@@ -15,7 +15,7 @@ from connectors.mysql.charsets import Charsets
 from connectors.mysql.rows.compiled import CompiledDecoder, Row
 from tables.rules.mapping.row_filter import row_filter
 from tables.rules.mapping.rules import RENAME
-from tables.rules.masking.rules import MaskingRule
+from tables.rules.masking import MaskingRule
 from tables.rules.routes.routes import Route
 from wire.table_version import Column, Definition
 

@@ -18,7 +18,7 @@ from connectors.errors import JournalTooNew
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.events import Query
 from connectors.mysql.position import Coordinates
-from tables.rules.masking.keys import NO_KEYS, MaskingKeys, opened, sealed
+from tables.rules.masking import NO_KEYS, MaskingKeys, opened, sealed
 from wire.records import HEADER_META, HEADER_SEALED, HEADER_TABLE_MAP
 
 FORMAT = 1

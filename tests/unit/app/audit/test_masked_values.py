@@ -12,8 +12,7 @@ from app.audit.table_shape import BinlogColumn, Shape
 from app.audit.topics.record_comparison import Columns, Comparer, masked_comparison
 from tables.history.present_columns import Described
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
-from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate
+from tables.rules.masking import Hmac, MaskingKeys, MaskingRule, Redact, Truncate
 from tables.rules.routes.routes import Routes
 from tests.unit.app.audit.test_value_comparison import column
 

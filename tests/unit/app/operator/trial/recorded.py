@@ -20,7 +20,7 @@ from connectors.mysql.types.registry import FieldType, MappedColumn
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking import MaskingKeys
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor
 from tests import made

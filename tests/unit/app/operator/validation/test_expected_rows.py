@@ -20,7 +20,7 @@ from connectors.mysql.position import Coordinates
 from connectors.mysql.select.chunk_reader import ReadChunk
 from connectors.mysql.select.selected_table import SelectedTable
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking import MaskingKeys
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.runs import RULES
 from tests.unit.connectors.mysql.select.packets import packets_of

@@ -7,7 +7,7 @@ import pytest
 from app.operator.validation.extra_rows import ExtraRow, ExtraRows
 from connectors.mysql.select.record_keys import RecordKeys
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking import MaskingKeys
 from tables.rules.routes.routes import Routes
 from tests.unit.connectors.mysql.select.tables import CHARSETS, MYSQL, NAME, column, table
 

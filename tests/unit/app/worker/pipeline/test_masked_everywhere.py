@@ -38,7 +38,7 @@ from tables.history.codec.journal_records import checkpoint_records, history_rec
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import NO_KEYS, MaskingKeys
+from tables.rules.masking import NO_KEYS, MaskingKeys
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Entry, Outcome, Resolution

@@ -10,7 +10,7 @@ import pytest
 from connectors.mysql.ddl.catalog import Catalog
 from tables.history.impact.impact import Impact, ddl_effects, impact
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking import MaskingKeys
 from tables.rules.routes.routes import Routes
 from tests.unit.tables.history.impact.test_impact import (
     SERVER,

@@ -9,7 +9,7 @@ import pytest
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking import MaskingKeys
 from tables.rules.routes.refused_key_changes import changed_keys, changes_refused, returning
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion

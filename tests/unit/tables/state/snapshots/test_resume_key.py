@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from connectors.errors import MappingError
-from tables.rules.masking.keys import NO_KEYS, MaskingKeys
+from tables.rules.masking import NO_KEYS, MaskingKeys
 from tables.state.snapshots.resume_key import ResumeKeys
 from tables.state.snapshots.table_snapshot import TableSnapshot, note_of
 

@@ -25,7 +25,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.chunk_reader import DefinitionChanged, ReadChunk
 from connectors.mysql.select.spool import Spool, Spools
-from tables.rules.masking.keys import NO_KEYS, MaskingKeys
+from tables.rules.masking import NO_KEYS, MaskingKeys
 from tables.state.snapshots.resume_key import ResumeKeys
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 

@@ -21,8 +21,7 @@ from connectors.mysql.schema.table_map_key import row_key
 from connectors.mysql.types.registry import FieldType
 from tables.history.impact.published import published
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
-from tables.rules.masking.rules import Hmac
+from tables.rules.masking import Hmac, MaskingKeys
 from tables.rules.routes.routes import Routes
 from tests.unit.app.worker.pipeline.gather.test_null_check import MYSQL, PLAIN
 from tests.unit.app.worker.pipeline.history import CHARSETS

@@ -11,7 +11,7 @@ import pytest
 from app.worker.pipeline.number.table_versions import VersionBook
 from connectors.errors import RuleImpossible
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking import MaskingKeys
 from tables.rules.routes.repartitions import Spread
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.routes.topic_names import TopicRule

@@ -8,7 +8,7 @@ import hmac
 import pytest
 
 from connectors.errors import MappingError
-from tables.rules.masking.keys import MaskingKeys
+from tables.rules.masking import MaskingKeys
 
 ONE, OTHER = bytes(range(32)), bytes(range(32, 72))
 TEXT = f"# ours\n\nk2: {base64.b64encode(ONE).decode()}\nk1:{base64.b64encode(OTHER).decode()}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.errors import MappingError
-from tables.rules.masking.keys import NO_KEYS, MaskingKeys, opened, sealed
+from tables.rules.masking import NO_KEYS, MaskingKeys, opened, sealed
 
 ONE, OTHER = bytes(32), bytes(range(32))
 KEYS = MaskingKeys((("new", ONE), ("old", OTHER)))

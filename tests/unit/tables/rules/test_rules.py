@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 from tables.rules.mapping.rules import ACTIONS, ColumnAction
-from tables.rules.masking.keys import MaskingKeys
-from tables.rules.masking.rules import Hmac, MaskingRule, Redact, Truncate, column_rules, masks
+from tables.rules.masking import (
+    Hmac,
+    MaskingKeys,
+    MaskingRule,
+    Redact,
+    Truncate,
+    column_rules,
+    masks,
+)
 from wire.table_version import Column
 
 KEY = bytes(32)

@@ -1,1 +1,0 @@
-"""Masking of columns: the keys of a key file, and the rules that replace values."""
