@@ -36,7 +36,7 @@ from connectors.mysql.ddl.definition import (
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.codec import checkpoint_records, history_records
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
 from tables.journal_format import Entry

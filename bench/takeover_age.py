@@ -29,7 +29,7 @@ from connectors.mysql.ddl.definition import Session
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
-from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.codec import checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.journal_format import Entry

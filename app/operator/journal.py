@@ -27,7 +27,7 @@ from app.worker.destination.takeover.recovery import installation_of
 from connectors.errors import JournalUnreadable, StateUnknown, UsageError
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import OpenTransaction, StoredRecord, open_transactions
-from tables.history.codec.fold import OLDEST
+from tables.history.codec import OLDEST
 from tables.history.logical_schemas.decisions import DECIDED, DECISION
 from tables.journal_format import tombstone
 from tables.state.journal.state import DestinationState, JournalPartition, cursor_key

@@ -27,8 +27,7 @@ from connectors.mysql.ddl.definition import (
 from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.schema_store import PART, HistoryRow, RowKey, SnapshotRow, Stored
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.history.codec.journal_records import checkpoint_records
-from tables.history.codec.record_json import Reading, head_json, record_json
+from tables.history.codec import Reading, checkpoint_records, head_json, record_json
 from tables.history.history import SchemaHistory
 from tables.history.record import SchemaRecord
 from tables.history.steps import Steps

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
-from tables.history.codec.fold import CHECKPOINT, HEAD, NUMBERED, removes_stray
+from tables.history.codec import CHECKPOINT, HEAD, NUMBERED, removes_stray
 from tables.journal_format import Entry, damaged, decoded, is_tombstone, quoted, tombstone
 from tables.state.cursor import CURSOR, Cursor
 

@@ -18,7 +18,7 @@ from connectors import errors
 from connectors.errors import AqueductError, RuleImpossible, TopicUnusable, WitnessesDiffer
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table, TableName
-from tables.history.codec.record_json import Reading, given_from, given_json, position_json
+from tables.history.codec import Reading, given_from, given_json, position_json
 from tables.history.definition_json import table_json
 from tables.history.position import HistoryPosition
 from tables.history.record import Given, SchemaRecord, remakes

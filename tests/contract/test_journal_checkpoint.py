@@ -22,7 +22,7 @@ from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import read_in_pieces, read_to_end
 from connectors.kafka.topics import Topics
 from devstack import Stack
-from tables.history.codec.journal_records import checkpoint_records, history_records, tombstones
+from tables.history.codec import checkpoint_records, history_records, tombstones
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

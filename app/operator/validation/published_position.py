@@ -18,7 +18,7 @@ from connectors.kafka.reading import (
 )
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.read_views import Seen, seen_at
-from tables.history.codec.fold import BASELINE, RESOLVED
+from tables.history.codec import BASELINE, RESOLVED
 from tables.journal_format import decoded, is_tombstone, quoted
 from tables.state.cursor import CURSOR, Cursor
 from tables.state.journal.records import VERSION

@@ -18,7 +18,7 @@ from app.worker.schemas.history_expiry import Expiry
 from app.worker.schemas.store_mirror import Mirror
 from app.worker.status import DestinationStatus
 from connectors.mysql.ddl.definition import Table, TableName
-from tables.history.codec.journal_records import checkpoint_records
+from tables.history.codec import checkpoint_records
 from tables.history.history import SchemaHistory
 from tables.history.impact.published import rule_faults
 from tables.history.position import HistoryPosition

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
-from tables.history.codec.fold import CHECKPOINT, HEAD, NUMBERED
+from tables.history.codec import CHECKPOINT, HEAD, NUMBERED
 from tables.journal_format import decoded, is_tombstone
 from tables.journal_kind import Kind
 from tables.state.journal import state as journal

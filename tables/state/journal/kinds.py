@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tables.history.codec.fold import BASELINE, CHECKPOINT, HISTORY, RESOLVED
+from tables.history.codec import BASELINE, CHECKPOINT, HISTORY, RESOLVED
 from tables.history.logical_schemas.decisions import DECIDED, DECISION
 from tables.journal_kind import Kind
 from tables.state.cursor import CURSOR

@@ -16,7 +16,7 @@ from connectors.errors import JournalDamaged, JournalTooNew, JournalUnreadable
 from connectors.kafka.producer import put_all, send_all
 from connectors.kafka.reading import StoredRecord, read_each
 from connectors.kafka.topics import TopicPlan
-from tables.history.codec.fold import HISTORY_PART, HistoryFold
+from tables.history.codec import HISTORY_PART, HistoryFold
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry, decoded, encoded, quoted, unquoted
 from tables.journal_kind import Parts

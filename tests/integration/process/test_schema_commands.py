@@ -22,7 +22,7 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.schema.baseline import read_baseline
 from devstack import Stack
 from devstack.mysql import Mysql
-from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.codec import checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.journal_format import Entry

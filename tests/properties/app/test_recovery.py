@@ -14,8 +14,8 @@ from app.worker.destination.takeover.recovery import folded
 from connectors.errors import HistoryTooShort
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from tables.history.codec import fold as history_fold
-from tables.history.codec.journal_records import (
+from tables.history import codec as history_fold
+from tables.history.codec import (
     checkpoint_records,
     history_records,
     rewound_records,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tables.history.codec.journal_records import checkpoint_records, tombstones
+from tables.history.codec import checkpoint_records, tombstones
 from tables.journal_format import Entry
 from tables.state.journal import state as journal
 from tables.state.journal.checkpoint import resume_from

@@ -24,7 +24,7 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.history.codec.record_json import Reading, head_json, items_json, record_json
+from tables.history.codec import Reading, head_json, items_json, record_json
 from tables.history.position import HistoryPosition
 from tables.history.record import Given, SchemaRecord, Unresolved
 from tests.unit.tables.made import UUID, table

@@ -49,7 +49,7 @@ from connectors.mysql.schema.baseline import (
 from connectors.mysql.schema.information_schema import Estimate, InventoryReader, estimates, shown
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.history.checkpoint import CheckpointPolicy
-from tables.history.codec.journal_records import (
+from tables.history.codec import (
     checkpoint_records,
     history_records,
     rewound_records,

@@ -22,7 +22,7 @@ from connectors.errors import (
 )
 from connectors.kafka.producer import TransactionalProducer, send_all
 from connectors.kafka.reading import StoredRecord, read_first
-from tables.history.codec.fold import OLDEST
+from tables.history.codec import OLDEST
 from tables.journal_format import decoded, encoded
 from tables.state.cursor import Cursor
 from tables.state.journal.checkpoint import Checkpoint, records_of, records_of_kind, resume_from

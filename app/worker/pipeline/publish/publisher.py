@@ -39,7 +39,7 @@ from connectors.kafka.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.prepared_xa import PreparedPosition
-from tables.history.codec.journal_records import history_records
+from tables.history.codec import history_records
 from tables.journal_format import Entry as Note
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor

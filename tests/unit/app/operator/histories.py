@@ -13,8 +13,7 @@ from app.operator import command_line
 from app.operator.schema import DestinationHistory, ReadByName
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import SourceOffset
-from tables.history.codec.fold import OLDEST
-from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.codec import OLDEST, checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

@@ -15,7 +15,7 @@ from app.operator.journal import _Records, repair
 from app.worker.destination.takeover.committed_state import committed_state
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading import StoredRecord
-from tables.history.codec.fold import OLDEST
+from tables.history.codec import OLDEST
 from tables.history.logical_schemas.decisions import (
     DECISIONS_PART,
     UNIT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tables.history.codec.journal_records import history_records
+from tables.history.codec import history_records
 from tables.history.record import Given
 from tests.unit.app.operator.histories import DAY_MS, Asked, Story, story
 from tests.unit.tables.made import ORDERS, UUID, at, between, table

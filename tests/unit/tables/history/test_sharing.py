@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from connectors.mysql.ddl.definition import TableChange
-from tables.history.codec.fold import NEWEST, OLDEST
-from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.codec import NEWEST, OLDEST, checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.state.cursor import Cursor
 from tables.state.journal import state as journal

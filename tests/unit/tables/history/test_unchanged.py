@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tables.history.codec.journal_records import record_key
+from tables.history.codec import record_key
 from tables.history.record import Given
 from tests.unit.tables.made import ORDERS, SHOP, at, begun, between, names_of, offset, table
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tables.history.codec.fold import OLDEST
-from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.codec import OLDEST, checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

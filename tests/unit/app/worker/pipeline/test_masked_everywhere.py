@@ -34,7 +34,7 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import RegistryAccess
-from tables.history.codec.journal_records import checkpoint_records, history_records
+from tables.history.codec import checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.rules.mapping.forms import from_yaml

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.reading import StoredRecord
-from tables.history.codec.journal_records import tombstones
+from tables.history.codec import tombstones
 from tables.state.journal import faust_checkpoint
 from tables.state.journal.checkpoint import MemoryCheckpoint, Row, resume_from
 from tests.unit.tables.state.journal.faust_table import LOOPS, Table, checkpoint_of, kept

@@ -10,8 +10,9 @@ from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table
 from tables.history.checkpoint import SchemaCheckpoint
-from tables.history.codec.fold import NEWEST, OLDEST
-from tables.history.codec.journal_records import (
+from tables.history.codec import (
+    NEWEST,
+    OLDEST,
     checkpoint_key,
     checkpoint_records,
     history_records,

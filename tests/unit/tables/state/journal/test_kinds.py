@@ -10,8 +10,7 @@ import pytest
 from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.position import Coordinates
-from tables.history.codec.fold import OLDEST
-from tables.history.codec.journal_records import checkpoint_key
+from tables.history.codec import OLDEST, checkpoint_key
 from tables.history.position import HistoryPosition
 from tables.journal_kind import Audience, Kind
 from tables.rules.table_version import TableVersion

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading import StoredRecord
-from tables.history.codec.journal_records import checkpoint_records, history_records, tombstones
+from tables.history.codec import checkpoint_records, history_records, tombstones
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

@@ -32,7 +32,7 @@ from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.kafka.topics import TopicPlan
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
-from tables.history.codec.record_json import Reading
+from tables.history.codec import Reading
 from tables.history.position import HistoryPosition
 from tables.rules.routes.routes import Routes
 from tables.state.cursor import Cursor, Resume

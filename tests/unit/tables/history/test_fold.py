@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from connectors.kafka.reading import StoredRecord
+from tables.history import codec as history_fold
 from tables.history.checkpoint import SchemaCheckpoint
-from tables.history.codec import fold as history_fold
-from tables.history.codec.fold import NEWEST, OLDEST, HistoryFold
-from tables.history.codec.journal_records import checkpoint_records, history_records, tombstones
+from tables.history.codec import (
+    NEWEST,
+    OLDEST,
+    HistoryFold,
+    checkpoint_records,
+    history_records,
+    tombstones,
+)
 from tables.history.history import SchemaHistory
 from tables.history.record import SchemaRecord
 from tables.journal_format import Entry

@@ -1,27 +1,246 @@
-"""The fold of a schema history's journal records into that history.
+"""The schema history as stored: its records as JSON, in the journal, and folded again.
 
-Invariant: the history is a checkpoint and all records after its count, up to the cursor's count; if
-a record is missing, there is no history. Records past the cursor's count are not reached yet. The
-last record of a key is valid; of two records with the same number, the later record is valid. So any
-compaction folds to the same history.
+Invariant: every column of Canal's ``meta_history`` and ``meta_snapshot`` has its own field; default values
+are omitted. A record's key is its position, so that a statement read again replaces its own record. A
+checkpoint is valid only with its head, which follows all its parts. A removed record has a value that marks
+it as removed.
+
+The history is a checkpoint and all records after its count, up to the cursor's count; if a record is
+missing, there is no history. Records past the cursor's count are not reached yet. The last record of a key
+is valid; of two records with the same number, the later record is valid. So any compaction folds to the same
+history.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
-from connectors.mysql.ddl.definition import Change
+from connectors.mysql.ddl.definition import Change, Database, Table, TableName, ViewChange
+from connectors.mysql.position import Coordinates, parse_gtids
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.history.codec.record_json import Reading
+from tables.history.definition_json import (
+    PACK_BYTES,
+    Definitions,
+    change_json,
+    named,
+    server_from,
+    server_json,
+    session_json,
+)
 from tables.history.history import SchemaHistory
-from tables.history.record import SchemaRecord
-from tables.journal_format import damaged, decoded, is_tombstone
+from tables.history.position import HistoryPosition
+from tables.history.record import Given, SchemaRecord, Unresolved
+from tables.history.steps import RewoundHistory
+from tables.journal_format import Entry, damaged, decoded, encoded, is_tombstone, tombstone
 from tables.journal_kind import Kind, StatePart
+
+
+def position_json(position: HistoryPosition) -> dict[str, Any]:
+    """A position in the stream."""
+    found: dict[str, Any] = {
+        "server_uuid": position.server_uuid,
+        "file": position.start.file,
+        "pos": position.start.pos,
+        "end_pos": position.end.pos,
+        "ts_ms": position.ts_ms,
+        "server_id": position.server_id,
+        "thread": position.thread,
+    }
+    if position.end.file != position.start.file:
+        found["end_file"] = position.end.file
+    if position.gtid is not None:
+        found["gtid"] = position.gtid
+    if position.gtid_set is not None:
+        found["gtid_set"] = str(position.gtid_set)
+    if position.user is not None:
+        found["user"] = position.user
+    return found
+
+
+def record_json(record: SchemaRecord) -> dict[str, Any]:
+    """A record of the history."""
+    found: dict[str, Any] = {
+        "destination": record.destination,
+        "number": record.number,
+        "kind": record.kind,
+        **position_json(record.position),
+        "statement": record.statement,
+        "type": record.type,
+        "session": session_json(record.session),
+        "changes": [change_json(change) for change in record.changes],
+    }
+    if record.reason is not None:
+        found["reason"] = record.reason
+        found["unresolved"] = record.unresolved
+    if record.amends is not None:
+        found["amends"] = record.amends
+        found["current"] = record.current
+    if record.given is not None:
+        found["given"] = given_json(record.given)
+    if record.unchanged:
+        found["unchanged"] = record.unchanged
+    if record.views:
+        found["views"] = [[one.name, one.is_there] for one in record.views]
+    return found
+
+
+def given_json(given: Given | None) -> dict[str, Any] | None:
+    """The author of a statement about a table."""
+    if given is None:
+        return None
+    return {"by": given.by, "ts_ms": given.ts_ms, "source": given.source}
+
+
+def given_from(value: dict[str, Any] | None) -> Given | None:
+    """Read what ``given_json`` wrote."""
+    if value is None:
+        return None
+    return Given(by=value["by"], ts_ms=value["ts_ms"], source=value["source"])
+
+
+def head_json(head: CheckpointHead) -> dict[str, Any]:
+    """The head of a checkpoint."""
+    return {
+        "destination": head.destination,
+        "number": head.number,
+        "count": head.count,
+        "parts": head.parts,
+        "made_ms": head.made_ms,
+        "begins": head.begins,
+        **position_json(head.position),
+        "server": server_json(head.server),
+    }
+
+
+def items_json(checkpoint: SchemaCheckpoint) -> list[list[Any]]:
+    """The content of a checkpoint, item by item: its kind, its name, and its value."""
+    items: list[list[Any]] = []
+    for name, database in checkpoint.databases.items():
+        items.append(["database", name, [database.charset, database.collation]])
+    for table_name, table in checkpoint.tables.items():
+        text, digest = named(table)
+        items.append(["table", table_name, [orjson.Fragment(text), digest]])
+    for table_name, state in checkpoint.unresolved.items():
+        positions = [position_json(state.since), position_json(state.last)]
+        items.append(["unresolved", table_name, [state.reason, *positions]])
+    for table_name, since in checkpoint.dropped.items():
+        items.append(["dropped", table_name, position_json(since)])
+    items += (["view", name, True] for name in sorted(checkpoint.views))
+    items += (["given", record.tables[0], record_json(record)] for record in checkpoint.given)
+    return items
+
+
+class Reading:
+    """Reads records and checkpoints; equal values become one object."""
+
+    def __init__(self) -> None:
+        self.definitions = Definitions()
+        self._texts: dict[str, str] = {}
+
+    def _text(self, text: str) -> str:
+        return self._texts.setdefault(text, text)
+
+    def position(self, value: dict[str, Any]) -> HistoryPosition:
+        """Read what ``position_json`` wrote."""
+        file, gtid_set = self._text(value["file"]), value.get("gtid_set")
+        start = Coordinates(file, value["pos"])
+        end_file = self._text(value["end_file"]) if "end_file" in value else file
+        return HistoryPosition(
+            server_uuid=self._text(value["server_uuid"]),
+            start=start,
+            end=Coordinates(end_file, value["end_pos"]),
+            gtid=value.get("gtid"),
+            gtid_set=None if gtid_set is None else parse_gtids(gtid_set),
+            ts_ms=value["ts_ms"],
+            server_id=value["server_id"],
+            thread=value["thread"],
+            user=value.get("user"),
+        )
+
+    def record(self, value: dict[str, Any]) -> SchemaRecord:
+        """Read what ``record_json`` wrote.
+
+        Raise KeyError, TypeError, ValueError or IndexError for another value.
+        """
+        definitions = self.definitions
+        return SchemaRecord(
+            destination=self._text(value["destination"]),
+            number=value["number"],
+            kind=value["kind"],
+            position=self.position(value),
+            statement=value["statement"],
+            type=self._text(value["type"]),
+            session=definitions.session(value["session"]),
+            changes=tuple([definitions.change(change) for change in value["changes"]]),
+            reason=value.get("reason"),
+            unresolved=tuple([definitions.name(name) for name in value.get("unresolved", ())]),
+            amends=value.get("amends"),
+            current=value.get("current", True),
+            given=given_from(value.get("given")),
+            unchanged=tuple([definitions.name(name) for name in value.get("unchanged", ())]),
+            views=tuple(
+                [
+                    ViewChange(name=definitions.name(name), is_there=is_there)
+                    for name, is_there in value.get("views", ())
+                ]
+            ),
+        )
+
+    def head(self, value: dict[str, Any]) -> CheckpointHead:
+        """Read what ``head_json`` wrote; raise as ``record`` does."""
+        return CheckpointHead(
+            destination=value["destination"],
+            number=value["number"],
+            position=self.position(value),
+            made_ms=value["made_ms"],
+            count=value["count"],
+            server=server_from(value["server"]),
+            begins=value["begins"],
+            parts=value["parts"],
+        )
+
+    def checkpoint(self, head: CheckpointHead, items: Iterable[list[Any]]) -> SchemaCheckpoint:
+        """Read what ``items_json`` wrote; raise as ``record`` does."""
+        tables: dict[TableName, Table] = {}
+        databases: dict[str, Database] = {}
+        unresolved: dict[TableName, Unresolved] = {}
+        dropped: dict[TableName, HistoryPosition] = {}
+        given: list[SchemaRecord] = []
+        views: set[TableName] = set()
+        for kind, name, value in items:
+            if kind == "table":
+                tables[self.definitions.name(name)] = self.definitions.table(*value)
+            elif kind == "database":
+                databases[name] = Database(charset=value[0], collation=value[1])
+            elif kind == "unresolved":
+                since, last = map(self.position, value[1:])
+                state = Unresolved(reason=value[0], since=since, last=last)
+                unresolved[self.definitions.name(name)] = state
+            elif kind == "dropped":
+                dropped[self.definitions.name(name)] = self.position(value)
+            elif kind == "view":
+                views.add(self.definitions.name(name))
+            elif kind == "given":
+                given.append(self.record(value))
+            else:
+                raise ValueError(f"a checkpoint holds {kind!r}")
+        return SchemaCheckpoint(
+            head=head,
+            tables=tables,
+            databases=databases,
+            unresolved=unresolved,
+            dropped=dropped,
+            given=tuple(given),
+            views=frozenset(views),
+        )
+
 
 HEAD = "head"
 """The last part of the key of a checkpoint's head; other keys end with the part's number."""
@@ -312,3 +531,93 @@ RESOLVED: Kind[Any] = Kind(name="resolved", part=HISTORY_PART)
 CHECKPOINT: Kind[Any] = Kind(name="checkpoint", part=HISTORY_PART)
 NUMBERED = (HISTORY, BASELINE, RESOLVED)
 """Kinds of the history's own records, which later checkpoints include."""
+
+
+_KINDS = {"statement": HISTORY, "baseline": BASELINE, "resolution": RESOLVED}
+
+
+def record_key(record: SchemaRecord) -> bytes:
+    """The key of a record; of a statement, ``history/<destination>/<server>/<file>/<offset>``.
+
+    A baseline's key also has its number; a resolution's key its table, and a time if it gives no definition.
+    """
+    server, file, offset = record.position.identity
+    parts = [record.destination, server, file, str(offset)]
+    if record.kind == "baseline":
+        parts.append(str(record.number))
+    elif record.kind == "resolution":
+        parts += [name for table in record.concerned for name in table]
+        if record.unchanged and record.given is not None:
+            # It gives no definition, so it must not replace a record that gave a definition there.
+            parts.append(str(record.given.ts_ms))
+    return _KINDS[record.kind].key(*parts)
+
+
+def checkpoint_key(destination: str, number: int, part: int | str) -> bytes:
+    """``checkpoint/<destination>/<number>/<part>``; the last part is called ``head``."""
+    return CHECKPOINT.key(destination, str(number), str(part))
+
+
+def history_records(record: SchemaRecord, *, limit: int = PACK_BYTES) -> list[Entry]:
+    """A record for the journal, in the transaction of its position.
+
+    One statement may change very many tables, as DROP DATABASE does: changes that do not fit into the
+    first entry follow under the same key with a number appended.
+    """
+    key, value = record_key(record), record_json(record)
+    first, *others = _packed([orjson.dumps(change) for change in value["changes"]], limit) or [
+        b"[]"
+    ]
+    value["changes"] = orjson.Fragment(first)
+    if others:
+        value["more"] = len(others)
+    found = [(key, encoded(value))]
+    for part, pack in enumerate(others, start=1):
+        header = {"number": record.number, "ts_ms": record.position.ts_ms, "part": part}
+        more = encoded({**header, "changes": orjson.Fragment(pack)})
+        found.append((key + f"/{part}".encode(), more))
+    return found
+
+
+def checkpoint_records(checkpoint: SchemaCheckpoint, *, limit: int = PACK_BYTES) -> list[Entry]:
+    """A checkpoint for the journal: parts, then the head, which makes it valid."""
+    head = checkpoint.head
+    packs = _packed([orjson.dumps(item) for item in items_json(checkpoint)], limit)
+    found = []
+    for part, pack in enumerate(packs):
+        value = {"checkpoint": head.number, "part": part, "items": orjson.Fragment(pack)}
+        found.append((checkpoint_key(head.destination, head.number, part), encoded(value)))
+    last = replace(head, parts=len(packs))
+    found.append((checkpoint_key(head.destination, head.number, HEAD), encoded(head_json(last))))
+    return found
+
+
+def _packed(items: list[bytes], limit: int) -> list[bytes]:
+    packs: list[list[bytes]] = []
+    room = 0
+    for item in items:
+        if not packs or len(item) >= room:
+            packs.append([])
+            room = limit
+        packs[-1].append(item)
+        room -= len(item) + 1
+    return [b"[" + b",".join(pack) + b"]" for pack in packs]
+
+
+def tombstones(
+    records: Iterable[SchemaRecord] = (), heads: Iterable[CheckpointHead] = ()
+) -> list[Entry]:
+    """Journal entries that remove records and checkpoints."""
+    keys = [key for record in records for key, _ in history_records(record)]
+    for head in heads:
+        parts: list[int | str] = [HEAD, *range(head.parts)]
+        keys += [checkpoint_key(head.destination, head.number, part) for part in parts]
+    return [tombstone(key) for key in keys]
+
+
+def rewound_records(rewound: RewoundHistory) -> list[Entry]:
+    """The journal entries of a rollback, for the transaction of the cursor that goes back."""
+    found = tombstones(rewound.forgotten, rewound.heads)
+    for record in rewound.records:
+        found += history_records(record)
+    return found

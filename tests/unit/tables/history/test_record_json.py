@@ -12,8 +12,13 @@ from connectors.errors import JournalDamaged, JournalTooNew
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Column, Index, TableChange
 from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
-from tables.history.codec.fold import OLDEST, HistoryFold
-from tables.history.codec.journal_records import checkpoint_records, history_records, record_key
+from tables.history.codec import (
+    OLDEST,
+    HistoryFold,
+    checkpoint_records,
+    history_records,
+    record_key,
+)
 from tables.history.definition_json import Definitions, change_json, packs, table_json
 from tables.history.record import SchemaRecord
 from tests.unit.tables.made import SERVER, SHOP, UTF8, UUID, at, between, table

@@ -1,1 +1,0 @@
-"""The schema history as stored: its records as JSON, in the journal, and folded again."""
