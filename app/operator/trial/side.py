@@ -26,8 +26,8 @@ from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory
 from tables.history.position import reached
-from tables.rules.routes.repartitions import growth, partitions_of, returned, spread_of
 from tables.rules.routes.routes import Routes
+from tables.rules.routes.written_topics import growth, partitions_of, returned, spread_of
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Quarantine

@@ -13,8 +13,8 @@ from app.settings.statement_filter import StatementTypes, shadow_rules
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.store.registry import RegistryAccess
 from connectors.store.s3 import S3Access
-from tables.rules.routes.repartitions import Spread
 from tables.rules.routes.routes import Routes
+from tables.rules.routes.written_topics import Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

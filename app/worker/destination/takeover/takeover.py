@@ -59,18 +59,20 @@ from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.journal_format import Entry, decoded, is_tombstone
 from tables.journal_format import Entry as Note
-from tables.rules.routes.refused_key_changes import changed_keys, changes_refused, returning
-from tables.rules.routes.repartitions import (
+from tables.rules.routes.routes import Routes
+from tables.rules.routes.written_topics import (
     Growth,
     Spread,
+    changed_keys,
+    changes_refused,
     growth,
     kept,
     partitions_of,
     returned,
+    returning,
     spread_of,
     tag_counts,
 )
-from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, next_epoch
 from tables.state.journal.checkpoint import Checkpoint

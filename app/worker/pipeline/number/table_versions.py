@@ -14,8 +14,8 @@ from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import written_kind
-from tables.rules.routes.repartitions import Spread
 from tables.rules.routes.routes import Route
+from tables.rules.routes.written_topics import Spread
 from tables.rules.table_version import TableVersion
 from wire.table_version import Definition
 

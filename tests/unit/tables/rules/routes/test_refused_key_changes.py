@@ -10,8 +10,8 @@ from connectors.kafka.reading import StoredRecord
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking import MaskingKeys
-from tables.rules.routes.refused_key_changes import changed_keys, changes_refused, returning
 from tables.rules.routes.routes import Routes
+from tables.rules.routes.written_topics import changed_keys, changes_refused, returning
 from tables.rules.table_version import TableVersion
 from tables.state.journal.state import DestinationState, encoded, version_key
 from wire.table_version import Definition

@@ -12,7 +12,8 @@ from app.worker.pipeline.number.table_versions import VersionBook
 from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.routes.repartitions import (
+from tables.rules.routes.routes import Routes
+from tables.rules.routes.written_topics import (
     Growth,
     Spread,
     growth,
@@ -22,7 +23,6 @@ from tables.rules.routes.repartitions import (
     spread_of,
     tag_counts,
 )
-from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
 from wire.table_version import Definition
 

@@ -12,9 +12,9 @@ from app.worker.pipeline.number.table_versions import VersionBook
 from connectors.errors import RuleImpossible
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking import MaskingKeys
-from tables.rules.routes.repartitions import Spread
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.routes.topic_names import TopicRule
+from tables.rules.routes.written_topics import Spread
 from tables.rules.table_version import TableVersion
 from wire.table_version import Column, Definition
 
