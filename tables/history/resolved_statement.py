@@ -28,7 +28,7 @@ from connectors.mysql.ddl.online import Logical, Noise, OnlineAlter, TableMovedA
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, renamed_columns
 from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from tables.history.impact.findings import known_renames
-from tables.history.impact.recomputed_columns import recomputed
+from tables.history.impact.type_change import recomputed
 from tables.history.record import SchemaRecord
 from tables.history.view import SchemaView
 

@@ -22,7 +22,7 @@ from tables.history.impact.findings import (
     known_renames,
 )
 from tables.history.impact.published import published, rule_findings
-from tables.history.impact.recomputed_columns import recomputed
+from tables.history.impact.type_change import recomputed
 from tables.rules.mapping.rules import DELETES, OMIT, RECORD
 from tables.rules.routes.routes import Route
 from wire.records import ROWS_CHANGED, TABLE_COMES_IN, TABLE_QUARANTINED, TRUNCATE_OMITTED

@@ -1,16 +1,24 @@
 """The relation of a column's new values to its old ones, as a subscriber sees them.
 
-Invariant: it describes values on the wire (docs/wire.md), not bytes in MySQL; a type is wider only
-if it holds every value of the other type in the same form.
+Invariant: it describes values on the wire (docs/wire.md), not bytes in MySQL; a type is wider only if it
+holds every value of the other type in the same form. A generated column depends on each column that its
+expression names. Only the server knows whether a value changed, so every column whose values may have
+changed counts as recomputed.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from connectors.mysql.charsets import lowered
+from connectors.mysql.ddl.definition import Column, Server, Session, Table
+from connectors.mysql.ddl.grammar import lexer
+from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
+from connectors.mysql.ddl.resolve.columns import attributes_in
 from connectors.mysql.schema.table_map_completion import labels_in
 from connectors.mysql.types.integers import INTEGERS
 from connectors.mysql.types.registry import sql_type
@@ -270,3 +278,49 @@ _RELATIONS = {
     "geometry": _geometries,
     "vector": _by_size,
 }
+
+
+_ANY = Server(version=(8, 4, 0))
+"""Servers of all versions end the tokens of their own definitions alike."""
+_KEEPS = (Relation.SAME, Relation.WIDER)
+
+
+def recomputed(old: Table, new: Table, renames: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the columns of ``new``; ``renames``: from the old names of columns to new names."""
+    before = {lowered(renames.get(column.name, column.name)): column for column in old.columns}
+    named = ((before.get(lowered(column.name)), column) for column in new.columns)
+    kept = [(was, column) for was, column in named if was is not None]
+    found = {one.name for was, one in kept if one.generated and _tokens(was) != _tokens(one)}
+    changed = {lowered(one.name) for was, one in kept if _has_other_values(was, one)}
+    while True:
+        changed |= set(map(lowered, found))
+        more = {one.name for _, one in kept if one.generated and changed.intersection(_tokens(one))}
+        if more <= found:
+            return tuple(one.name for one in new.columns if one.name in found)
+        found |= more
+
+
+def _has_other_values(old: Column, new: Column) -> bool:
+    """Whether values of the column may have been converted to others."""
+    return (
+        relation(kind_of(old), kind_of(new)) not in _KEEPS
+        or charset_relation(old.charset, new.charset) not in _KEEPS
+        or (old.nullable and not new.nullable)
+    )
+
+
+def _tokens(column: Column) -> tuple[str, ...]:
+    """The tokens of the column's expression, with names in lower case; none unless it is generated."""
+    if not column.generated:
+        return ()
+    attributes = attributes_in(column.definition)
+    try:
+        tokens = lexed(
+            column.definition if attributes is None else attributes.expression, _ANY, Session()
+        )
+    except LexicalFault:
+        return (column.definition,)
+    return tuple(
+        f"'{text}" if key in (lexer.STRING, lexer.NATIONAL) else lowered(text)
+        for key, text in zip(tokens.keys, tokens.texts, strict=True)
+    )
