@@ -12,7 +12,6 @@ from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.definition import Column, Execution, Server, Session, Table
 from connectors.mysql.ddl.online import OnlineAlter, ShadowRules, TableMovedAway, logical
 from connectors.mysql.ddl.parsed_statement import parse_statement, renamed_columns
-from connectors.mysql.ddl.resolve.unlogged_rows import unlogged_rows
 from spark_sink.errors import SinkError
 from spark_sink.source.schemas import TableVersion, parse_version
 from spark_sink.warehouse.shape import Shape, shaped
@@ -28,6 +27,7 @@ from tables.history.impact.impact import (
     severest,
     truncated,
 )
+from tables.history.resolved_statement import unlogged_rows
 from tables.rules.routes.routes import Route, Routes
 from wire.warehouse_folders import warehouse_path
 
