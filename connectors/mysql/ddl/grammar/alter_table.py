@@ -10,14 +10,13 @@ from collections.abc import Callable
 from connectors.mysql.ddl.grammar import keys, lexer
 from connectors.mysql.ddl.grammar.columns import column
 from connectors.mysql.ddl.grammar.create_table import Elements, element, period
-from connectors.mysql.ddl.grammar.literals import default_value, skip_value
 from connectors.mysql.ddl.grammar.options import (
     charset_clause,
     is_table_option,
     skip_partitions,
     table_options,
 )
-from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.grammar.token_reader import Reader, default_value, skip_value
 from connectors.mysql.ddl.statement import (
     FIRST,
     Action,

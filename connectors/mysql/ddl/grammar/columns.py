@@ -15,8 +15,7 @@ from typing import Any
 from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.keys import skip_check, skip_references
-from connectors.mysql.ddl.grammar.literals import default_value, skip_value
-from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.grammar.token_reader import Reader, default_value, skip_value
 from connectors.mysql.ddl.statement import Attributes, ColumnSpec
 from connectors.mysql.types.type_spec import Label, TypeSpec
 

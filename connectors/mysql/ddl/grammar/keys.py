@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from connectors.mysql.ddl.definition import SPECIAL_KINDS, Server
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.literals import skip_value
-from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.grammar.token_reader import Reader, skip_value
 from connectors.mysql.ddl.statement import ColumnSpec, IndexKind, IndexSpec, Part
 from connectors.mysql.server_version import since
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.literals import skip_value
-from connectors.mysql.ddl.grammar.token_reader import Reader
+from connectors.mysql.ddl.grammar.token_reader import Reader, skip_value
 from connectors.mysql.ddl.statement import Charset, TableOptions
 
 _KEPT = frozenset({"ENGINE", "ROW_FORMAT", "KEY_BLOCK_SIZE", "COMMENT", "SEQUENCE"})

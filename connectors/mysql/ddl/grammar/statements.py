@@ -27,9 +27,8 @@ from connectors.mysql.ddl.grammar.alter_table import alter_table
 from connectors.mysql.ddl.grammar.create_table import create_table
 from connectors.mysql.ddl.grammar.keys import key_options, part, skip_wait
 from connectors.mysql.ddl.grammar.lexer import END, lexed
-from connectors.mysql.ddl.grammar.literals import skip_value
 from connectors.mysql.ddl.grammar.options import database_options
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, skip_value
 from connectors.mysql.ddl.statement import (
     AddIndex,
     AlterDatabase,
