@@ -1,7 +1,9 @@
 """A table's definition: its columns and keys, and the properties that later statements depend on.
 
-Invariant: definitions are values, which are compared by content. What does not change between two
-versions of a table is the same object in both, so that a long history is small.
+Invariant: definitions are values, which are compared by content. What does not change between two versions
+of a table is the same object in both, so that a long history is small. MariaDB's WITH SYSTEM VERSIONING
+alone adds implicit columns after all others, for the start and end of a row's validity, and they stay last.
+A definition may lack them, because ``information_schema`` does not list them.
 """
 
 from __future__ import annotations
@@ -201,3 +203,26 @@ Change = TableChange | DatabaseChange
 
 TableRef = tuple[str | None, str]
 """A table as a statement names it: the database may be missing."""
+
+
+_ROW = "GENERATED ALWAYS AS ROW "
+_NAMES = ("row_start", "row_end")
+
+
+def is_of_period(column: Column) -> bool:
+    """Whether a column is the start or the end of a row's validity."""
+    return column.definition.startswith(_ROW)
+
+
+def is_hidden(column: Column) -> bool:
+    """Whether the server added a column implicitly."""
+    return is_of_period(column) and column.invisible and column.name in _NAMES
+
+
+def with_hidden_last(columns: list[Column], *, versioned: bool | None) -> list[Column]:
+    """Return the columns with the implicit columns last, or without them if versioning was dropped."""
+    hidden = [column for column in columns if is_hidden(column)]
+    if not hidden:
+        return columns
+    shown = [column for column in columns if not is_hidden(column)]
+    return shown if versioned is False else [*shown, *hidden]

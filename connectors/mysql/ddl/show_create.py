@@ -6,9 +6,8 @@ partitions, foreign keys, checks and storage locations are not kept.
 
 from __future__ import annotations
 
-from connectors.mysql.ddl.definition import Column, Index, Table, TableName
+from connectors.mysql.ddl.definition import Column, Index, Table, TableName, is_hidden, is_of_period
 from connectors.mysql.ddl.grammar.token_reader import quoted_name
-from connectors.mysql.ddl.resolve.versioning import is_hidden, is_of_period
 
 _LABELLED = ("enum(", "set(")
 

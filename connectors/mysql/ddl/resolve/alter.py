@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl import column_types
-from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table
+from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table, with_hidden_last
 from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.resolve import charset, keys
 from connectors.mysql.ddl.resolve.charset import Defaults
@@ -29,7 +29,6 @@ from connectors.mysql.ddl.resolve.columns import (
 )
 from connectors.mysql.ddl.resolve.create import keyed, unique, with_period
 from connectors.mysql.ddl.resolve.options import merged
-from connectors.mysql.ddl.resolve.versioning import with_hidden_last
 from connectors.mysql.ddl.statement import (
     FIRST,
     Action,
