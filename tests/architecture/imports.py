@@ -65,7 +65,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "yarl": ("app/",),
     "pymysql": ("connectors/mysql/",),
     "pymysqlreplication": ("connectors/mysql/",),
-    "sqlglot": ("connectors/mysql/ddl", "tables/rules/mapping/row_filter.py"),
+    "sqlglot": ("tables/rules/mapping/row_filter.py",),
     "zstandard": ("connectors/mysql/",),
     "kazoo": ("connectors/zookeeper/", "aqueduct_client/election.py"),
     "aiokafka": ("connectors/kafka/", "aqueduct_client/kafka"),

@@ -165,7 +165,7 @@ def test_a_library_outside_its_home_is_found() -> None:
         module_from("connectors/mysql/wrong.py", "import aiokafka.errors\n"),
         module_from("app/wrong.py", "from prometheus_client import Counter\n"),
         module_from("connectors/mysql/rows/decoder.py", "import sqlglot\n"),
-        module_from("connectors/mysql/ddl_parse.py", "import sqlglot\n"),
+        module_from("tables/rules/mapping/row_filter.py", "import sqlglot\n"),
     ]
     assert list(homeless(planted)) == [
         "connectors/mysql/wrong.py imports aiokafka",

@@ -95,7 +95,7 @@ class Catalog(Mapping[TableName, Table]):
         )
         try:
             apply(statement.tree, draft)
-        # All refusals are ValueErrors; a query may be nested too deeply to process.
+        # All refusals are ValueErrors; an expression may be nested too deeply to process.
         except (ValueError, RecursionError) as fault:
             raise DdlUnresolved(str(fault), tables=sorted(statement.tables)) from None
         draft.commit()

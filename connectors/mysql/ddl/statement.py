@@ -297,8 +297,8 @@ class CreateTable:
     periods: tuple[Period, ...] = ()
     options: TableOptions = NO_OPTIONS
     like: TableRef | None = None
-    select: str | None = None
-    """The query that its rows come from."""
+    has_query: bool = False
+    """Whether its rows, and the columns that it does not define, come from a query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,7 @@
 """CREATE TABLE in all its forms, and ALTER TABLE with its actions, one by one.
 
 Invariant: the columns are parsed to the last attribute; only partitions and the query are skipped as a
-whole, and the query is kept. An unknown action is a fault of the whole statement, because the action might
-concern columns.
+whole. An unknown action is a fault of the whole statement, because the action might concern columns.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def create_table(reader: Reader, *, or_replace: bool, temporary: bool) -> Create
         reader.enclosed(lambda: element(reader, elements))
     options = table_options(reader)
     skip_partitions(reader, begins_query)
-    select = _query(reader) if like is None else None
+    has_query = like is None and _has_query(reader)
     return CreateTable(
         name=name,
         temporary=temporary,
@@ -79,7 +78,7 @@ def create_table(reader: Reader, *, or_replace: bool, temporary: bool) -> Create
         periods=tuple(elements.periods),
         options=options,
         like=like,
-        select=select,
+        has_query=has_query,
     )
 
 
@@ -117,16 +116,15 @@ def period(reader: Reader) -> Period:
     return Period(name=name, begin=begin, end=end)
 
 
-def _query(reader: Reader) -> str | None:
-    """The query at the statement's end."""
+def _has_query(reader: Reader) -> bool:
+    """Whether the statement ends in a query, which is skipped."""
     _ = reader.take("IGNORE") or reader.take("REPLACE")
     reader.take("AS")
     if not begins_query(reader):
-        return None
-    begin = reader.at
+        return False
     while reader.key not in ("", ";"):
         reader.at += 1
-    return reader.rendered(begin, reader.at)
+    return True
 
 
 _VISIBILITY = frozenset({"VISIBLE", "INVISIBLE", "IGNORED"})

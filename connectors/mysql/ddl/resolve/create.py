@@ -32,29 +32,15 @@ def chosen(
     )
 
 
-def created(
-    statement: CreateTable,
-    database: Database,
-    terms: Terms,
-    selected: Sequence[Column] = (),
-) -> Table:
-    """Return the table; ``selected`` are the columns of the statement's query."""
+def created(statement: CreateTable, database: Database, terms: Terms) -> Table:
+    """Return the table of a statement without a query."""
     defaults = chosen(statement.options.charset, database, terms)
     columns = [made(spec, defaults, terms) for spec in statement.columns]
-    columns = _joined(columns, selected)
     for period in statement.periods:
         columns = with_period(columns, period)
     specs = keys.with_periods(statement.indexes, statement.periods)
     indexes = keys.with_geometries(keys.added((), specs, columns), columns, terms.server)
     return finished(columns, indexes, defaults, statement.options)
-
-
-def _joined(own: list[Column], selected: Sequence[Column]) -> list[Column]:
-    """The table's own columns and the query's columns; a column in both has the query's position."""
-    by_name = {lowered(column.name): column for column in own}
-    names = {lowered(column.name) for column in selected}
-    first = [column for column in own if lowered(column.name) not in names]
-    return [*first, *(by_name.get(lowered(column.name), column) for column in selected)]
 
 
 def with_period(columns: list[Column], period: Period) -> list[Column]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from connectors.mysql.ddl.definition import Column, Table, TableName
+from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.ddl.resolve.alter import altered_table
 from connectors.mysql.ddl.resolve.charset import Defaults
 from connectors.mysql.ddl.resolve.columns import Refused, made
@@ -99,15 +99,11 @@ def _create_temporary(statement: CreateTable, name: TableName, draft: Draft) -> 
 def _new_table(statement: CreateTable, name: TableName, draft: Draft) -> Table:
     if statement.like is not None:
         return _pattern(draft.name(statement.like), draft)
-    columns = () if statement.select is None else _selected(statement.select, draft)
-    return created(statement, draft.defaults(name[0]), draft.terms, columns)
-
-
-def _selected(query: str, draft: Draft) -> tuple[Column, ...]:
-    # The query parser takes long to import, and few statements have a query.
-    from connectors.mysql.ddl.resolve.select.query import selected
-
-    return selected(query, draft)
+    if statement.has_query:
+        raise Refused(
+            "its columns are those of a query, which only the server knows; a binlog of rows names them"
+        )
+    return created(statement, draft.defaults(name[0]), draft.terms)
 
 
 def _pattern(name: TableName, draft: Draft) -> Table:

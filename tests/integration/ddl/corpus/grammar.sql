@@ -79,12 +79,19 @@ create table t3 (a char(1));
 drop schema if exists `q-1`;
 use z;
 create table s1 (id int primary key auto_increment, n varchar(20) not null default 'x', ts timestamp not null default current_timestamp on update current_timestamp);
+#: as written
 create table s2 select * from s1;
+#: as written
 create table s3 (unique(n)) as select n, id+1 as m, 'k' k, null nn from s1 where id > 5;
+#: as written
 create table s4 as select a.*, b.n as bn from s1 a left join s1 b on a.id=b.id;
+#: as written
 create table s5 ignore select count(*) c, max(ts) mx from s1 group by n;
+#: as written
 create table s6 as with x as (select id, n from s1) select * from x;
+#: as written
 create table s8 as (select n from s1);
+#: as written
 create table s9 engine=innodb charset latin1 as table s1;
 create or replace view v1 as select * from s1;
 drop view v1;

@@ -153,11 +153,17 @@ def test_a_copy_goes_its_own_way() -> None:
     assert len(copy) == 1
 
 
-def test_a_query_of_too_many_parts_is_not_resolved() -> None:
+@pytest.mark.parametrize(
+    "query", ["AS SELECT * FROM t", "(b INT) SELECT a FROM t", "AS (SELECT 1)", "AS TABLE t"]
+)
+def test_the_columns_of_a_query_are_refused_by_name(query: str) -> None:
     play = Play("CREATE TABLE t (a INT)")
-    with pytest.raises(DdlUnresolved):
-        play.run("CREATE TABLE u AS " + " UNION ".join(["SELECT a FROM t"] * 2_000))
+    with pytest.raises(DdlUnresolved, match="those of a query") as refused:
+        play.run(f"CREATE TABLE u {query}")
+    assert refused.value.tables == (("d", "u"),)
     assert play.tables() == ["d.t"]
+    # Rows of temporary tables are not captured.
+    assert play.run(f"CREATE TEMPORARY TABLE u {query}") == ()
 
 
 def test_more_keys_than_any_server_takes_are_not_resolved() -> None:

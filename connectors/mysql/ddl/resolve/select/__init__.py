@@ -1,1 +1,0 @@
-"""The columns of CREATE TABLE … SELECT: names, expressions and their types."""
