@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 from connectors.mysql.ddl.definition import Server, Session, TableName, TableRef
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.lexer import END, lexed
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.grammar.lexer import END, GrammarFault, lexed
+from connectors.mysql.ddl.grammar.token_reader import Reader
 
 _MODIFIERS = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK"})
 _REST = frozenset({"WHERE", "ORDER", "LIMIT", "RETURNING", END, ";"})
 
 
 def written_tables(sql: str, server: Server, session: Session) -> frozenset[TableName]:
-    """The tables that a statement writes; raise LexicalFault or GrammarFault if that is uncertain."""
+    """The tables that a statement writes; raise GrammarFault if that is uncertain."""
     if "ORACLE" in session.sql_mode:
         raise GrammarFault("in sql_mode ORACLE a name may call a function")
     reader = Reader(lexed(sql, server, session), server, session)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from connectors.mysql.ddl.definition import Database, Server, Session
 from connectors.mysql.server_version import since
+from connectors.mysql.types.type_spec import Refused
 
 _OWN = """\
 armscii8 1 general_ci bin
@@ -155,10 +156,6 @@ _NEWER_DEFAULTS = ("ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4")
 """MariaDB's character sets whose default is a collation of UCA 14.0.0."""
 
 
-class CharsetRefused(ValueError):
-    """The server has no such character set or collation, or the two do not match."""
-
-
 def server_default(server: Server, session: Session) -> Database:
     """The default of a database that is created without options."""
     collation = session.server_collation
@@ -181,10 +178,10 @@ def chosen(
 
     Either name is None if its clause is missing, and may be ``default``, in lower case. ``inherited`` is the
     default without these clauses, ``current`` the state before an ALTER. With ``collation_first``, COLLATE
-    precedes CHARACTER SET; MySQL 8.0 and earlier then ignore COLLATE. Raise CharsetRefused.
+    precedes CHARACTER SET; MySQL 8.0 and earlier then ignore COLLATE. Raise Refused.
     """
     if "default" in (charset, collation) and since(server, mysql=(8, 0, 0), mariadb=None):
-        raise CharsetRefused("DEFAULT names no character set or collation since MySQL 8.0")
+        raise Refused("DEFAULT names no character set or collation since MySQL 8.0")
     named = None if charset is None else _named(charset, inherited, server, session)
     # MySQL treats DEFAULT like a missing clause, so that any collation is compatible with it.
     free = charset is None or (charset == "default" and not server.mariadb)
@@ -219,7 +216,7 @@ def collated(
 ) -> Database:
     """Return the result of COLLATE after a named character set, or else applied to ``base``.
 
-    Raise CharsetRefused.
+    Raise Refused.
     """
     own, word = named or base.charset, lasting(collation)
     if server.mariadb and word == "default":
@@ -234,12 +231,12 @@ def collated(
     return found
 
 
-def _apart(collation: str, charset: str) -> CharsetRefused:
-    return CharsetRefused(f"COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'")
+def _apart(collation: str, charset: str) -> Refused:
+    return Refused(f"COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'")
 
 
 def default_collation(charset: str, *, server: Server, session: Session) -> str:
-    """Return the collation of a character set that is named without a collation; raise CharsetRefused."""
+    """Return the collation of a character set that is named without a collation; raise Refused."""
     name = lasting(charset_named(charset, server=server))
     own = session.utf8mb4_collation if name == "utf8mb4" else None
     if session.charset_collations is not None:
@@ -252,10 +249,10 @@ def default_collation(charset: str, *, server: Server, session: Session) -> str:
 
 
 def of_collation(collation: str, *, server: Server) -> Database:
-    """A collation with its character set, both as the server prints them; raise CharsetRefused."""
+    """A collation with its character set, both as the server prints them; raise Refused."""
     name = lasting(collation)
     if not has_collation(server, name):
-        raise CharsetRefused(f"Unknown collation: '{collation}'")
+        raise Refused(f"Unknown collation: '{collation}'")
     charset = _printed_charset(name.partition("_")[0], server)
     return Database(charset=charset, collation=_printed_collation(name, server))
 
@@ -268,10 +265,10 @@ def binary_collation(charset: str, *, server: Server) -> Database:
 
 
 def charset_named(charset: str, *, server: Server) -> str:
-    """Return a character set as the server prints it; raise CharsetRefused if the server does not have it."""
+    """Return a character set as the server prints it; raise Refused if the server does not have it."""
     name = lasting(charset)
     if not has_charset(server, name):
-        raise CharsetRefused(f"Unknown character set: '{charset}'")
+        raise Refused(f"Unknown character set: '{charset}'")
     return _printed_charset(name, server)
 
 

@@ -17,7 +17,7 @@ from connectors.mysql.server_version import since
 from connectors.mysql.types.integers import printed_integer
 from connectors.mysql.types.registry import sql_type, sql_types
 from connectors.mysql.types.strings import TEXTS
-from connectors.mysql.types.type_spec import Label, ResolvedType, TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Label, Refused, ResolvedType, TypeSpec
 
 _ALIASES = {
     "boolean": ("bool",), "serial": (), "real": (), "number": (), "varchar2": (), "clob": (), "raw": (),
@@ -59,14 +59,14 @@ _ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\n": "\\n", "\r
 def labelled(
     name: str, labels: Sequence[Label], charset: str, *, server: Server, strict: bool
 ) -> str:
-    """Return the type as printed: ``enum('a','b')``; raise TypeRefused for labels that a server refuses."""
+    """Return the type as printed: ``enum('a','b')``; raise Refused for labels that a server refuses."""
     kept = [_kept(label, charset) for label in labels]
     if not 0 < len(kept) <= _MOST[name]:
-        raise TypeRefused(f"{name} takes 1 to {_MOST[name]} labels, not {len(kept)}")
+        raise Refused(f"{name} takes 1 to {_MOST[name]} labels, not {len(kept)}")
     if name == "set" and any("," in label for label in kept):
-        raise TypeRefused("a label of a set holds a comma")
+        raise Refused("a label of a set holds a comma")
     if strict and len(set(kept)) < len(kept):
-        raise TypeRefused(f"two labels of the {name} are equal")
+        raise Refused(f"two labels of the {name} are equal")
     if charset == BINARY:
         return f"{name}({','.join(_bytes(label, name, server) for label in kept)})"
     return f"{name}({','.join(map(_quoted, kept))})"
@@ -86,13 +86,13 @@ def exactly(name: str, labels: Sequence[Label], charset: str) -> str:
 def _bytes(label: str, name: str, server: Server) -> str:
     """A label of bytes; from MySQL 8.0 on, bytes of an ENUM that are not text are hexadecimal digits.
 
-    Raise TypeRefused where a server would print only a part of such bytes.
+    Raise Refused where a server would print only a part of such bytes.
     """
     if all(char <= "\uffff" and not "\udc80" <= char <= "\udcff" for char in label):
         return _quoted(label)
     if name == "enum" and since(server, mysql=(8, 0, 0), mariadb=None):
         return f"x'{label.encode(errors='surrogateescape').hex()}'"
-    raise TypeRefused(f"a label of the {name} is bytes that are no text")
+    raise Refused(f"a label of the {name} is bytes that are no text")
 
 
 def labels_in(column_type: str) -> list[str]:
@@ -109,14 +109,14 @@ def labels_in(column_type: str) -> list[str]:
 def read_again(labels: Sequence[str], old: str, new: str) -> list[str]:
     """Return labels whose bytes a server reinterprets, without conversion, in another character set.
 
-    ALTER TABLE … CONVERT TO does so. Raise TypeRefused if the bytes are invalid in that character set.
+    ALTER TABLE … CONVERT TO does so. Raise Refused if the bytes are invalid in that character set.
     """
     encode = text_encoder(old) or _from_utf8
     decode = text_decoder(new) or bytes.decode
     try:
         return [decode(encode(label)) for label in labels]
     except UnicodeError:
-        raise TypeRefused(f"the labels have no meaning in {new}") from None
+        raise Refused(f"the labels have no meaning in {new}") from None
 
 
 def _kept(label: Label, charset: str) -> str:
@@ -133,11 +133,11 @@ def _kept(label: Label, charset: str) -> str:
 def _read(label: bytes, charset: str) -> str:
     decode = text_decoder(charset)
     if decode is None:
-        raise TypeRefused(f"the characters of {charset} are not known")
+        raise Refused(f"the characters of {charset} are not known")
     try:
         return decode(label)
     except UnicodeError:
-        raise TypeRefused(f"0x{label.hex()} is no text in {charset}") from None
+        raise Refused(f"0x{label.hex()} is no text in {charset}") from None
 
 
 def _holds(charset: str, char: str) -> bool:
@@ -224,7 +224,7 @@ def as_kept(column_type: str, own: Database) -> ResolvedType:
 
 
 def of_column(spec: TypeSpec, inherited: Database, *, server: Server, session: Session) -> Database:
-    """The character set and collation of a column of text; raise CharsetRefused."""
+    """The character set and collation of a column of text; raise Refused."""
     named = None
     if spec.charset is not None:
         word = _ATTRIBUTES.get(spec.charset, spec.charset)
@@ -241,7 +241,7 @@ def of_column(spec: TypeSpec, inherited: Database, *, server: Server, session: S
 
 
 def _binary(spec: TypeSpec, found: Database, server: Server) -> Database:
-    """The result of the attribute BINARY; raise CharsetRefused if it conflicts with COLLATE.
+    """The result of the attribute BINARY; raise Refused if it conflicts with COLLATE.
 
     In MySQL, BINARY takes precedence over COLLATE, unless the column has a character set of its own: then
     COLLATE takes precedence, before 8.0 only if ASCII or UNICODE gave that character set. MariaDB refuses
@@ -249,7 +249,7 @@ def _binary(spec: TypeSpec, found: Database, server: Server) -> Database:
     """
     if server.mariadb and spec.collation is not None:
         if not found.collation.endswith("_bin"):
-            raise collations.CharsetRefused(f"BINARY and COLLATE {spec.collation} are in conflict")
+            raise Refused(f"BINARY and COLLATE {spec.collation} are in conflict")
         return found
     has_both = spec.charset is not None and spec.collation is not None
     if has_both and (spec.by_word or since(server, mysql=(8, 0, 0), mariadb=None)):
@@ -271,9 +271,9 @@ def sized(
 ) -> str:
     """Return a text type with its length in characters; a length that is too long may change the type."""
     if len(arguments) > 1 or (arguments and name not in ("char", "varchar", "text")):
-        raise TypeRefused(f"{name} takes no such length")
+        raise Refused(f"{name} takes no such length")
     if arguments and arguments[0] > _LONGEST_LENGTH:
-        raise TypeRefused(f"a length of {arguments[0]} is more than {_LONGEST_LENGTH}")
+        raise Refused(f"a length of {arguments[0]} is more than {_LONGEST_LENGTH}")
     if name == "char":
         return _char(arguments[0] if arguments else 1)
     if name == "varchar":
@@ -285,19 +285,19 @@ def sized(
 
 def _char(length: int) -> str:
     if length > _MOST_CHARACTERS:
-        raise TypeRefused(f"char({length}) is longer than {_MOST_CHARACTERS} characters")
+        raise Refused(f"char({length}) is longer than {_MOST_CHARACTERS} characters")
     return f"char({length})"
 
 
 def _varchar(arguments: tuple[int, ...], charset: str, *, server: Server, session: Session) -> str:
     if not arguments:
-        raise TypeRefused("varchar takes a length")
+        raise Refused("varchar takes a length")
     # MariaDB subtracts other bytes that the row needs.
     most, size = 65532 if server.mariadb else 65535, arguments[0] * collations.longest(charset)
     if size <= most:
         return f"varchar({arguments[0]})"
     if is_strict(session):
-        raise TypeRefused(f"varchar({arguments[0]}) is longer than {most} bytes in {charset}")
+        raise Refused(f"varchar({arguments[0]}) is longer than {most} bytes in {charset}")
     return holding(size)
 
 
@@ -311,8 +311,6 @@ def is_strict(session: Session) -> bool:
     return not _STRICT.isdisjoint(session.sql_mode)
 
 
-__all__ = ["NAMES", "ResolvedType", "TypeRefused", "TypeSpec", "converted", "resolved"]
-
 NAMES = frozenset(KINDS)
 """Every name that a TypeSpec may have; names of several words must be tried before their prefixes."""
 
@@ -322,7 +320,7 @@ def resolved(
 ) -> ResolvedType:
     """The type as a server stores it; ``inherited`` is the table's character set and collation.
 
-    Raise TypeRefused, or CharsetRefused for an unknown character set or collation.
+    Raise Refused, also for an unknown character set or collation.
     """
     kind, spec = _kind(spec, server, session)
     if kind == "serial":
@@ -344,12 +342,12 @@ def _kind(spec: TypeSpec, server: Server, session: Session) -> tuple[str, TypeSp
     name, kind = spec.name, KINDS.get(spec.name)
     mysql, mariadb = sql_type(name).since
     if kind is None or not since(server, mysql=mysql, mariadb=mariadb):
-        raise TypeRefused(f"there is no type {name!r}")
+        raise Refused(f"there is no type {name!r}")
     if name in NATIONAL:
         spec = replace(spec, charset="utf8mb3")
     oracle = _is_as(spec, "ORACLE", server, session)
     if name in ORACLE_ONLY and not oracle:
-        raise TypeRefused(f"type {name!r} exists only in the mode ORACLE")
+        raise Refused(f"type {name!r} exists only in the mode ORACLE")
     if oracle:
         kind = OF_ORACLE.get(name, kind)
     if kind == "timestamp" and _is_as(spec, "MAXDB", server, session):
@@ -359,7 +357,7 @@ def _kind(spec: TypeSpec, server: Server, session: Session) -> tuple[str, TypeSp
     if kind == "real":
         kind = "double" if session.sql_mode.isdisjoint({"REAL_AS_FLOAT", "ANSI"}) else "float"
         if len(spec.arguments) == 1:
-            raise TypeRefused("real takes no such number")
+            raise Refused("real takes no such number")
     return kind, spec
 
 
@@ -376,7 +374,7 @@ def _json(spec: TypeSpec, inherited: Database, server: Server, session: Session)
     """MariaDB's JSON is text with a check."""
     if not server.mariadb:
         if spec.collation not in (None, BINARY):
-            raise TypeRefused("json has no collation")
+            raise Refused("json has no collation")
         return ResolvedType(type="json")
     own = Database(charset="utf8mb4", collation="utf8mb4_bin")
     own = own if spec.collation is None else inherited
@@ -384,7 +382,7 @@ def _json(spec: TypeSpec, inherited: Database, server: Server, session: Session)
 
 
 def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:
-    """A column after the conversion of its table; raise TypeRefused if it does not fit.
+    """A column after the conversion of its table; raise Refused if it does not fit.
 
     Invariant: a text column keeps its length in characters, and becomes a larger type if its bytes need
     a larger type; byte columns are unchanged.
@@ -423,6 +421,6 @@ def _text(column: Column, plain: str, to: Database, *, server: Server, session: 
     if name == "longtext":
         return name
     if name not in OF_TEXT or column.charset is None:
-        raise TypeRefused(f"{column.type} is no type of text")
+        raise Refused(f"{column.type} is no type of text")
     characters = TEXTS[name] // collations.longest(column.charset)
     return holding(characters * collations.longest(to.charset))

@@ -27,8 +27,8 @@ from connectors.mysql.charsets import text_decoder, text_encoder
 from connectors.mysql.ddl.column_types import labels_in
 from connectors.mysql.ddl.definition import Column, Execution, Server, Session
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.grammar.lexer import GrammarFault, lexed
+from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.statement import Attributes
 from connectors.mysql.types.floats import shortest_float32
 from connectors.mysql.types.integers import INTEGERS
@@ -94,7 +94,7 @@ def literal_of(default: str) -> Literal:
     try:
         reader = Reader(lexed(default, _SERVER, Session()), _SERVER, Session())
         found = _value(reader)
-    except (LexicalFault, GrammarFault, ArithmeticError) as fault:
+    except (GrammarFault, ArithmeticError) as fault:
         raise NotConstant(default) from fault
     if not reader.at_end():
         raise NotConstant(default)

@@ -17,9 +17,9 @@ from functools import partial
 
 from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import Execution, Server, Session, TableName, TableRef
-from connectors.mysql.ddl.grammar.lexer import lexed
+from connectors.mysql.ddl.grammar.lexer import GrammarFault, lexed
 from connectors.mysql.ddl.grammar.statements import other_statement, statement
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.statement import (
     AlterTable,
     ChangeColumn,

@@ -41,7 +41,7 @@ from connectors.mysql.types.registry import (
     register,
     signs,
 )
-from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Refused, TypeSpec
 
 TWO = [f"{n:02d}" for n in range(100)]
 THREE = [f"{n:03d}" for n in range(1000)]
@@ -307,13 +307,13 @@ def _printed(spec: TypeSpec, server: Server) -> str:
     if (precision, scale) == (0, 0):
         precision = _DIGITS
     if precision > _MOST_DIGITS or scale > min(most, precision):
-        raise TypeRefused(f"decimal({precision},{scale}) has too many digits")
+        raise Refused(f"decimal({precision},{scale}) has too many digits")
     return f"decimal({precision},{scale}){signs(spec)}"
 
 
 def _pair(spec: TypeSpec) -> tuple[int, int]:
     if len(spec.arguments) > 2:
-        raise TypeRefused(f"{spec.name} takes two numbers")
+        raise Refused(f"{spec.name} takes two numbers")
     precision, scale = (*spec.arguments, 0, 0)[:2]
     return precision, scale
 

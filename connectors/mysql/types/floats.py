@@ -36,7 +36,7 @@ from connectors.mysql.types.registry import (
     signs,
     unchanged,
 )
-from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Refused, TypeSpec
 
 _T = FieldType
 _FLOAT = struct.Struct("<f")
@@ -130,7 +130,7 @@ def _printed(name: str, spec: TypeSpec, server: Server) -> str:
         return name + _digits(spec, server) + signs(spec)
     bits = only_number(spec)
     if spec.arguments and (name == "double" or bits > _MOST_FLOAT_BITS):
-        raise TypeRefused(f"{name}({bits}) is no type")
+        raise Refused(f"{name}({bits}) is no type")
     return ("double" if bits > _SINGLE_BITS else name) + signs(spec)
 
 
@@ -139,7 +139,7 @@ def _digits(spec: TypeSpec, server: Server) -> str:
     if (digits, scale) == (0, 0) and server.mariadb:
         return ""
     if not 0 < digits <= _MOST_WIDTH or scale > min(_MOST_SCALE, digits):
-        raise TypeRefused(f"{spec.name}({digits},{scale}) has too many digits, or none")
+        raise Refused(f"{spec.name}({digits},{scale}) has too many digits, or none")
     return f"({digits},{scale})"
 
 

@@ -38,7 +38,7 @@ from connectors.mysql.types.registry import (
     signs,
     unchanged,
 )
-from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Refused, TypeSpec
 
 _T = FieldType
 
@@ -204,7 +204,7 @@ def printed_integer(name: str, spec: TypeSpec, server: Server) -> str:
     """``int(11)``, or ``int`` if the version has no display widths."""
     given = only_number(spec)
     if given > _MOST_WIDTH:
-        raise TypeRefused(f"a display width of {given} is more than {_MOST_WIDTH}")
+        raise Refused(f"a display width of {given} is more than {_MOST_WIDTH}")
     unsigned = spec.unsigned or spec.zerofill
     width = given or _WIDTHS[name][unsigned]
     boolean = name == "tinyint" and width == 1 and not unsigned
@@ -217,9 +217,9 @@ def _printed_bit(spec: TypeSpec, server: Server) -> str:
     """The type as printed, such as ``bit(1)``."""
     size = only_number(spec)
     if spec.arguments and not size and since(server, mysql=(5, 7, 0), mariadb=None):
-        raise TypeRefused("bit(0) is no type")
+        raise Refused("bit(0) is no type")
     if size > _MOST_BITS:
-        raise TypeRefused(f"bit({size}) has more than {_MOST_BITS} bits")
+        raise Refused(f"bit({size}) has more than {_MOST_BITS} bits")
     return f"bit({size or 1})"
 
 
@@ -227,7 +227,7 @@ def _printed_year(spec: TypeSpec, server: Server) -> str:
     """``year(4)``, or ``year`` if the version has no display widths; ``year(2)`` was formerly another type."""
     width = only_number(spec) if spec.arguments else 4
     if width != 4 and since(server, mysql=(5, 7, 5), mariadb=None):
-        raise TypeRefused(f"year({width}) is no type")
+        raise Refused(f"year({width}) is no type")
     if width == 2 and not since(server, mysql=(5, 6, 6), mariadb=None):
         return "year(2)"
     return "year" if _has_no_widths(server) else "year(4)"

@@ -23,7 +23,7 @@ from connectors.errors import UnsupportedEvent
 from connectors.mysql.buffer import packed
 from connectors.mysql.charsets import BINARY, Charsets, exact
 from connectors.mysql.server_version import Server, Version
-from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Refused, TypeSpec
 
 
 class FieldType(IntEnum):
@@ -257,7 +257,7 @@ class SqlType:
     since: Since = ((0, 0, 0), (0, 0, 0))
     """The first versions of MySQL and MariaDB with this type; None: no version has it."""
     printed: Callable[[TypeSpec, Server], str] | None = None
-    """The type of a column that a statement defines, as a server prints it; raises TypeRefused.
+    """The type of a column that a statement defines, as a server prints it; raises Refused.
 
     None if the text depends on a character set, or on labels."""
     layout: Callable[[Kind, bool], Layout | None] = lambda _kind, _mariadb: None
@@ -538,7 +538,7 @@ def signs(spec: TypeSpec) -> str:
 
 
 def only_number(spec: TypeSpec) -> int:
-    """Return the only number of a type, or 0 if it has no number; raise TypeRefused if it has several."""
+    """Return the only number of a type, or 0 if it has no number; raise Refused if it has several."""
     if len(spec.arguments) > 1:
-        raise TypeRefused(f"{spec.name} takes one number")
+        raise Refused(f"{spec.name} takes one number")
     return spec.arguments[0] if spec.arguments else 0

@@ -45,7 +45,7 @@ from connectors.mysql.types.registry import (
     time_literal,
     within,
 )
-from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Refused, TypeSpec
 
 _T = FieldType
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -560,9 +560,9 @@ _MOST_FRACTION = 6
 def _printed(kind: str, spec: TypeSpec, server: Server) -> str:
     digits = spec.arguments[0] if spec.arguments else 0
     if spec.arguments and not since(server, mysql=(5, 6, 4), mariadb=(5, 3, 0)):
-        raise TypeRefused(f"{kind} has no fractions of a second")
+        raise Refused(f"{kind} has no fractions of a second")
     if digits > _MOST_FRACTION:
-        raise TypeRefused(f"{kind}({digits}) is finer than {_MOST_FRACTION} digits")
+        raise Refused(f"{kind}({digits}) is finer than {_MOST_FRACTION} digits")
     return f"{kind}({digits})" if digits else kind
 
 

@@ -45,8 +45,8 @@ class TypeSpec:
     """MariaDB's ``mariadb_schema``, ``oracle_schema`` or ``maxdb_schema``, as in ``oracle_schema.date``."""
 
 
-class TypeRefused(ValueError):
-    """The server would refuse this type."""
+class Refused(ValueError):
+    """The server would refuse the statement, or the known state contradicts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

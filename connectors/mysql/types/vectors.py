@@ -30,7 +30,7 @@ from connectors.mysql.types.registry import (
     sized,
     within,
 )
-from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Refused, TypeSpec
 
 BYTES_OF_ELEMENT = 4
 """Bytes of a float."""
@@ -62,7 +62,7 @@ _MOST_DIMENSIONS, _DIMENSIONS = 16383, 2048
 def _printed(spec: TypeSpec, server: Server) -> str:
     given = spec.arguments[0] if spec.arguments else None if server.mariadb else _DIMENSIONS
     if not given or given > _MOST_DIMENSIONS:
-        raise TypeRefused(f"a vector has 1 to {_MOST_DIMENSIONS} dimensions, not {given}")
+        raise Refused(f"a vector has 1 to {_MOST_DIMENSIONS} dimensions, not {given}")
     return f"vector({given})"
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import Column, Server, Session, Table
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
+from connectors.mysql.ddl.grammar.lexer import GrammarFault, lexed
 from connectors.mysql.ddl.resolve.columns import attributes_in
 from connectors.mysql.schema.table_map_completion import labels_in
 from connectors.mysql.types.integers import INTEGERS
@@ -318,7 +318,7 @@ def _tokens(column: Column) -> tuple[str, ...]:
         tokens = lexed(
             column.definition if attributes is None else attributes.expression, _ANY, Session()
         )
-    except LexicalFault:
+    except GrammarFault:
         return (column.definition,)
     return tuple(
         f"'{text}" if key in (lexer.STRING, lexer.NATIONAL) else lowered(text)

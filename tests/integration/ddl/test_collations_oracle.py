@@ -9,7 +9,6 @@ import pymysql
 import pytest
 
 from connectors.mysql.ddl.collations import (
-    CharsetRefused,
     charset_named,
     chosen,
     default_collation,
@@ -19,6 +18,7 @@ from connectors.mysql.ddl.collations import (
     server_default,
 )
 from connectors.mysql.ddl.definition import Database, Server, Session
+from connectors.mysql.types.type_spec import Refused
 from tests.harness.servers import Servers
 from tests.harness.sql import connected
 from tests.integration.ddl.test_types_oracle import MARIADB, SERIES, server_of
@@ -50,7 +50,7 @@ def test_a_collation_that_only_another_server_has_is_refused(
         server, own = server_of(cursor), {lasting(name) for name in collations(cursor, None)}
     with connected(servers(other)) as cursor:
         for name in {lasting(name) for name in collations(cursor, None)} - own:
-            with pytest.raises(CharsetRefused):
+            with pytest.raises(Refused):
                 of_collation(name, server=server)
 
 
@@ -185,7 +185,7 @@ def answered(
                 current=current,
                 collation_first=collation_first,
             )
-        except CharsetRefused:
+        except Refused:
             return None
 
     return [answer(SERVER, None), answer(SERVER, OWN), answer(PARENT, None), answer(PARENT, OWN)]

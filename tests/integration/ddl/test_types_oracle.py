@@ -9,10 +9,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from connectors.mysql.ddl.collations import CharsetRefused, chosen, server_default
+from connectors.mysql.ddl.collations import chosen, server_default
 from connectors.mysql.ddl.column_types import resolved
 from connectors.mysql.ddl.definition import Database, Server, Session
-from connectors.mysql.types.type_spec import TypeRefused, TypeSpec
+from connectors.mysql.types.type_spec import Refused, TypeSpec
 from devstack.mysql import Mysql
 from tests.harness.servers import Servers
 from tests.harness.sql import connected
@@ -146,7 +146,7 @@ def described(kind: str | bytes, charset: str | None, collation: str | None) -> 
 def answered(spec: TypeSpec, table: Database, *, server: Server, session: Session) -> Answer:
     try:
         found = resolved(spec, table, server=server, session=session)
-    except (TypeRefused, CharsetRefused):
+    except Refused:
         return None
     return found.type, found.charset, found.collation
 

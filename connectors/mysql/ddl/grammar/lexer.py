@@ -29,8 +29,8 @@ NATIONAL: Final = "n'"
 END: Final = ""
 
 
-class LexicalFault(ValueError):
-    """The statement cannot be split into tokens: a quote or a comment does not end."""
+class GrammarFault(ValueError):
+    """The statement is not of the form that the grammar knows, or a quote or a comment in it does not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _meant(found: re.Match[str], quote: str) -> str:
 
 
 def lexed(sql: str, server: Server, session: Session) -> Lexed:
-    """Split a statement into tokens; raise LexicalFault if that is not possible."""
+    """Split a statement into tokens; raise GrammarFault if that is not possible."""
     scan = _Scan(sql, server, session)
     scan.run()
     if (scan.fault or scan.stray) and may_be_rewritten(sql):
@@ -141,7 +141,7 @@ def lexed(sql: str, server: Server, session: Session) -> Lexed:
         if not again.fault and not again.stray:
             return again.result()
     if scan.fault:
-        raise LexicalFault(scan.fault)
+        raise GrammarFault(scan.fault)
     return scan.result()
 
 
@@ -175,7 +175,7 @@ class _Scan:
         try:
             while found := self._match(self._sql, at):
                 at = self._take(found.lastgroup or "", found.start(), found.end())
-        except LexicalFault as fault:
+        except GrammarFault as fault:
             self.fault = str(fault)
 
     def result(self) -> Lexed:
@@ -215,7 +215,7 @@ class _Scan:
             return inner
         end = end_of_comment(self._sql, start, self._server, rewritten=self._rewritten)
         if end is None:
-            raise LexicalFault(f"the comment at character {start + 1} does not end")
+            raise GrammarFault(f"the comment at character {start + 1} does not end")
         if self._sql[start + 2] in "!M":
             self._blank(start, end)
         return end
@@ -254,7 +254,7 @@ class _Scan:
     def _dollar_quoted(self, tag: re.Match[str]) -> int:
         end = self._sql.find(tag[0], tag.end())
         if end < 0:
-            raise LexicalFault(f"the text at character {tag.start() + 1} does not end")
+            raise GrammarFault(f"the text at character {tag.start() + 1} does not end")
         after = end + len(tag[0])
         self._add(STRING, self._sql[tag.end() : end], tag.start(), after)
         return after
@@ -262,7 +262,7 @@ class _Scan:
     def _sign(self, start: int, end: int) -> int:
         sign = self._sql[start:end]
         if sign in "`'\"" or (sign == "/" and self._sql.startswith("/*", start)):
-            raise LexicalFault(f"the quote at character {start + 1} does not end")
+            raise GrammarFault(f"the quote at character {start + 1} does not end")
         self._add(sign, sign, start, end)
         return end
 

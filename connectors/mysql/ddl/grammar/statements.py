@@ -24,10 +24,10 @@ from functools import cache
 from connectors.mysql.ddl.definition import SPECIAL_KINDS, Server, Session, TableRef
 from connectors.mysql.ddl.grammar import lexer
 from connectors.mysql.ddl.grammar.keys import key_options, part, skip_wait
-from connectors.mysql.ddl.grammar.lexer import END, lexed
+from connectors.mysql.ddl.grammar.lexer import END, GrammarFault, lexed
 from connectors.mysql.ddl.grammar.options import database_options
 from connectors.mysql.ddl.grammar.tables import alter_table, create_table
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, skip_value
+from connectors.mysql.ddl.grammar.token_reader import Reader, skip_value
 from connectors.mysql.ddl.statement import (
     AddIndex,
     AlterDatabase,

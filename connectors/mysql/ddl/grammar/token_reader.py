@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from connectors.mysql.ddl.definition import Server, Session, TableRef
 from connectors.mysql.ddl.grammar import lexer
-from connectors.mysql.ddl.grammar.lexer import END, Lexed
+from connectors.mysql.ddl.grammar.lexer import END, GrammarFault, Lexed
 
 _NAMES = frozenset({lexer.QUOTED_NAME, lexer.NUMBER, lexer.HEX, lexer.BITS})
 _STRINGS = frozenset({lexer.STRING, lexer.NATIONAL})
@@ -21,10 +21,6 @@ Result = TypeVar("Result")
 
 
 _LITERALS = frozenset({lexer.STRING, lexer.NUMBER, lexer.HEX, lexer.BITS, lexer.NATIONAL})
-
-
-class GrammarFault(ValueError):
-    """The statement is not of the form that the grammar knows."""
 
 
 class Reader:

@@ -18,7 +18,6 @@ from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.resolve import charset, keys
 from connectors.mysql.ddl.resolve.charset import Defaults
 from connectors.mysql.ddl.resolve.columns import (
-    Refused,
     Terms,
     added,
     altered,
@@ -47,6 +46,7 @@ from connectors.mysql.ddl.statement import (
     SystemVersioning,
 )
 from connectors.mysql.server_version import since
+from connectors.mysql.types.type_spec import Refused
 
 
 def altered_table(

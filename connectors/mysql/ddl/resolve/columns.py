@@ -13,15 +13,11 @@ from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.definition import Column, Database, Execution, Server, Session
 from connectors.mysql.ddl.grammar import columns as grammar
-from connectors.mysql.ddl.grammar.lexer import lexed
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader, quoted_string
+from connectors.mysql.ddl.grammar.lexer import GrammarFault, lexed
+from connectors.mysql.ddl.grammar.token_reader import Reader, quoted_string
 from connectors.mysql.ddl.initial_value import UNKNOWN, initial, initial_after
 from connectors.mysql.ddl.statement import AlterColumn, Attributes, ColumnSpec
 from connectors.mysql.server_version import since
-
-
-class Refused(ValueError):
-    """The server would refuse the statement, or the known state contradicts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

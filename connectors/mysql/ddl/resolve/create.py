@@ -12,9 +12,10 @@ from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl import collations
 from connectors.mysql.ddl.definition import Column, Database, Index, Table
 from connectors.mysql.ddl.resolve import keys
-from connectors.mysql.ddl.resolve.columns import Refused, Terms, made, required
+from connectors.mysql.ddl.resolve.columns import Terms, made, required
 from connectors.mysql.ddl.resolve.options import text_of
 from connectors.mysql.ddl.statement import Charset, CreateTable, Period, TableOptions
+from connectors.mysql.types.type_spec import Refused
 
 
 def chosen(

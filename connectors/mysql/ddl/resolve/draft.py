@@ -20,7 +20,8 @@ from connectors.mysql.ddl.definition import (
     TableName,
     TableRef,
 )
-from connectors.mysql.ddl.resolve.columns import Refused, Terms
+from connectors.mysql.ddl.resolve.columns import Terms
+from connectors.mysql.types.type_spec import Refused
 
 TemporaryName = tuple[int, TableName]
 """A connection, and the name of its temporary table."""

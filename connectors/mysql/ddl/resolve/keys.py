@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import SPECIAL_KINDS, Column, Index, Server
-from connectors.mysql.ddl.resolve.columns import Refused, same
+from connectors.mysql.ddl.resolve.columns import same
 from connectors.mysql.ddl.statement import IndexSpec, Part, Period
 from connectors.mysql.types.geometries import is_geometry
+from connectors.mysql.types.type_spec import Refused
 
 PRIMARY = "PRIMARY"
 _MOST = 1000

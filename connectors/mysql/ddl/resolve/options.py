@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.mysql.ddl.definition import Server, Session, Table
-from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
+from connectors.mysql.ddl.grammar.lexer import GrammarFault, lexed
 from connectors.mysql.ddl.grammar.options import table_options
-from connectors.mysql.ddl.grammar.token_reader import GrammarFault, Reader
+from connectors.mysql.ddl.grammar.token_reader import Reader
 from connectors.mysql.ddl.statement import NO_OPTIONS, TableOptions
 
 _VERSIONED = "WITH SYSTEM VERSIONING"
@@ -56,7 +56,7 @@ def option(table: Table, name: str) -> str:
     server, session = Server(version=(99, 0, 0)), Session()
     try:
         return Reader(lexed(value, server, session), server, session).string()
-    except (LexicalFault, GrammarFault):
+    except GrammarFault:
         return ""
 
 
@@ -69,7 +69,7 @@ def _parsed(text: str) -> TableOptions:
     server, session = Server(version=(99, 0, 0)), Session()
     try:
         return table_options(Reader(lexed(text, server, session), server, session))
-    except (LexicalFault, GrammarFault):
+    except GrammarFault:
         return NO_OPTIONS
 
 

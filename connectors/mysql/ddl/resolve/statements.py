@@ -12,7 +12,7 @@ from functools import singledispatch
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.ddl.resolve.alter import altered_table
 from connectors.mysql.ddl.resolve.charset import Defaults
-from connectors.mysql.ddl.resolve.columns import Refused, made
+from connectors.mysql.ddl.resolve.columns import made
 from connectors.mysql.ddl.resolve.create import chosen, created
 from connectors.mysql.ddl.resolve.draft import Draft
 from connectors.mysql.ddl.statement import (
@@ -32,11 +32,12 @@ from connectors.mysql.ddl.statement import (
     TableToPartition,
     TruncateTable,
 )
+from connectors.mysql.types.type_spec import Refused
 
 
 @singledispatch
 def apply(statement: Statement, _draft: Draft) -> None:
-    """Compute a statement's effect; raise Refused, TypeRefused or CharsetRefused."""
+    """Compute a statement's effect; raise Refused."""
     raise AssertionError(f"no rule for {type(statement).__name__}")
 
 

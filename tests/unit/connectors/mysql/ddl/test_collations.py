@@ -3,12 +3,12 @@
 import pytest
 
 from connectors.mysql.ddl.collations import (
-    CharsetRefused,
     chosen,
     default_collation,
     server_default,
 )
 from connectors.mysql.ddl.definition import Database, Server, Session
+from connectors.mysql.types.type_spec import Refused
 
 LATIN1 = Database(charset="latin1", collation="latin1_swedish_ci")
 LATIN2 = Database(charset="latin2", collation="latin2_bin")
@@ -83,7 +83,7 @@ def test_without_a_clause_there_is_what_is_inherited_or_was() -> None:
 def test_two_that_do_not_go_together_are_refused() -> None:
     server = Server(version=(9, 7, 4))
     for first in (False, True):
-        with pytest.raises(CharsetRefused, match=r"'latin2_bin' is not valid for .* 'latin1'"):
+        with pytest.raises(Refused, match=r"'latin2_bin' is not valid for .* 'latin1'"):
             chosen(
                 "latin1",
                 "latin2_bin",
@@ -96,5 +96,5 @@ def test_two_that_do_not_go_together_are_refused() -> None:
 
 def test_the_word_default_is_none_since_mysql_8() -> None:
     assert chosen("default", None, LATIN1, server=Server(version=(5, 7, 4)), session=Session())
-    with pytest.raises(CharsetRefused, match="DEFAULT"):
+    with pytest.raises(Refused, match="DEFAULT"):
         chosen("default", None, LATIN1, server=Server(version=(8, 0, 4)), session=Session())

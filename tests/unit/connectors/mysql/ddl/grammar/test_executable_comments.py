@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
+from connectors.mysql.ddl.grammar.lexer import GrammarFault, lexed
 
 NEWEST = Server(version=(9, 7, 4))
 OLD = Server(version=(5, 6, 24))
@@ -73,7 +73,7 @@ def test_quotes_and_plain_comments_hide_them(sql: str, texts: str) -> None:
 
 @pytest.mark.parametrize("sql", ["a /*!99999 b", "a /* b", "a /*!99999 b /* c */", "a /*/"])
 def test_one_that_does_not_end_is_a_fault(sql: str) -> None:
-    with pytest.raises(LexicalFault):
+    with pytest.raises(GrammarFault):
         _words(sql, NEWEST)
 
 

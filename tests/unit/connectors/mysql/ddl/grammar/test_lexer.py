@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from connectors.mysql.ddl.definition import Server, Session
-from connectors.mysql.ddl.grammar.lexer import LexicalFault, lexed
+from connectors.mysql.ddl.grammar.lexer import GrammarFault, lexed
 
 NEWEST = Server(version=(9, 7, 4))
 
@@ -75,7 +75,7 @@ def test_text_between_dollars_is_a_name_to_servers_that_do_not_know_it() -> None
 
 @pytest.mark.parametrize("sql", ["'a", "`a", '"a', "a /* b", "'a''b", "$a$ b", "$$"])
 def test_what_does_not_end_is_a_fault(sql: str) -> None:
-    with pytest.raises(LexicalFault):
+    with pytest.raises(GrammarFault):
         _texts(sql)
 
 
