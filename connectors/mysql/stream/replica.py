@@ -41,8 +41,13 @@ from connectors.mysql.binlog.events import (
 from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.dump_error import AFTER_DAMAGE
-from connectors.mysql.server.facts import SourceAddress, connection_to, gtids_but, translated
+from connectors.mysql.server.facts import (
+    AFTER_DAMAGE,
+    SourceAddress,
+    connection_to,
+    gtids_but,
+    translated,
+)
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import TARGET, Cutter, Skips
