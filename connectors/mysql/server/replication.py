@@ -1,21 +1,25 @@
-"""The replication state of a server: whether it is a replica, of what, and which changes it excludes.
+"""A server as a source or a replica: whether it is alive, what it follows, and which changes it excludes.
 
 Invariant: the state is only queried, never changed; a state or a filter that the account may not see counts
 as unknown. The changes that such a filter excludes are found when rows are compared. Depending on the
 version, the filters are in the status of the server's channels, in tables of ``performance_schema``, or in
 MariaDB's variables; all of these are read. A server that no longer replicates keeps its global filters.
+
+An operator's heartbeat statement may write. Nothing is written to a read-only server, even if the account
+may write: the write would be a transaction that the server's own source lacks. A server that becomes
+read-only between checks is no longer a source.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pymysql
 from pymysql.cursors import Cursor
 
 from connectors.errors import SourceRefused
-from connectors.mysql.server.database_filters import ReplicationFilter
+from connectors.mysql.server.database_filters import SYSTEM, Captured, Captures, ReplicationFilter
 from connectors.mysql.server.facts import REPLICA_STATUS, ServerFacts, SourceAddress, connected
 from connectors.mysql.server.privileges import account, grant
 
@@ -213,3 +217,80 @@ def _rows(cursor: Cursor, statement: str) -> list[dict[str, object]] | None:
         raise
     names = [column[0].lower() for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def captured_there(cursor: Cursor, include: str, captures: Captures) -> Captured:
+    """The captured databases and tables of a server."""
+    cursor.execute("SELECT table_schema, table_name FROM information_schema.tables")
+    tables = frozenset((str(row[0]), str(row[1])) for row in cursor.fetchall())
+    cursor.execute("SHOW DATABASES")
+    databases = {str(row[0]) for row in cursor.fetchall()}
+    return Captured(
+        include=include,
+        captures=captures,
+        tables=frozenset(one for one in tables if one[0] not in SYSTEM),
+        databases=frozenset(databases - {*SYSTEM}),
+    )
+
+
+def with_excluded_databases(
+    facts: ServerFacts, cursor: Cursor, include: str, captures: Captures
+) -> ServerFacts:
+    """The facts with the captured databases that the server's binlog excludes."""
+    filters = facts.binlog_filters
+    if not filters:
+        return facts
+    captured = captured_there(cursor, include, captures)
+    captured = replace(captured, databases=captured.databases | {*filters.ignore})
+    return replace(facts, excluded=tuple(filters.excluded(captured.known)))
+
+
+_READS = ("SELECT", "SHOW")
+
+
+@dataclass(slots=True)
+class HeartbeatCheck:
+    """Checks one server repeatedly."""
+
+    statement: str
+    _is_standby: bool | None = None
+    """Whether the server was read-only at the last check; None before the first check."""
+    _was_let_in: bool = False
+    _was_done: bool = False
+    """Whether the connection, and the statement, have succeeded at least once."""
+
+    def ask(self, address: SourceAddress) -> SourceRefused | None:
+        """Check once, over a new connection, because a server that accepts no connection is not usable.
+
+        Raise SourceLost if there is no answer, and SourceRefused if the server refuses something that it
+        accepted before. A refusal of something that it never accepted is returned: the operator must
+        correct the cause, and the server has not failed. A standby to which nothing was written has not
+        shown that it accepts the statement.
+        """
+        is_tried = False
+        try:
+            with connected(address) as cursor:
+                may_ask = self._may_ask(cursor, address)
+                self._was_let_in = True
+                if may_ask:
+                    is_tried = True
+                    cursor.execute(self.statement)
+                    cursor.fetchall()
+                    self._was_done = True
+        except SourceRefused as error:
+            worked_before = self._was_done if is_tried else self._was_let_in
+            if worked_before:
+                raise
+            return error
+        return None
+
+    def _may_ask(self, cursor: Cursor, address: SourceAddress) -> bool:
+        """Whether the statement may be sent to this server in its current state."""
+        if self.statement.lstrip().upper().startswith(_READS):
+            return True
+        cursor.execute("SELECT @@GLOBAL.read_only")
+        is_standby = str(cursor.fetchall()[0][0]).upper() not in ("0", "OFF")
+        if is_standby and self._is_standby is False:
+            raise SourceRefused("it has become read-only", source=address)
+        self._is_standby = is_standby
+        return not is_standby

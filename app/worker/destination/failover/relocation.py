@@ -54,10 +54,10 @@ from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.database_filters import concerning
-from connectors.mysql.server.existing_tables import captured_there
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from connectors.mysql.server.replication import (
     Channel,
+    captured_there,
     channels,
     clock_ms,
     follows_group,

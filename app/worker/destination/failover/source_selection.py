@@ -28,8 +28,7 @@ from connectors.errors import (
     StandbyLags,
 )
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
-from connectors.mysql.server.heartbeat_statement import HeartbeatCheck
-from connectors.mysql.server.replication import clock_ms
+from connectors.mysql.server.replication import HeartbeatCheck, clock_ms
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 from tables.state.fingerprints import Fingerprints

@@ -12,7 +12,7 @@ from app.worker.destination.failover import source_selection
 from app.worker.destination.failover.source_selection import Heartbeat
 from app.worker.destination.plan import Failover, Signals
 from connectors.errors import RunRestarts, SourceLost, SourceRefused, SourceSilent
-from connectors.mysql.server import heartbeat_statement
+from connectors.mysql.server import replication
 from connectors.mysql.server.facts import SourceAddress
 from tests.unit.connectors.mysql.facts import ADDRESS
 
@@ -119,7 +119,7 @@ def beaten(monkeypatch: pytest.MonkeyPatch, server: Server, statement: str = BEA
     """Returns whether the source is left."""
     signals, result = Signals(), list[str]()
     failover = Failover(heartbeat=statement, interval=1.0, retries=3)
-    monkeypatch.setattr(heartbeat_statement, "connected", server.connected)
+    monkeypatch.setattr(replication, "connected", server.connected)
     made = Heartbeat("shop", ADDRESS, failover, signals, silent=lambda: result.append("silent"))
     waits = iter(range(20))
 
