@@ -37,7 +37,6 @@ from connectors.mysql.select.chunk_query import (
 )
 from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.prepared_select import Block, Check, PreparedSelect, SelectedPackets
-from connectors.mysql.select.read_labels import as_printed, read_labels
 from connectors.mysql.select.read_views import (
     ROW_LOCKED,
     VISIBLE_SECONDS,
@@ -49,7 +48,7 @@ from connectors.mysql.select.read_views import (
     WorkerClock,
     locked_rows,
 )
-from connectors.mysql.select.selected_table import SESSION, SelectedTable
+from connectors.mysql.select.selected_table import SESSION, SelectedTable, as_printed, read_labels
 from connectors.mysql.select.spool import Spool, Spools
 from connectors.mysql.select.table_checks import check_condition
 from connectors.mysql.select.table_errors import (
