@@ -50,10 +50,10 @@ from connectors.mysql.select.read_views import (
 )
 from connectors.mysql.select.selected_table import SESSION, SelectedTable, as_printed, read_labels
 from connectors.mysql.select.spool import Spool, Spools
-from connectors.mysql.select.table_checks import check_condition
-from connectors.mysql.select.table_errors import (
+from connectors.mysql.select.table_checks import (
     UNLOCK,
     WITHOUT_TABLE,
+    check_condition,
     error_of_read,
     is_interrupted,
     text_of,

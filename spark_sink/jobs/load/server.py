@@ -5,7 +5,7 @@ a value or a comparison depends are set first.
 
 MySQL's errors in a read of a table concern either this table alone, or the server or connection. Invariant: an
 error concerns a table exactly if it does for `python -m app validate`
-(`connectors/mysql/select/table_errors.py`, which this package does not import; a test compares all numbers).
+(`connectors/mysql/select/table_checks.py`, which this package does not import; a test compares all numbers).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 from pymysql.constants import CR, ER
 
 from connectors.errors import SourceLost, SourceRefused, TableUnreadable
-from connectors.mysql.select.table_errors import error_of_read, is_interrupted, without_values
+from connectors.mysql.select.table_checks import error_of_read, is_interrupted, without_values
 from tests.unit.connectors.mysql.facts import ADDRESS
 
 NAME = ("shop", "t`s")
