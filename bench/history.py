@@ -35,10 +35,9 @@ from connectors.mysql.ddl.definition import (
 )
 from connectors.mysql.position import Coordinates, SourceOffset
 from devstack import Stack
-from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.codec import checkpoint_records, history_records
 from tables.history.position import HistoryPosition
-from tables.history.record import SchemaRecord
+from tables.history.record import CheckpointHead, SchemaCheckpoint, SchemaRecord
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 from tables.state.journal import state as journal

@@ -24,7 +24,7 @@ from connectors.mysql.select.spool import Spools
 from connectors.mysql.server.facts import SourceAddress, Tls
 from connectors.store.s3 import S3Access
 from connectors.zookeeper.kazoo_session import ZooKeeperClient
-from tables.history.checkpoint import HOUR_MS, CheckpointPolicy
+from tables.history.record import HOUR_MS, CheckpointPolicy
 from tables.rules.routes.routes import Routes
 
 _STORE_ANSWERS = 60.0

@@ -24,7 +24,6 @@ from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Change, Database, Table, TableName, ViewChange
 from connectors.mysql.position import Coordinates, parse_gtids
-from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.definition_json import (
     PACK_BYTES,
     Definitions,
@@ -36,7 +35,7 @@ from tables.history.definition_json import (
 )
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
-from tables.history.record import Given, SchemaRecord, Unresolved
+from tables.history.record import CheckpointHead, Given, SchemaCheckpoint, SchemaRecord, Unresolved
 from tables.history.steps import RewoundHistory
 from tables.journal_format import Entry, damaged, decoded, encoded, is_tombstone, tombstone
 from tables.journal_kind import Kind, StatePart

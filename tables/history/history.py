@@ -30,10 +30,18 @@ from connectors.mysql.ddl.definition import (
 )
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 from connectors.mysql.ddl.show_create import create_table
-from tables.history.checkpoint import CheckpointHead, CheckpointPolicy, SchemaCheckpoint
 from tables.history.definition_json import packs
 from tables.history.position import HistoryPosition, PositionQuery, reached
-from tables.history.record import Given, Known, SchemaRecord, TableState, Unresolved
+from tables.history.record import (
+    CheckpointHead,
+    CheckpointPolicy,
+    Given,
+    Known,
+    SchemaCheckpoint,
+    SchemaRecord,
+    TableState,
+    Unresolved,
+)
 from tables.history.resolved_statement import (
     UNKNOWN,
     ResolvedStatement,

@@ -26,10 +26,9 @@ from connectors.mysql.ddl.definition import (
 )
 from connectors.mysql.ddl.show_create import create_table
 from connectors.mysql.schema_store import PART, HistoryRow, RowKey, SnapshotRow, Stored
-from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.codec import Reading, checkpoint_records, head_json, record_json
 from tables.history.history import SchemaHistory
-from tables.history.record import SchemaRecord
+from tables.history.record import CheckpointHead, SchemaCheckpoint, SchemaRecord
 from tables.history.steps import Steps
 from tables.journal_format import FORMAT, damaged, decoded
 

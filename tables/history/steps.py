@@ -13,9 +13,14 @@ from dataclasses import dataclass, replace
 from connectors.errors import HistoryTooShort, JournalDamaged, PositionUnknown
 from connectors.mysql.ddl.definition import Change, DatabaseChange, TableName
 from connectors.mysql.position import SourceOffset
-from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.position import AtTime, HistoryPosition, PositionQuery, reached
-from tables.history.record import Dropped, SchemaRecord, Unresolved
+from tables.history.record import (
+    CheckpointHead,
+    Dropped,
+    SchemaCheckpoint,
+    SchemaRecord,
+    Unresolved,
+)
 from tables.history.view import Amendment, SchemaView, Version, Versions
 
 

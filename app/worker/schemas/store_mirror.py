@@ -25,9 +25,8 @@ from connectors.mysql.schema_store import (
     MetaStore,
     RowKey,
 )
-from tables.history.checkpoint import CheckpointHead
 from tables.history.history import SchemaHistory
-from tables.history.record import SchemaRecord
+from tables.history.record import CheckpointHead, SchemaRecord
 from tables.history.schema_store_rows import key_of, record_rows, snapshot_key, snapshot_rows
 
 log = logging.getLogger(__name__)

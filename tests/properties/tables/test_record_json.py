@@ -23,10 +23,9 @@ from connectors.mysql.ddl.definition import (
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates
-from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.codec import Reading, head_json, items_json, record_json
 from tables.history.position import HistoryPosition
-from tables.history.record import Given, SchemaRecord, Unresolved
+from tables.history.record import CheckpointHead, Given, SchemaCheckpoint, SchemaRecord, Unresolved
 from tests.unit.tables.made import UUID, table
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)

@@ -8,10 +8,9 @@ from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Column, Database, Server, Session, Table, TableName
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
-from tables.history.checkpoint import CheckpointPolicy
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
-from tables.history.record import SchemaRecord
+from tables.history.record import CheckpointPolicy, SchemaRecord
 from tables.journal_format import Entry
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -48,7 +48,6 @@ from connectors.mysql.schema.baseline import (
 )
 from connectors.mysql.schema.information_schema import Estimate, InventoryReader, estimates, shown
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from tables.history.checkpoint import CheckpointPolicy
 from tables.history.codec import (
     checkpoint_records,
     history_records,
@@ -56,7 +55,7 @@ from tables.history.codec import (
 )
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
-from tables.history.record import Unresolved
+from tables.history.record import CheckpointPolicy, Unresolved
 from tables.history.view import SchemaView
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor, CursorProof, Resume

@@ -6,7 +6,6 @@ import pytest
 
 from connectors.kafka.reading import StoredRecord
 from tables.history import codec as history_fold
-from tables.history.checkpoint import SchemaCheckpoint
 from tables.history.codec import (
     NEWEST,
     OLDEST,
@@ -16,7 +15,7 @@ from tables.history.codec import (
     tombstones,
 )
 from tables.history.history import SchemaHistory
-from tables.history.record import SchemaRecord
+from tables.history.record import SchemaCheckpoint, SchemaRecord
 from tables.journal_format import Entry
 from tests.unit.tables.made import ORDERS, applied, begun, between, names_of
 

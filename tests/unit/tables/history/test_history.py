@@ -10,11 +10,10 @@ import pytest
 from connectors.errors import HistoryTooShort, PositionUnknown
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Server, Session, TableChange
-from tables.history.checkpoint import CheckpointPolicy
 from tables.history.codec import HistoryFold, checkpoint_records, history_records
 from tables.history.history import SchemaHistory
 from tables.history.position import AtGtid, AtTime
-from tables.history.record import Dropped, Known, Unresolved
+from tables.history.record import CheckpointPolicy, Dropped, Known, Unresolved
 from tests.unit.tables.made import (
     LATIN,
     ORDERS,

@@ -11,7 +11,6 @@ import pytest
 from connectors.errors import JournalDamaged, JournalTooNew
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Column, Index, TableChange
-from tables.history.checkpoint import CheckpointHead, SchemaCheckpoint
 from tables.history.codec import (
     OLDEST,
     HistoryFold,
@@ -20,7 +19,7 @@ from tables.history.codec import (
     record_key,
 )
 from tables.history.definition_json import Definitions, change_json, packs, table_json
-from tables.history.record import SchemaRecord
+from tables.history.record import CheckpointHead, SchemaCheckpoint, SchemaRecord
 from tests.unit.tables.made import SERVER, SHOP, UTF8, UUID, at, between, table
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from connectors.errors import HistoryTooShort
 from connectors.mysql.ddl.definition import TableChange, TableName
-from tables.history.checkpoint import SchemaCheckpoint
 from tables.history.history import SchemaHistory
-from tables.history.record import Dropped, Known, SchemaRecord, Unresolved
+from tables.history.record import Dropped, Known, SchemaCheckpoint, SchemaRecord, Unresolved
 from tests.unit.tables.made import (
     ORDERS,
     SHOP,

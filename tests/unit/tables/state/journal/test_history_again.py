@@ -9,7 +9,6 @@ import pytest
 from connectors.errors import JournalTooNew, JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import Table
-from tables.history.checkpoint import SchemaCheckpoint
 from tables.history.codec import (
     NEWEST,
     OLDEST,
@@ -19,7 +18,7 @@ from tables.history.codec import (
     record_key,
 )
 from tables.history.history import SchemaHistory
-from tables.history.record import Given
+from tables.history.record import Given, SchemaCheckpoint
 from tables.journal_format import Entry, tombstone
 from tables.state.cursor import Cursor
 from tables.state.history_retention import Retention

@@ -20,8 +20,8 @@ from app.worker.status import DestinationStatus
 from app.worker.unit.retry_policy import ErrorPolicy
 from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.position import Coordinates, SourceOffset
-from tables.history.checkpoint import CheckpointPolicy
 from tables.history.position import HistoryPosition
+from tables.history.record import CheckpointPolicy
 from tables.state.cursor import Cursor
 from tables.state.operator_requests import Skip
 from tests.made import SERVER

@@ -15,8 +15,8 @@ from app.worker.destination.takeover.initial_state import InitialState, InitialS
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Latest
 from connectors.mysql.schema.baseline import Baseline, LoggedStatement, server_of
-from tables.history.checkpoint import CheckpointPolicy
 from tables.history.codec import checkpoint_records, history_records
+from tables.history.record import CheckpointPolicy
 from tables.state.cursor import Cursor, Resume
 from tables.state.journal.state import DestinationState, cursor_key, encoded, fold
 from tests.unit.connectors.mysql.facts import ADDRESS, facts
