@@ -46,9 +46,8 @@ from connectors.mysql.rows.decoder import (
     RowDecoder,
     ruled,
 )
-from connectors.mysql.types.compile import function_of
 from connectors.mysql.types.decimals import named
-from connectors.mysql.types.registry import NAMES, Field, binlog_type, field_of
+from connectors.mysql.types.registry import NAMES, Field, binlog_type, field_of, function_of
 
 Row = tuple[str | None, str | None, str | None, str | None, str | None]
 """``before``, ``after``, old key, new key, marks: JSON texts, as in RowText."""

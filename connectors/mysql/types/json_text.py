@@ -18,7 +18,6 @@ import orjson
 from connectors.mysql.buffer import read_bytes, uint
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.types import json_binary as plain
-from connectors.mysql.types.compile import function_of
 from connectors.mysql.types.decimals import written
 from connectors.mysql.types.registry import (
     BinlogType,
@@ -33,6 +32,7 @@ from connectors.mysql.types.registry import (
     Reader,
     SqlType,
     by_metadata,
+    function_of,
     register,
     sized,
     within,

@@ -17,6 +17,8 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
+from functools import lru_cache
+from textwrap import indent
 from typing import Any
 
 from connectors.errors import UnsupportedEvent
@@ -542,3 +544,24 @@ def only_number(spec: TypeSpec) -> int:
     if len(spec.arguments) > 1:
         raise Refused(f"{spec.name} takes one number")
     return spec.arguments[0] if spec.arguments else 0
+
+
+@lru_cache(maxsize=512)
+def _factory(source: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    parameters = ", ".join(names)
+    whole = f"def factory({parameters}):\n{indent(source, '    ')}\n    return made"
+    namespace: dict[str, Any] = {}
+    exec(compile(whole, "<generated>", "exec"), namespace)  # noqa: S102 - see function_of
+    made: Callable[..., Any] = namespace["factory"]
+    return made
+
+
+def function_of(source: str, namespace: Mapping[str, Any]) -> Any:
+    """The function ``made`` that the source defines, with the names of the namespace as variables.
+
+    Invariant: source consists only of numbers and our own names, so that tables and documents of the same
+    layout share its code; values from a server are in the namespace only. The names are variables of an
+    enclosing function, not globals: the interpreter specializes shared code for one set of globals, and
+    would specialize it again whenever rows of another table follow.
+    """
+    return _factory(source, tuple(namespace))(*namespace.values())
