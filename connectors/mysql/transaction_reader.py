@@ -20,7 +20,6 @@ from connectors.errors import (
     UnsupportedEvent,
 )
 from connectors.mysql.binlog.changes import Changes, QueryTextOnly, Transaction
-from connectors.mysql.binlog.event_names import HARMLESS, is_known, type_name
 from connectors.mysql.binlog.events import (
     CHECKSUM_SIZE,
     HEADER,
@@ -43,10 +42,13 @@ from connectors.mysql.binlog.gtid_events import (
     without_gtid,
 )
 from connectors.mysql.binlog.mariadb_events import (
+    HARMLESS,
     PLAIN_ROWS,
     Alter,
     MariadbEventType,
+    is_known,
     parse_annotation,
+    type_name,
     uncompressed_query,
 )
 from connectors.mysql.binlog.mariadb_events import parse_gtid as parse_mariadb_gtid

@@ -42,7 +42,7 @@ from app.worker.pipeline.portions import (
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.binlog.event_names import HARMLESS
+from connectors.mysql.binlog.mariadb_events import HARMLESS
 from connectors.mysql.charsets import Charsets
 from connectors.mysql.ddl.definition import Server, Table
 from connectors.mysql.landmark import landmark_in

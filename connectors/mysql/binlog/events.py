@@ -1,6 +1,6 @@
 """The binlog events other than rows, and their parsers.
 
-Invariant: every type of event is decoded, named in ``HARMLESS`` with the reason why it may be
+Invariant: every type of event is decoded, named in ``HARMLESS_OF_MYSQL`` with the reason why it may be
 ignored, or unsupported; there is no fourth case. Source: MySQL's libs/mysql/binlog/event headers
 and the internals manual.
 """
@@ -57,7 +57,7 @@ class EventType(IntEnum):
     GTID_TAGGED = 42
 
 
-HARMLESS = {
+HARMLESS_OF_MYSQL = {
     EventType.STOP: "the server closed this file; the next one follows",
     EventType.HEARTBEAT: "the server lives and has nothing to send",
     EventType.HEARTBEAT_V2: "the server lives and has nothing to send",
@@ -72,7 +72,7 @@ HARMLESS = {
     EventType.RAND: "context of a statement; a statement that changes rows is judged itself",
     EventType.USER_VAR: "context of a statement; a statement that changes rows is judged itself",
 }
-"""Event types that carry no data change, each with the reason."""
+"""MySQL's event types that carry no data change, each with the reason."""
 
 _IGNORABLE_FLAG = 0x80
 _IN_USE_FLAG = 0x01

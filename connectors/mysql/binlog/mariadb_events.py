@@ -1,6 +1,7 @@
-"""The events that only MariaDB writes, and their parsers.
+"""The events that only MariaDB writes, their parsers, and the names of both makes' event types.
 
-Invariant: the parsers depend on the event's bytes alone. A length, algorithm or count that a server
+Invariant: a type is decoded, harmless for a documented reason, or unsupported; there is no fourth case. The
+parsers depend on the event's bytes alone. A length, algorithm or count that a server
 announces is checked against the data, and nothing is unpacked beyond an announced length. Source:
 MariaDB's sql/log_event.h and log_event.cc.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from connectors.errors import UnsupportedEvent
-from connectors.mysql.binlog.events import EventType
+from connectors.mysql.binlog.events import HARMLESS_OF_MYSQL, EventType
 from connectors.mysql.buffer import inflated, packed, read_bytes, uint
 
 
@@ -32,13 +33,32 @@ class MariadbEventType(IntEnum):
     DELETE_ROWS_COMPRESSED = 171
 
 
-HARMLESS = {
+_HARMLESS_OF_MARIADB = {
     MariadbEventType.ANNOTATE_ROWS: "the text of a statement whose rows follow",
     MariadbEventType.BINLOG_CHECKPOINT: "which file the server's own recovery begins with",
     MariadbEventType.GTID_LIST: "the last GTIDs of earlier files",
     MariadbEventType.START_ENCRYPTION: "the file is encrypted on disk; the server decrypts what it sends",
 }
-"""Event types that carry no data change, each with the reason."""
+HARMLESS = {
+    int(kind): why for kind, why in (*HARMLESS_OF_MYSQL.items(), *_HARMLESS_OF_MARIADB.items())
+}
+"""Event types of both makes that carry no data change, each with the reason."""
+_NAMES = {int(kind): kind.name for kind in EventType} | {
+    # If both servers define a name, MariaDB's event type gets a prefix.
+    int(kind): kind.name if kind.name not in EventType.__members__ else f"MARIADB_{kind.name}"
+    for kind in MariadbEventType
+}
+
+
+def is_known(kind: int) -> bool:
+    """Whether an event's type has a name here."""
+    return kind in _NAMES
+
+
+def type_name(kind: int) -> str:
+    """The name of an event's type, or its number if it has none."""
+    return _NAMES.get(kind, f"type {kind}")
+
 
 PLAIN_ROWS = {
     MariadbEventType.WRITE_ROWS_COMPRESSED_V1: EventType.WRITE_ROWS_V1,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from app import metrics
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import Publisher
-from connectors.mysql.binlog.event_names import type_name
+from connectors.mysql.binlog.mariadb_events import type_name
 from connectors.mysql.lookup.skipped_transactions import (
     SkippedTransaction,
     TransactionSkipper,

@@ -14,7 +14,7 @@ from app.worker.destination.takeover.timings import Phases
 from app.worker.pipeline.piece import Piece
 from app.worker.status import DestinationStatus
 from app.worker.unit.retry_policy import ErrorPolicy
-from connectors.mysql.binlog.event_names import type_name
+from connectors.mysql.binlog.mariadb_events import type_name
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
 
