@@ -383,7 +383,7 @@ MERGED = ("calm", "far", "pair", "apart")
 
 @pytest.mark.long(
     "unit/app/worker/merge has which topics wait and come back, "
-    "unit/connectors/kafka/reading/test_follower.py what is read without a leader"
+    "unit/connectors/kafka/test_follower.py what is read without a leader"
 )
 def test_merged_topics_whose_brokers_are_away_wait_alone_and_come_back_by_themselves(
     brokers: TwoBrokers, mysql: Mysql, tmp_path: Path
