@@ -29,7 +29,7 @@ from bench import report, session
 from spark_sink.batch.merging import local
 from spark_sink.settings.model import Settings
 from spark_sink.spark import session as spark_session
-from spark_sink.spark.code_generation import MANY, Pace
+from spark_sink.spark.jobs import MANY, Pace
 from spark_sink.text.quoting import quoted
 from spark_sink.training import changes
 from spark_sink.views.recent.follower import stored

@@ -25,7 +25,7 @@ from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
-from spark_sink.spark.code_generation import MANY
+from spark_sink.spark.jobs import MANY
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import fresh
 from spark_sink.warehouse.common.recent import joined, texts

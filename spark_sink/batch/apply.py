@@ -32,12 +32,10 @@ from spark_sink.batch.contents import (
     without,
 )
 from spark_sink.batch.dead_letters import PutAside
-from spark_sink.batch.descriptions import describe
 from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.hard_deletes import DeletedKeys
 from spark_sink.batch.histories import Histories
 from spark_sink.batch.merging import BatchStopped, merged
-from spark_sink.batch.parallel import in_parallel
 from spark_sink.batch.read_ahead import Ahead
 from spark_sink.batch.report import (
     LONG_SECONDS,
@@ -60,7 +58,7 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.spark.code_generation import LARGE, MANY, Pace
+from spark_sink.spark.jobs import LARGE, MANY, Pace, describe, in_parallel
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Floors, entries_of, spans

@@ -28,10 +28,8 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.contents import Contents, contents, published_again
-from spark_sink.batch.descriptions import describe
 from spark_sink.batch.drops_and_renames.moving import is_unplaced
 from spark_sink.batch.merging import few, local
-from spark_sink.batch.parallel import in_parallel
 from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
     ForeignTable,
@@ -55,8 +53,8 @@ from spark_sink.source.envelope import of_table
 from spark_sink.source.kafka import Topics
 from spark_sink.source.positions import Offsets, within_sql
 from spark_sink.source.schemas import topics_of
-from spark_sink.spark.code_generation import MANY
 from spark_sink.spark.error_mapping import named
+from spark_sink.spark.jobs import MANY, describe, in_parallel
 from spark_sink.text.quoting import argument
 from spark_sink.warehouse.common.commits import again
 from spark_sink.warehouse.foreign import forget_foreign

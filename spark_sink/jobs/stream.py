@@ -60,7 +60,7 @@ from spark_sink.spark.checkpoint import Checkpoint, check_origin
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
 from spark_sink.spark.java import java_class
-from spark_sink.spark.lost_executors import again_if_lost
+from spark_sink.spark.jobs import again_if_lost
 from spark_sink.spark.session import pace, submitted
 from spark_sink.text.quoting import (
     FOREIGN,

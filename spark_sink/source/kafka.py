@@ -20,8 +20,8 @@ from spark_sink.settings.model import Settings
 from spark_sink.source.admin import Admin, admin, opened
 from spark_sink.source.client import options, range_options, read_ahead, unreachable
 from spark_sink.source.positions import Offsets
-from spark_sink.spark.code_generation import MANY, for_many_rows
 from spark_sink.spark.java import java_class
+from spark_sink.spark.jobs import MANY, for_many_rows
 from wire.topics import (
     ddl_pattern,
     exact_pattern,

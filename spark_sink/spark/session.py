@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.settings.model import Settings
 from spark_sink.settings.required_conf import required
-from spark_sink.spark.code_generation import FEW_ROWS, Pace
+from spark_sink.spark.jobs import FEW_ROWS, Pace
 from spark_sink.text.secrets import is_secret
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"

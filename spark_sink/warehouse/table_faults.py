@@ -26,7 +26,7 @@ from spark_sink.errors import (
     WarehouseUnusable,
 )
 from spark_sink.spark.error_mapping import cause, named
-from spark_sink.spark.lost_executors import is_loss
+from spark_sink.spark.jobs import is_loss
 from spark_sink.text.quoting import argument
 from spark_sink.warehouse.protocol import Name, Warehouse
 

@@ -89,7 +89,7 @@ def test_temporary_views_are_named_in_one_place() -> None:
         one.name for one in modules() if one.name.startswith("spark_sink.") and naming & one.names()
     }
     # The latter are views that a reader asks for, by names of the reader's.
-    assert found == {"spark_sink.spark.views", "spark_sink.views.cuts.views"}
+    assert found == {"spark_sink.spark.jobs", "spark_sink.views.cuts.views"}
 
 
 def test_a_batch_that_knows_a_table_format_is_found() -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.source.envelope import of_table
 from spark_sink.source.positions import At, Offsets, within_sql
-from spark_sink.spark.views import temporary_view
+from spark_sink.spark.jobs import temporary_view
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.common.own_table import OwnTable
 from spark_sink.warehouse.dead_letters import COLUMNS, Letter

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 from spark_sink.errors import PartitionUnfit, UnknownTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files, side_by_side
-from spark_sink.spark.views import temporary_view
+from spark_sink.spark.jobs import temporary_view
 from spark_sink.text.quoting import action, literal, quoted
 from spark_sink.warehouse.common.facts import newest_of
 from spark_sink.warehouse.common.merge_range import Bound, key_bounds, range_sql

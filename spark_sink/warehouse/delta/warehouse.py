@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.spark.code_generation import LARGE, copied, for_many_rows
 from spark_sink.spark.files import Files
+from spark_sink.spark.jobs import LARGE, copied, for_many_rows
 from spark_sink.text.quoting import (
     DELETED_KEYS,
     HISTORY,

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
-from spark_sink.spark.views import temporary_view
+from spark_sink.spark.jobs import temporary_view
 from spark_sink.warehouse.common.facts import newest_of
 from spark_sink.warehouse.common.merge_range import LARGE, key_bounds, range_sql
 from spark_sink.warehouse.common.statements import (

@@ -24,7 +24,7 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
     UnsupportedWire,
 )
-from spark_sink.spark.code_generation import Pace
+from spark_sink.spark.jobs import Pace
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, held, logged, schema
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from spark_sink.batch.apply import TableSizes
 from spark_sink.batch.contents import TablePart
-from spark_sink.spark.code_generation import LARGE, MANY
+from spark_sink.spark.jobs import LARGE, MANY
 from spark_sink.warehouse.protocol import Facts, Name
 
 SMALL, GROWN = ("shop", "small"), ("shop", "grown")
