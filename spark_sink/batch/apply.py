@@ -34,18 +34,22 @@ from spark_sink.batch.contents import (
 from spark_sink.batch.dead_letters import PutAside
 from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.hard_deletes import DeletedKeys
-from spark_sink.batch.histories import Histories
-from spark_sink.batch.merging import BatchStopped, merged
-from spark_sink.batch.read_ahead import Ahead
+from spark_sink.batch.merging import BatchStopped, Histories, merged
+from spark_sink.batch.partial_images import Ahead
 from spark_sink.batch.report import (
+    LEDGER,
     LONG_SECONDS,
+    MERGE,
+    READ,
+    SCHEMAS,
+    TABLES,
+    Stages,
     announce,
     report_batch,
     report_last_merge,
     report_table,
 )
 from spark_sink.batch.shapes import Shapes
-from spark_sink.batch.stages import LEDGER, MERGE, READ, SCHEMAS, TABLES, Stages
 from spark_sink.batch.truncates import Truncates, floors_of
 from spark_sink.errors import (
     MalformedRecord,

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.batch.contents import Contents, contents, unusable
 from spark_sink.batch.partial_images import Change, partners
-from spark_sink.batch.unusable import Reasons, outside, positions_of
 from spark_sink.errors import (
     DataLost,
     MalformedRecord,
@@ -40,6 +40,34 @@ from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import DeadLetters, Name
 
 _log = logging.getLogger(__name__)
+MOST: Final = 10_000
+"""The most records that are found at a time."""
+_PLACE: Final = re.compile(r"topic (\S+), partition (\d+), offset (\d+)")
+
+Reasons = Mapping[At, tuple[str, str]]
+"""The class of the error and the reason of each record."""
+
+
+def positions_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
+    """Return the positions of the records that an error names."""
+    if isinstance(fault, UnsupportedPartialImage):
+        return list(fault.places)
+    if fault.reasons:
+        return list(fault.reasons)
+    found = _PLACE.search(fault.where)
+    return [(found[1], int(found[2]), int(found[3]))] if found else []
+
+
+def at_of(row: Row) -> At:
+    """Return the position of a row with the columns topic, partition and offset."""
+    return row.topic, row.partition, row.offset
+
+
+def outside(batch: DataFrame, places: Iterable[At]) -> DataFrame:
+    """Return the batch without these records."""
+    return batch.where(f"NOT {any_of(places)}")
+
+
 _OF_NO_TABLE: Final = "(database IS NULL OR `table` IS NULL)"
 _REASONS: Final = (
     "array<struct<topic: STRING, partition: INT, offset: BIGINT, database: STRING, `table`: STRING, "

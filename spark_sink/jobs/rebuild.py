@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark_sink.batch.apply import Applier
-from spark_sink.batch.columns import brought, fitted, traced_to
 from spark_sink.batch.contents import (
     Contents,
     Replacements,
@@ -30,9 +29,10 @@ from spark_sink.batch.contents import (
     unusable,
     versions_of,
 )
+from spark_sink.batch.dead_letters import MOST, at_of, outside
 from spark_sink.batch.merging import merged
+from spark_sink.batch.shapes import brought, fitted, traced_to
 from spark_sink.batch.truncates import floors_of
-from spark_sink.batch.unusable import MOST, at_of, outside
 from spark_sink.errors import (
     ColumnClash,
     ForeignRecords,

@@ -28,9 +28,9 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.contents import Contents, contents, published_again
+from spark_sink.batch.dead_letters import positions_of
 from spark_sink.batch.drops_and_renames.moving import is_unplaced
 from spark_sink.batch.merging import few, local
-from spark_sink.batch.unusable import positions_of
 from spark_sink.errors import (
     ForeignTable,
     HistoryReplaced,

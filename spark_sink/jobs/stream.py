@@ -24,8 +24,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_sink.batch.apply import THREADS, Applier
 from spark_sink.batch.drops_and_renames.following import Ddl
-from spark_sink.batch.drops_and_renames.topic import KafkaDdl
-from spark_sink.batch.read_ahead import Ahead
+from spark_sink.batch.drops_and_renames.statement import KafkaDdl
+from spark_sink.batch.partial_images import Ahead
 from spark_sink.errors import DataLost, KafkaUnreachable, SinkError
 from spark_sink.jobs.lag.watch import Watch
 from spark_sink.jobs.load.state import Loads

@@ -24,7 +24,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_sink.batch.columns import traced_to
+from spark_sink.batch.shapes import traced_to
 from spark_sink.errors import LoadRefused, LoadStale, RowsRefused
 from spark_sink.jobs.load.origin import BEGIN, Origin
 from spark_sink.jobs.load.plan import SourceTable

@@ -12,8 +12,7 @@ from pyspark.sql import Row
 
 from spark_sink.batch import dead_letters
 from spark_sink.batch.contents import Contents, TablePart
-from spark_sink.batch.dead_letters import PutAside
-from spark_sink.batch.unusable import Reasons
+from spark_sink.batch.dead_letters import PutAside, Reasons
 from spark_sink.errors import (
     DataLost,
     MalformedRecord,

@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.drops_and_renames.following import Ddl
-from spark_sink.batch.partial_images import roots
-from spark_sink.batch.read_ahead import Ahead
+from spark_sink.batch.partial_images import Ahead, roots
 from spark_sink.errors import UnsupportedPartialImage
 from spark_sink.settings.model import TableRule
 from spark_sink.source.positions import Offsets

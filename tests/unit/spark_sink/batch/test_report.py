@@ -8,8 +8,16 @@ from collections import Counter
 import pytest
 
 from spark_sink.batch.contents import Contents, TablePart
-from spark_sink.batch.report import report_batch, report_table
-from spark_sink.batch.stages import FOLD, LEDGER, MERGE, READ, TABLES, Stages
+from spark_sink.batch.report import (
+    FOLD,
+    LEDGER,
+    MERGE,
+    READ,
+    TABLES,
+    Stages,
+    report_batch,
+    report_table,
+)
 from spark_sink.metrics import OTHERS, Metrics
 from spark_sink.source.progress import Progress
 

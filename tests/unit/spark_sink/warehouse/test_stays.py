@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.batch.drops_and_renames.decision import DdlRules, decided
-from spark_sink.batch.drops_and_renames.statement import parse_statement
+from spark_sink.batch.drops_and_renames.statement import DdlRules, decided, parse_statement
 from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Asked, traced
 from spark_sink.warehouse.moves import (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from spark_sink.batch.drops_and_renames.topic import Record
+from spark_sink.batch.drops_and_renames.statement import Record
 from spark_sink.source.positions import Offsets
 
 TOPIC = ("aq.__ddl.shop", 0)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_sink.batch.drops_and_renames.decision import DdlRules, decided
-from spark_sink.batch.drops_and_renames.statement import parse_statement
+from spark_sink.batch.drops_and_renames.statement import DdlRules, decided, parse_statement
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.ledger import Source as Of
 from spark_sink.warehouse.moves import Event, History, Name, Place, belongs, carried_floor, pieces
