@@ -1,13 +1,19 @@
-"""The offsets that the recent changes cover.
+"""The offsets that the recent changes cover, and up to which of them Kafka transactions are whole.
 
-Invariant: they cover one range of each partition without a gap, which begins at or before the offset up to
-which the partition is merged. While more is unmerged than readers can well fold, nothing is covered, and only
-merging catches up.
+Kafka may show a committed transaction in one partition a moment earlier than in another. So the offsets that
+are read from several partitions may divide the transaction. However, all of its records are in the partitions
+before any of them is shown. Take the ends that the partitions have (undecided records included) after a record
+was shown: coverage that reaches these ends has all records of that record's transaction.
+
+Invariant: recent changes cover one range of each partition without a gap, which begins at or before the offset
+up to which the partition is merged. While more is unmerged than readers can well fold, nothing is covered, and
+only merging catches up. Offsets count as whole only where coverage has reached such ends of all partitions.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -133,3 +139,33 @@ class Coverage:
 def unmerged(until: Offsets, merged: Offsets) -> int:
     """The number of offsets up to `until` that are not merged."""
     return sum(max(0, end - merged.get(at, 0)) for at, end in until.items())
+
+
+_MOST: Final = 100
+
+
+@dataclass(slots=True)
+class Wholeness:
+    """Offsets that were shown, each with later ends of all partitions, kept until these ends are covered."""
+
+    whole: Offsets | None = None
+    """Each transaction with a record before these offsets is covered; None while nothing is known."""
+    _samples: deque[tuple[Offsets, Offsets]] = field(default_factory=deque)
+
+    def seen(self, shown: Offsets, reach: Offsets) -> None:
+        """Take offsets that were shown, and the ends that were asked for later, undecided records included."""
+        if len(self._samples) >= _MOST:
+            # If coverage lags by that much, every second sample is enough; the newest is always kept.
+            self._samples = deque(list(self._samples)[1::2])
+        self._samples.append((shown, reach))
+
+    def covered(self, until: Offsets) -> Offsets | None:
+        """Return `whole` now that everything before `until` is covered."""
+        while self._samples and reaches(until, self._samples[0][1]):
+            self.whole = self._samples.popleft()[0]
+        return self.whole
+
+
+def reaches(until: Offsets, ends: Offsets) -> bool:
+    """Whether all records before `ends` are before `until`."""
+    return all(until.get(at, 0) >= end for at, end in ends.items())

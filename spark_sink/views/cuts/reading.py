@@ -1,7 +1,12 @@
 """Tables as of one transaction of the source.
 
+A cut reads tables as of a batch, under the names that they had then. A DROP TABLE or RENAME TABLE may have
+been carried out before that batch although rows from before the statement were still to come, or only after
+the batch.
+
 Invariant: all tables of a cut are as of the same transactions, each with all of its changes or none. A table
-that cannot be read in this way is refused by name.
+is in a cut only if each statement that concerns it is either in the cut and was carried out before the batch,
+or is after the cut and not carried out at all. A table that cannot be read in this way is refused by name.
 """
 
 from __future__ import annotations
@@ -9,25 +14,24 @@ from __future__ import annotations
 import datetime
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.contents import TablePart, contents
 from spark_sink.batch.drops_and_renames.following import routed
+from spark_sink.batch.drops_and_renames.statement import parse_statement
 from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.text.quoting import literal
-from spark_sink.views.cuts.finding import Finder, Found
-from spark_sink.views.cuts.moment import moment
-from spark_sink.views.cuts.moves import Moves
+from spark_sink.views.cuts.finding import Finder, Found, moment
 from spark_sink.views.recent.reading import Merged, book_of, combined
-from spark_sink.views.recent.wholeness import reaches
+from spark_sink.warehouse.coverage import reaches
 from spark_sink.warehouse.markers import markers_of
 from spark_sink.warehouse.milestones import Existing, Positions
-from spark_sink.warehouse.moves import History, Piece, pieces
+from spark_sink.warehouse.moves import Event, History, Piece, Place, pieces
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.protocol import Name, Recent, VersionGone, Warehouse
 from spark_sink.warehouse.seen_rows import seen_rows
@@ -273,3 +277,91 @@ def upto_sql(positions: Positions, *, own: str = "") -> str:
         )
         or "false"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """The statements that are known, and the batch as of which a cut reads its tables."""
+
+    history: History
+    statements: Collection[str]
+    """The values of DDL topics among the recent changes."""
+    done: Mapping[str, Place]
+    """The position up to which the DDL of each destination was carried out before the batch."""
+    positions: Positions
+    """The last change of each destination in the cut."""
+
+    def carried_out(self) -> list[Event]:
+        """The statements that were carried out before the batch: its tables have the names after them."""
+        return [one for one in self.history.ordered() if _is_within(one.place, one, self.done)]
+
+    def refused(self) -> dict[Name, str]:
+        """The tables that are not in the cut, and why."""
+        found: dict[Name, str] = {}
+        for destination, place, names in self._known():
+            last = self.positions.get(destination)
+            is_before = last is not None and place <= (last.epoch, last.seq)
+            was_done = place <= self.done.get(destination, _NEVER)
+            is_done = was_done or place <= self.history.done.get(destination, _NEVER)
+            if (is_before and was_done) or not (is_before or is_done):
+                continue
+            when = f"by the statement at epoch {place[0]}, seq {place[1]}"
+            if is_before:
+                why = f"it was dropped or renamed {when}, which was not carried out yet"
+            else:
+                why = f"it was dropped or renamed after the cut, {when}"
+            found |= dict.fromkeys(names, why)
+        return found
+
+    def names(self) -> set[Name]:
+        """All names that statements have dropped or renamed."""
+        return {name for *_, names in self._known() for name in names}
+
+    def _known(self) -> Iterator[tuple[str, Place, Iterable[Name]]]:
+        for event in self.history.ordered():
+            new = (name for name in event.moves.values() if name is not None)
+            yield event.destination, event.place, {*event.moves, *new}
+        for text in self.statements:
+            one = parse_statement(text, "recent changes")
+            # A statement that is decided on is an event already, or concerns no table that the sink follows.
+            if one.place > self.history.done.get(one.destination, _NEVER):
+                yield (
+                    one.destination,
+                    one.place,
+                    {*one.renamed, *one.renamed.values(), *one.dropped},
+                )
+
+
+_NEVER = (-1, -1)
+
+
+def _is_within(place: Place, event: Event, done: Mapping[str, Place]) -> bool:
+    return place <= done.get(event.destination, _NEVER)
+
+
+def cut_lines(cut: ConsistentCut, names: Sequence[Name] = ()) -> Iterator[str]:
+    """The lines: one for each destination, then one for each table, or for those named. Raise UnknownTable."""
+    known = cut.known()
+    for name in names:
+        if name not in known:
+            raise UnknownTable(".".join(name))
+    for destination, one in sorted(cut.positions.items()):
+        if one.seq == 0:
+            yield f"destination {destination}: no transaction"
+            continue
+        transaction = one.transaction or "not known by name"
+        at = f"epoch {one.epoch}, seq {one.seq}"
+        if one.ts_ms:
+            at += f", committed {utc(one.ts_ms)}"
+        yield f"destination {destination}: transaction {transaction}, {at}"
+    added, later = cut.recent_changes(), cut.later_changes()
+    for table in tuple(names) or known:
+        if reason := cut.missing(table):
+            yield f"{'.'.join(table)}: not in the cut: {reason}"
+            continue
+        version = cut.versions.get(table)
+        merged = f"version {version}" if version is not None else "not merged yet"
+        changes = (
+            f"{added[table]} recent changes added, {later[table]} visible changes after the cut"
+        )
+        yield f"{'.'.join(table)}: {merged}, {changes}"

@@ -36,8 +36,15 @@ from spark_sink.source.progress import Place
 from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
 from spark_sink.text.quoting import literal
-from spark_sink.views.recent.wholeness import Wholeness, reaches
-from spark_sink.warehouse.coverage import MOST_UNMERGED, Coverage, Cut, Step, unmerged
+from spark_sink.warehouse.coverage import (
+    MOST_UNMERGED,
+    Coverage,
+    Cut,
+    Step,
+    Wholeness,
+    reaches,
+    unmerged,
+)
 from spark_sink.warehouse.ledger import lost, spans
 from spark_sink.warehouse.protocol import RecentLog
 from wire.topics import ddl_topic, schemas_topic

@@ -29,7 +29,7 @@ from spark_sink.source.kafka import KafkaTopics
 from spark_sink.views.cuts.reading import as_of
 from spark_sink.views.recent.follower import Follower
 from spark_sink.views.recent.reading import current, fresh
-from spark_sink.views.recent.wholeness import reaches
+from spark_sink.warehouse.coverage import reaches
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
 from tests.harness import wait

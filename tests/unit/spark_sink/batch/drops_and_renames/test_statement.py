@@ -1,4 +1,4 @@
-"""Statements of the DDL topics: how far they are read, what is taken from a record, and what is done about it."""
+"""Statements of the DDL topics: how far they are read, how they are parsed, and what is decided about them."""
 
 from __future__ import annotations
 

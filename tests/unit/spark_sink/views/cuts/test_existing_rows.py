@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from spark_sink.errors import TableNotInCut
-from spark_sink.views.cuts.report import cut_lines
-from spark_sink.views.cuts.transactions import Run, timed
+from spark_sink.views.cuts.finding import Run, timed
+from spark_sink.views.cuts.reading import cut_lines
 from spark_sink.warehouse.milestones import Position
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.views.cuts.bank import Bank

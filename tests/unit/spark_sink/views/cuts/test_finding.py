@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 from dataclasses import replace
@@ -9,14 +10,24 @@ from typing import Any
 
 import pytest
 
+from spark_sink.errors import CutAmbiguous
 from spark_sink.source.positions import Offsets
-from spark_sink.views.cuts import choice
-from spark_sink.views.cuts.choice import Evidence, base, bounded, newest
-from spark_sink.views.cuts.finding import _ends_at
-from spark_sink.views.cuts.moment import Time
-from spark_sink.views.cuts.transactions import Run, timed, unfinished
-from spark_sink.views.recent.wholeness import Wholeness, reaches
-from spark_sink.warehouse.coverage import Cut, Marker
+from spark_sink.views.cuts import finding
+from spark_sink.views.cuts.finding import (
+    Change,
+    Evidence,
+    Run,
+    Time,
+    Transaction,
+    _ends_at,
+    base,
+    bounded,
+    moment,
+    newest,
+    timed,
+    unfinished,
+)
+from spark_sink.warehouse.coverage import Cut, Marker, Wholeness, reaches
 from spark_sink.warehouse.milestones import Batch, Milestone, Position, later
 from tests.unit.spark_sink.views.cuts.bank import MARKERS, TABLES, Bank
 
@@ -145,13 +156,13 @@ class Sink:
 
     def check(self, positions: dict[str, Position]) -> bool:
         """Proves that a cut is one, if it has a base: whole transactions, all held, nothing after them."""
-        top = positions.get("shop", choice.NOTHING)
+        top = positions.get("shop", finding.NOTHING)
         batch = base(self.batches, positions, self.since_of_rows())
         if batch is None:
             return False
         assert top.seq in self.bank.states, "the end of a transaction"
         assert batch.milestone is not None
-        assert batch.milestone.reached.get("shop", choice.NOTHING) <= top
+        assert batch.milestone.reached.get("shop", finding.NOTHING) <= top
         everything = {at: len(log) for at, log in self.bank.logs.items()}
         for record in parsed(self.bank, {}, everything):
             at = record["at"]
@@ -173,7 +184,7 @@ class Sink:
             return
         assert self.check(exact)
         wanted = max(end for end in self.bank.states if end <= seq)
-        assert exact.get("shop", choice.NOTHING).seq == wanted
+        assert exact.get("shop", finding.NOTHING).seq == wanted
 
     def since_of_rows(self) -> dict[tuple[str, int], int]:
         return {at: first for at, first in self.since.items() if at != MARKERS}
@@ -198,7 +209,7 @@ def played(seed: int) -> tuple[int, bool]:
             continue
         cuts += sink.check(positions)
         for seq in bank.random.sample(sorted(bank.states), min(4, len(bank.states))):
-            top = positions.get("shop", choice.NOTHING).seq
+            top = positions.get("shop", finding.NOTHING).seq
             sink.check_at(evidence, positions, min(seq, top))
     bank.settle()
     sink.store()
@@ -251,3 +262,20 @@ def test_a_cut_at_a_time_has_no_later_commit_though_one_before_it_has_an_earlier
         assert cut["shop"].seq == seq
         whole = [one for one in batches if one.milestone and _ends_at(one.milestone, Time(ms))]
         assert whole[-1].until.get(("a", 0), 0) == seq, "of batches alone"
+
+
+GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
+
+
+def test_each_way_to_name_a_place() -> None:
+    assert moment(GTID) == Transaction(GTID)
+    assert moment("1:binlog.000002:1543") == Transaction("1:binlog.000002:1543")
+    assert moment(("shop", 7)) == moment("shop@7") == Change("shop", 7)
+    assert moment("1970-01-01T00:00:01.5Z") == moment("1970-01-01 01:00:01.500+01:00") == Time(1500)
+    assert moment(datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC)) == Time(86_400_000)
+
+
+@pytest.mark.parametrize("text", ["2026-11-22T15:02:11", "2026-11-22T99:00:00Z"])
+def test_a_time_without_a_zone_and_an_impossible_one_are_refused(text: str) -> None:
+    with pytest.raises(CutAmbiguous, match=text):
+        moment(text)

@@ -10,8 +10,7 @@ import pytest
 
 from spark_sink.errors import SnapshotUnusable, TableNotInCut, UnknownTable
 from spark_sink.spark.files import Files
-from spark_sink.views.export.manifest import MANIFEST
-from spark_sink.views.export.writing import SnapshotWriter, root_of, snapshot_lines
+from spark_sink.views.export import MANIFEST, SnapshotWriter, root_of, snapshot_lines
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.views.cuts.bank import TABLES, Bank
 from tests.unit.spark_sink.views.cuts.test_reading import Sink
