@@ -36,11 +36,10 @@ from spark_sink.errors import (
     MetastoreIncomplete,
     SinkError,
 )
-from spark_sink.jobs.lag.command import lag
+from spark_sink.jobs.lag import lag
 from spark_sink.jobs.load.command import load, validate
 from spark_sink.jobs.maintain import ask, check, outcome_lines
-from spark_sink.jobs.metastore.keeper import registrar
-from spark_sink.jobs.metastore.registration import metastore_lines, metastore_status
+from spark_sink.jobs.metastore import metastore_lines, metastore_status, registrar
 from spark_sink.jobs.presence import has_ended, is_running
 from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics

@@ -3,6 +3,9 @@
 Invariant: a start never omits a record: a lost checkpoint is replaced by the ledger's offsets, and a
 checkpoint past the ledger is refused.
 
+One background task runs at a time, in a thread beside the batches: reloads, maintenance, and the removal of what
+is not needed.
+
 The memory of the processes that hold a batch limits its number of offsets. With a local master, the driver
 holds it. On a cluster the executors hold it, and the driver only plans it.
 """
@@ -12,7 +15,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -27,19 +31,12 @@ from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.drops_and_renames.statement import KafkaDdl
 from spark_sink.batch.partial_images import Ahead
 from spark_sink.errors import DataLost, KafkaUnreachable, SinkError
-from spark_sink.jobs.lag.watch import Watch
+from spark_sink.jobs.lag import Watch
 from spark_sink.jobs.load.state import Loads
 from spark_sink.jobs.maintain import Outcomes, RequestedMaintenance
-from spark_sink.jobs.metastore.keeper import keeper, registrar
+from spark_sink.jobs.metastore import MetastoreKeeper, registrar
 from spark_sink.jobs.presence import Presence, SinkNote
 from spark_sink.jobs.reload import Reloader
-from spark_sink.jobs.tasks import (
-    BackgroundTasks,
-    Work,
-    quiet_ddl,
-    requested_reloads,
-    work_on_due_table,
-)
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings, limit_for
 from spark_sink.source.admin import admin
@@ -86,7 +83,7 @@ from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.topic_ids import TopicIds
-from spark_sink.warehouse.waiting_tables import Waits
+from spark_sink.warehouse.waiting_tables import Request, Waits
 from wire.topics import ddl_pattern
 
 _log = logging.getLogger(__name__)
@@ -202,11 +199,15 @@ class Sink:
             if settings.fresh and settings.mode == "continuous"
             else None
         )
-        self._metastore = keeper(
-            partial(registrar, spark, settings, self._warehouse),
-            settings.metastore,
-            shapes=self._applier.shapes.known,
-            moved=lambda: sum(1 + len(one.given_up) for one in [*ddl.history.events.values()]),
+        self._metastore = (
+            MetastoreKeeper(
+                registrar=partial(registrar, spark, settings, self._warehouse),
+                shapes=self._applier.shapes.known,
+                moved=lambda: sum(1 + len(one.given_up) for one in [*ddl.history.events.values()]),
+                clock=time.monotonic,
+            )
+            if settings.metastore.uri
+            else None
         )
         self._watch = Watch(self._ends, lambda: self._applier.applied, metrics, clock=time.time)
         self._maintenance = Maintenance(
@@ -627,3 +628,79 @@ def memory(spark: SparkSession) -> int:
     registered = int(context.getExecutorMemoryStatus().size()) - 1
     asked_for = int(conf.get("spark.executor.instances", "1") or "1")
     return max(registered, asked_for) * int(context.executorMemory())
+
+
+_SECONDS_FOR_THE_GATE: Final = 1.0
+_SECONDS_BETWEEN_LOOKS: Final = 0.2
+
+Work = Callable[[], object]
+
+
+def requested_reloads(
+    gate: threading.Lock, waits: Waits, answer: Callable[..., None]
+) -> Work | None:
+    """Return the work that answers all requests; None without requests, or while a long batch holds the gate.
+
+    Batches may follow one another almost without a pause, so the check waits for the gate instead of polling
+    it.
+    """
+    if not gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
+        return None
+    try:
+        waits.refresh()
+    finally:
+        gate.release()
+    requests: list[Request] = list(waits.requests)
+    return partial(answer, *requests) if requests else None
+
+
+def work_on_due_table(
+    due: Callable[[], Name | None], work: Callable[[Name], object]
+) -> Work | None:
+    """Return the work on the table that is due; None without such a table."""
+    name = due()
+    return None if name is None else partial(work, name)
+
+
+def quiet_ddl(is_quiet: Callable[[], bool], apply_ddl: Work) -> Work | None:
+    """Return the work that looks for DDL while no batch does; it is repeated later if Kafka does not answer."""
+
+    def apply() -> None:
+        with suppress(KafkaUnreachable):
+            apply_ddl()
+
+    return apply if is_quiet() else None
+
+
+@dataclass(slots=True, kw_only=True)
+class BackgroundTasks:
+    """Starts background tasks, one at a time, without holding the gate."""
+
+    due: Sequence[Callable[[], Work | None]]
+    """Each returns the work of one kind that is due, None without any; the first work found is done."""
+    failure: Exception | None = None
+    """The first error that ended a task."""
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    def look(self, stop: threading.Event) -> None:
+        """Start the first task that is due, unless one is running."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        work = next((work for each in self.due if (work := each()) is not None), None)
+        if work is not None:
+            self._thread = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
+            self._thread.start()
+
+    def finished(self, stop: threading.Event) -> Exception | None:
+        """Wait for the end of the task that runs, or for a stop; return the first error that ended a task."""
+        while self._thread is not None and self._thread.is_alive() and not stop.is_set():
+            self._thread.join(_SECONDS_BETWEEN_LOOKS)
+        return self.failure
+
+    def _guarded(self, work: Work, stop: threading.Event) -> None:
+        try:
+            work()
+        except Exception as fault:
+            # A stop ends the JVM during the task, which does no harm.
+            if not stop.is_set():
+                self.failure = self.failure or fault

@@ -97,8 +97,8 @@ def test_a_batch_that_knows_a_table_format_is_found() -> None:
         module_from("spark_sink/batch/a.py", "from delta.tables import DeltaTable\n"),
         module_from("spark_sink/batch/b.py", "from spark_sink.warehouse.delta import current\n"),
         module_from("spark_sink/batch/c.py", 'spark.sql(f"DELETE FROM {table} WHERE x")\n'),
-        module_from("spark_sink/jobs/lag/d.py", 'spark.read.format("delta").load(path)\n'),
-        module_from("spark_sink/jobs/lag/e.py", 'files.names(f"{path}/_delta_log")\n'),
+        module_from("spark_sink/jobs/load/d.py", 'spark.read.format("delta").load(path)\n'),
+        module_from("spark_sink/jobs/load/e.py", 'files.names(f"{path}/_delta_log")\n'),
         module_from("spark_sink/warehouse/delta/f.py", 'sql("OPTIMIZE delta.`x`")\n'),
     ]
     found = {line.split()[0].rpartition("/")[2] for line in format_breaches(planted)}

@@ -10,7 +10,7 @@ import pytest
 from devstack import java
 from devstack.hive_metastore import HiveMetastore
 from devstack.processes import Children
-from spark_sink.jobs.metastore.registration import Metastore
+from spark_sink.jobs.metastore import Metastore
 from tests.harness.memory_metastore import MemoryMetastore
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

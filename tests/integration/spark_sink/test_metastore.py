@@ -12,7 +12,7 @@ import pytest
 from devstack import Stack, java
 from devstack.hive_metastore import HiveMetastore
 from devstack.processes import Children
-from spark_sink.jobs.metastore.registration import Registered
+from spark_sink.jobs.metastore import Registered
 from spark_sink.settings.model import Metastore, read
 from spark_sink.spark import session
 from spark_sink.text.quoting import METASTORE
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.long(
-        "unit/spark_sink/jobs/metastore has what is registered, in a metastore in memory"
+        "unit/spark_sink/jobs/test_metastore.py has what is registered, in a metastore in memory"
     ),
     pytest.mark.skipif(
         FORMAT != "delta", reason="metastore.uri is refused, as test_settings.py has it"

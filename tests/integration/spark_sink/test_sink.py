@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from devstack import Stack
 from devstack.ports import free_port
 from spark_sink.errors import ForeignTopic, ForeignWarehouse, TablesWaiting
-from spark_sink.jobs.lag.command import lag_lines
+from spark_sink.jobs.lag import lag_lines
 from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import read

@@ -31,8 +31,7 @@ from spark_sink.errors import (
     WarehouseUnusable,
 )
 from spark_sink.jobs import stream
-from spark_sink.jobs.stream import Sink
-from spark_sink.jobs.tasks import BackgroundTasks
+from spark_sink.jobs.stream import BackgroundTasks, Sink
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.warehouse.ledger import Entry

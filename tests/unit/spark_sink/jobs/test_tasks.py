@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from spark_sink.errors import KafkaUnreachable
-from spark_sink.jobs.tasks import (
+from spark_sink.jobs.stream import (
     BackgroundTasks,
     quiet_ddl,
     requested_reloads,

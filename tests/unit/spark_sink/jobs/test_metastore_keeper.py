@@ -8,12 +8,14 @@ from typing import cast
 
 import pytest
 
-from spark_sink.jobs.metastore.keeper import (
+from spark_sink.jobs.metastore import (
     SECONDS_UNTIL_AGAIN,
     SECONDS_UNTIL_ALL,
+    Entry,
     MetastoreKeeper,
+    Registered,
+    Registrar,
 )
-from spark_sink.jobs.metastore.registration import Entry, Registered, Registrar
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 

@@ -9,7 +9,7 @@ import pytest
 
 from spark_sink import __main__ as command
 from spark_sink.errors import MetastoreIncomplete, TypeConflict
-from spark_sink.jobs.metastore.registration import (
+from spark_sink.jobs.metastore import (
     Registered,
     Registrar,
     distinct,

@@ -1,1 +1,0 @@
-"""The metastore: the warehouse's tables by name, for analysts, in a Hive metastore."""
