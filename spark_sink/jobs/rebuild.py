@@ -46,8 +46,7 @@ from spark_sink.errors import (
     ValuesChanged,
 )
 from spark_sink.jobs.load.origin import BEGIN
-from spark_sink.jobs.load.sources import before_sql, check_records, check_rows
-from spark_sink.jobs.load.state import Loaded
+from spark_sink.jobs.load.state import Loaded, before_sql, check_records, check_rows
 from spark_sink.source.positions import At, Offsets, any_of, spanned
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place

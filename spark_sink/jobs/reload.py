@@ -46,8 +46,7 @@ from spark_sink.errors import (
     table_error,
 )
 from spark_sink.jobs.load.origin import BEGIN
-from spark_sink.jobs.load.placed import has_rows_of
-from spark_sink.jobs.load.state import Loaded, Loads
+from spark_sink.jobs.load.state import Loaded, Loads, has_rows_of
 from spark_sink.jobs.rebuild import OF_VERSIONS, Rebuild
 from spark_sink.source.envelope import of_table
 from spark_sink.source.kafka import Topics

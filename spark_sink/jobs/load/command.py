@@ -24,9 +24,7 @@ from spark_sink.jobs.load.origin import Origin
 from spark_sink.jobs.load.plan import LoadPlan, read_plans
 from spark_sink.jobs.load.server import SourceServer
 from spark_sink.jobs.load.state import Loads, LoadState
-from spark_sink.jobs.load.table_result import TableResult, Validation
-from spark_sink.jobs.load.trouble import check_warehouse
-from spark_sink.jobs.load.validation import Validator
+from spark_sink.jobs.load.validation import TableResult, Validation, Validator, check_warehouse
 from spark_sink.settings.model import Settings
 from spark_sink.source.installation import schemas_state
 from spark_sink.source.kafka import KafkaTopics, read_schemas

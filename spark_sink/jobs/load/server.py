@@ -1,7 +1,7 @@
 """The MySQL server from which rows are loaded, over JDBC: the driver asks, the executors read rows.
 
 Invariant: nothing is written and nothing is locked. A session's defaults do not matter: the variables on which
-a value or a comparison depends are set first.
+a value or a comparison depends are set first. No name or value of a source ends its quotes.
 
 MySQL's errors in a read of a table concern either this table alone, or the server or connection. Invariant: an
 error concerns a table exactly if it does for `python -m app validate`
@@ -27,9 +27,24 @@ from spark_sink.errors import (
     SourceUnreachable,
     TableUnreadable,
 )
-from spark_sink.jobs.load.mysql_sql import identifier, whole_name
 from spark_sink.settings.model import LoadServer
 from spark_sink.spark.java import java_class
+
+
+def identifier(name: str) -> str:
+    """Return a name in quotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def whole_name(table: tuple[str, str]) -> str:
+    """Return a table's name with its database, in quotes."""
+    return ".".join(map(identifier, table))
+
+
+def literals(values: Sequence[str]) -> str:
+    """Return text values as a list for IN."""
+    return ", ".join("'" + one.replace("\\", "\\\\").replace("'", "''") + "'" for one in values)
+
 
 DRIVER: Final = "org.mariadb.jdbc.Driver"
 _REGISTRY: Final = "org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry"

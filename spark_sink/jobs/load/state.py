@@ -1,25 +1,32 @@
-"""What a load has done so far, beside the warehouse's tables: its start, its ranges, and the rows it has read.
+"""What a load has done so far, beside the warehouse's tables, and what it has of a table's sources.
 
 Invariant: a range counts as read only once the files with its rows are complete, so no row is in the files
-twice. Readers do not see the rows: they are in no table yet.
+twice. Readers do not see the rows: they are in no table yet. A load replaces the table as a whole, so it has
+every source of which the table has a row. Such rows, which no topic has, go with their table when it is
+renamed, and are gone once it was dropped or truncated since; if it is not known whether a table has such rows,
+it counts as having them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_sink.errors import LoadRefused
 from spark_sink.jobs.load.cursor import SourceCursor
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
-from spark_sink.text.quoting import LOADED_FROM, LOADS
+from spark_sink.text.quoting import LOADED_FROM, LOADS, literal
+from spark_sink.warehouse.identity import source_parts, source_sql
+from spark_sink.warehouse.ledger import Floors, Source
+from spark_sink.warehouse.moves import Piece, belongs
 from spark_sink.warehouse.notes import Notes
-from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.protocol import Name, Tables
 from wire.warehouse_folders import folder
 
 READING: Final = "reading"
@@ -184,3 +191,100 @@ def _note(name: Name) -> str:
 
 def _folder(name: Name) -> str:
     return f"{LOADS}/{folder(name[0])}/{folder(name[1])}"
+
+
+_NAMED: Final = 10
+"""Sources that an error names."""
+_OF_RECORD: Final = ("destination", "source_database", "source_table")
+
+
+def before_sql(state: LoadState) -> str:
+    """Return the condition that a record is of a change that the load has read."""
+    parts = []
+    for destination, low in state.lows.items():
+        own = [one for one in state.sources if one.destination == destination]
+        before = f"(epoch < {low.epoch} OR (epoch = {low.epoch} AND seq <= {low.seq}))"
+        parts.append(f"({_of_any(own)} AND {before})")
+    return f"({' OR '.join(parts)})"
+
+
+def check_rows(state: LoadState, tables: Tables[DataFrame]) -> None:
+    """Raise LoadRefused if the table has rows of a source that is not in the load: they would be lost."""
+    shape = tables.shape(*state.name)
+    if shape is None:
+        return
+    own = [f"__destination = {literal(destination)}" for destination in state.lows]
+    if shape.apart:
+        own = [source_sql(shape, one.source(state.name)) for one in state.sources]
+    rows = tables.rows(shape).where("NOT __deleted")
+    others = rows.where(" AND ".join(f"NOT ({one})" for one in own))
+    _check_none(state, others, source_parts(shape, "") or ["__destination"])
+
+
+def check_records(state: LoadState, envelopes: DataFrame) -> None:
+    """Raise LoadRefused if records before the load's offsets are of a source that is not in the load.
+
+    `envelopes` are the records before these offsets that the table does not have yet.
+    """
+    planned = f"destination IN ({', '.join(map(literal, sorted(state.lows)))})"
+    if state.apart:
+        planned = _of_any(state.sources)
+    rows = envelopes.where("op IN ('c', 'u', 'r')")
+    _check_none(state, rows.where(f"NOT {planned}"), _OF_RECORD)
+
+
+def _check_none(state: LoadState, rows: DataFrame, parts: Sequence[str]) -> None:
+    named = rows.selectExpr(f"concat_ws('.', {', '.join(parts)}) AS name").distinct()
+    if found := sorted(row.name for row in named.limit(_NAMED).collect()):
+        raise LoadRefused(
+            f"{'.'.join(state.name)} has rows of sources that are not in the load: {', '.join(found)}",
+            advice="Make new plans of all its destinations, and name those after --with. Rows of a source "
+            "table that is gone are to be deleted in the warehouse first",
+        )
+
+
+def _of_any(sources: Sequence[SourceTable]) -> str:
+    """The condition that a record is of one of these source tables."""
+    tables = (
+        f"(destination = {literal(one.destination)} AND source_database = {literal(one.database)}"
+        f" AND source_table = {literal(one.table)})"
+        for one in sources
+    )
+    return f"({' OR '.join(tables)})"
+
+
+def has_rows_of(
+    name: Name,
+    placed: Iterable[LoadState],
+    pieces: Mapping[tuple[str, Name], Sequence[Piece]],
+    floors: Floors,
+) -> bool:
+    """Whether a table has rows of any load that was put in place, whichever table was loaded.
+
+    `pieces` state where the rows of each table belong now (see `moves.pieces`); `floors` are the table's.
+    """
+    replaced: set[Name] = set()
+    for state in sorted(placed, key=_written, reverse=True):
+        stays = False
+        for one in state.sources:
+            low = state.lows[one.destination]
+            at, source = (low.epoch, low.seq), one.source(state.name)
+            now: Name | None = state.name
+            if not one.is_mapped:
+                # Rows of mapped tables stay where the mapping puts them.
+                now = belongs(pieces.get((one.destination, state.name), [(None, state.name)]), at)
+                source = Source(one.destination, *(now or state.name))
+            is_here = now == state.name
+            stays |= is_here
+            if is_here and state.name in replaced:
+                # The rows of a later load have replaced these.
+                continue
+            if now == name and floors.get(source, (-1, -1)) <= at:
+                return True
+        if stays:
+            replaced.add(state.name)
+    return False
+
+
+def _written(state: LoadState) -> int:
+    return max(low.written_ms for low in state.lows.values())

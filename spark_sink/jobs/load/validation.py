@@ -4,38 +4,246 @@ The source is read as for a load: each SELECT sees at least what was published u
 table is read once it holds all that any SELECT has seen. A row that the stream has not changed since the low
 position must be equal. Rows that the stream has changed are read again, by their keys, until they are settled.
 
-Invariant: nothing is written but a copy of keys and checksums beside the tables, which is removed. A difference
-is reported only if no change that is still on its way can explain it.
+Invariant: nothing is written but a copy of keys and checksums beside the tables, which is removed. A
+difference is reported only if no change that is still on its way can explain it. Each difference is counted,
+the first differences of each kind are listed by their keys, and what was not judged is named. A failure counts
+as one table's only if its error is of one table, or if source, Kafka and warehouse answer after it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
-from spark_sink.errors import LoadRefused, NotComparable
+from spark_sink.errors import (
+    KafkaUnreachable,
+    LoadRefused,
+    LoadStale,
+    NotComparable,
+    SinkError,
+    WarehouseUnusable,
+)
 from spark_sink.jobs.load.loader import Loader, Range
-from spark_sink.jobs.load.mysql_sql import identifier
 from spark_sink.jobs.load.plan import SourceTable
+from spark_sink.jobs.load.server import identifier
 from spark_sink.jobs.load.state import LoadState
-from spark_sink.jobs.load.table_result import TableResult
-from spark_sink.jobs.load.trouble import check_all, check_key, table_trouble
-from spark_sink.text.quoting import literal, quoted
+from spark_sink.spark.bucket_advice import unusable
+from spark_sink.spark.error_mapping import cause, named
+from spark_sink.text.quoting import argument, literal, quoted
 from spark_sink.warehouse.identity import key_parts, source_parts, source_sql
 from spark_sink.warehouse.markers import in_force
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.waiting_tables import Waits
-from wire.validation import Finding, Kind
+from wire.validation import Finding, Kind, table_lines
 
 _log = logging.getLogger(__name__)
+_STILL_WRITTEN: Final = "rows that were still written when they were read the last time"
+
+
+@dataclass(slots=True, kw_only=True)
+class TableResult:
+    """The result of one table; filled while it is compared."""
+
+    name: Name
+    most_listed: int = 20
+    """The most rows of each kind that are listed."""
+    rows: int = 0
+    """Rows of the source that were compared."""
+    counts: Counter[Kind] = field(default_factory=Counter)
+    in_flight: int = 0
+    """Rows that were still written when they were read the last time, and so are not judged."""
+    not_compared: str | None = None
+    """Why it could not be compared at all, or to its end."""
+    _listed: dict[Kind, list[Finding]] = field(default_factory=dict)
+
+    @property
+    def differences(self) -> int:
+        """The number of rows that differ."""
+        return self.counts.total()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was judged."""
+        return self.not_compared is None and not self.in_flight
+
+    @property
+    def listed(self) -> list[Finding]:
+        """The rows that are listed: those with the first keys, of each kind."""
+        return [one for kind in Kind for one in self._listed.get(kind, ())]
+
+    def add(self, found: Finding) -> None:
+        """Count a difference, and list it while its key is one of the first."""
+        self.counts[found.kind] += 1
+        held = self._listed.setdefault(found.kind, [])
+        insort(held, found, key=lambda one: one.key)
+        del held[self.most_listed :]
+
+    def lines(self) -> list[str]:
+        """Return the result as text."""
+        return table_lines(
+            ".".join(self.name),
+            self.rows,
+            self.counts,
+            listed=self.listed,
+            unjudged=self._unjudged(),
+            not_compared=self.not_compared,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result for programs."""
+        return {
+            "table": ".".join(self.name),
+            "rows": self.rows,
+            **{one.value: self.counts[one] for one in Kind},
+            "findings": [one.to_json() for one in self.listed],
+            "not_judged": self._unjudged(),
+            "not_compared": self.not_compared,
+        }
+
+    def _unjudged(self) -> dict[str, int]:
+        return {_STILL_WRITTEN: self.in_flight} if self.in_flight else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """The results of all tables."""
+
+    destinations: Sequence[str]
+    tables: Sequence[TableResult]
+
+    @property
+    def differences(self) -> int:
+        """The number of rows that differ."""
+        return sum(one.differences for one in self.tables)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was judged."""
+        return all(one.is_complete for one in self.tables)
+
+    @property
+    def not_compared(self) -> int:
+        """The number of tables that could not be compared, or not to their end."""
+        return sum(one.not_compared is not None for one in self.tables)
+
+    @property
+    def in_flight(self) -> int:
+        """The number of rows that are not judged."""
+        return sum(one.in_flight for one in self.tables)
+
+    def line(self) -> str:
+        """Return the results in one line."""
+        rows = sum(one.rows for one in self.tables)
+        return (
+            f"validation of {', '.join(self.destinations)}: tables={len(self.tables)} "
+            f"not_compared={self.not_compared} rows={rows} differences={self.differences}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the results for programs."""
+        return {
+            "destinations": list(self.destinations),
+            "equal": not self.differences and self.is_complete,
+            "differences": self.differences,
+            "complete": self.is_complete,
+            "tables": [one.to_json() for one in self.tables],
+        }
+
+
+_PLAN: Final = "Make a new plan: python -m app snapshot plan"
+_ERRORS: Final = "docs/sink/errors.md has the errors"
+
+
+@contextmanager
+def table_trouble(result: TableResult, check: Callable[[], None]) -> Iterator[None]:
+    """State in the result what prevents the comparison of its table alone; raise what also prevents others.
+
+    `check` raises the error that prevents all comparisons, if there is one.
+    """
+    try:
+        yield
+    except LoadStale as fault:
+        result.not_compared = _reason(NotComparable(fault.where, advice=_PLAN))
+    except SinkError as fault:
+        if not fault.of_one_table:
+            raise
+        result.not_compared = _reason(fault)
+    except (PySparkException, Py4JError) as fault:
+        _log.debug("details", exc_info=fault)
+        if isinstance(error := named(fault), KafkaUnreachable):
+            raise error from fault
+        check()
+        result.not_compared = _reason(failed(result.name, fault))
+
+
+def failed(name: Name, fault: Exception) -> NotComparable:
+    """Return the error for a failure of Spark that concerns one table."""
+    return NotComparable(
+        f"{'.'.join(name)}: {cause(str(fault))}",
+        advice=f"log.file in the settings gives the details. If a file of the table is damaged, run: "
+        f"python -m spark_sink rebuild {argument(name)}",
+    )
+
+
+def _reason(fault: SinkError) -> str:
+    return str(fault) if fault.advice else f"{fault}. {_ERRORS}"
+
+
+def check_key(held: Shape, wanted: Shape) -> None:
+    """Raise NotComparable if the rows of the source have another key than the table."""
+    names = [held.spelling(name) or name for name in wanted.key]
+    if sorted(held.key) != sorted(names) or (held.apart and not wanted.apart):
+        raise NotComparable(
+            f"rows of {held.database}.{held.table} are identified by {_identity(held)} in the warehouse, and "
+            f"by {_identity(wanted)} at the source",
+            advice=f"{_PLAN}; if it is the same, run: python -m spark_sink reload "
+            f"{argument((held.database, held.table))}",
+        )
+
+
+def _identity(shape: Shape) -> str:
+    return ", ".join((*shape.key, *(("their source table",) if shape.apart else ())))
+
+
+def check_all(loader: Loader, sources: Sequence[SourceTable]) -> None:
+    """Raise the error of a source, of Kafka or of the warehouse, if one of them does not answer."""
+    for destination in {one.destination for one in sources}:
+        loader.origins[destination].server.one("SELECT 1")
+    loader.topics.ranges({one.topic for one in sources})
+    check_warehouse(loader)
+
+
+def check_warehouse(loader: Loader) -> None:
+    """Raise WarehouseUnusable if no sink has written to it, or its own tables cannot be read."""
+    warehouse, root = loader.warehouse, loader.loads.root
+    try:
+        is_used = bool(warehouse.log.applied())
+        if warehouse.log.state():
+            warehouse.log.rows()
+        if is_used:
+            loader.loads.make()
+    except (PySparkException, Py4JError) as fault:
+        raise unusable(root, fault) from fault
+    if not is_used:
+        raise WarehouseUnusable(
+            f"{root}: no sink has applied a change there",
+            advice="Check warehouse in the settings, and start the sink",
+        )
+
+
 _ROUNDS: Final = 8
 _MOST_AGAIN: Final = 5_000
 """The most rows that are read again by their keys."""

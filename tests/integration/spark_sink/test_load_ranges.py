@@ -21,10 +21,9 @@ from spark_sink.errors import (
     TableUnreadable,
 )
 from spark_sink.jobs.load.cursor import SourceCursor
-from spark_sink.jobs.load.loader import Loader
+from spark_sink.jobs.load.loader import Loader, derived_table, selected
 from spark_sink.jobs.load.origin import Origin
 from spark_sink.jobs.load.plan import SourceTable
-from spark_sink.jobs.load.rows import derived_table, selected
 from spark_sink.jobs.load.server import SourceServer
 from spark_sink.jobs.load.state import Loads, LoadState
 from spark_sink.settings.model import Load
@@ -139,7 +138,7 @@ def types_of(mysql: Mysql, table: str) -> list[tuple[str, str]]:
     return list(ask(mysql, f"{listed} AND table_name = '{table}' ORDER BY ordinal_position"))
 
 
-@pytest.mark.long("unit/spark_sink/jobs/load/test_key_ranges.py has the ranges")
+@pytest.mark.long("unit/spark_sink/jobs/load/test_origin.py has the ranges")
 def test_each_row_is_in_one_range(mysql: Mysql, spark: SparkSession, tmp_path: Path) -> None:
     for table, (column, values) in KEYS.items():
         run(

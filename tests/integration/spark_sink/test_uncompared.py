@@ -104,7 +104,7 @@ def spoil(mysql: Mysql) -> None:
     "sink.WarehouseUnusable",
 )
 @pytest.mark.long(
-    "unit/spark_sink/jobs/load/test_validate.py, test_trouble.py, test_uncompared.py have each kind"
+    "unit/spark_sink/jobs/load/test_validate.py, test_validation.py, test_uncompared.py have each kind"
 )
 def test_the_trouble_of_single_tables_is_stated_and_the_others_are_compared_until_it_is_gone(
     stack: Stack, mysql: Mysql, tmp_path: Path

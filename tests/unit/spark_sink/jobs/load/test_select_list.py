@@ -8,7 +8,7 @@ import struct
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.jobs.load.rows import selected
+from spark_sink.jobs.load.loader import selected
 from tests.unit.spark_sink.conftest import spark
 
 __all__ = ["spark"]

@@ -10,8 +10,7 @@ import pytest
 
 from spark_sink.errors import LogDamaged, SinkError, WarehouseUnusable
 from spark_sink.jobs.load.state import Loads
-from spark_sink.jobs.load.trouble import check_warehouse
-from spark_sink.jobs.load.validation import Validator
+from spark_sink.jobs.load.validation import Validator, check_warehouse
 from spark_sink.spark.java import java_class
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.waiting_tables import Waits

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import LoadRefused
-from spark_sink.jobs.load.key_ranges import KeyColumn, conditions, key_ranges
+from spark_sink.jobs.load.origin import KeyColumn, conditions, key_ranges
 
 
 def rows_by(condition: str, keys: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_sink.errors import ReloadRefused
-from spark_sink.jobs.load.placed import has_rows_of
-from spark_sink.jobs.load.state import LOADED, READING, LoadState
+from spark_sink.jobs.load.state import LOADED, READING, LoadState, has_rows_of
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.moves import Event, Name, pieces
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse
