@@ -28,7 +28,7 @@ from spark_sink.spark import session
 from spark_sink.spark.jobs import MANY
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import fresh
-from spark_sink.warehouse.common.recent import joined, texts
+from spark_sink.warehouse.common.own_tables import joined, texts
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.waiting_tables import Waits

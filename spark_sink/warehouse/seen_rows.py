@@ -1,4 +1,7 @@
-"""The rows that readers see; a table without a key is stored as a log of signed images."""
+"""The rows that readers see, and what only reading a table's rows can show.
+
+A table without a key is stored as a log of signed images.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from pyspark.sql import functions as f
 
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.identity import SOURCES
+from spark_sink.warehouse.milestones import Position
+from spark_sink.warehouse.protocol import RowCount
 from spark_sink.warehouse.shape import Shape
 from wire.warehouse_types import SOURCE_COLUMNS
 
@@ -41,3 +46,26 @@ def standing_images(images: DataFrame, shape: Shape, *, bookkeeping: bool) -> Da
     each = f.expr("explode(sequence(1, __n))").alias("__nth")
     repeated = sums.select(*columns, back, each).drop("__nth")
     return repeated if bookkeeping else repeated.drop("__unrepresentable")
+
+
+def row_count(rows: DataFrame) -> RowCount:
+    """Count a table's rows. Read three columns of all of them."""
+    (row,) = rows.agg(
+        f.expr("count_if(NOT __deleted)").alias("live"),
+        f.expr("count_if(__deleted)").alias("deleted"),
+        f.max("__ts_ms").alias("newest"),
+        f.sort_array(f.collect_set("__destination")).alias("destinations"),
+    ).collect()
+    return RowCount(
+        live=row.live,
+        deleted=row.deleted,
+        newest_ms=row.newest,
+        destinations=tuple(row.destinations),
+    )
+
+
+def newest_of(rows: DataFrame) -> dict[str, Position]:
+    """The newest change of each destination in a table's rows; its transaction is not known."""
+    newest = f.max(f.struct("__epoch", "__seq", "__ts_ms")).alias("top")
+    found = rows.groupBy("__destination").agg(newest).collect()
+    return {row["__destination"]: Position(*row.top) for row in found}

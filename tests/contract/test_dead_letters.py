@@ -15,10 +15,9 @@ from pyspark.sql import functions as f
 
 from spark_sink.source.positions import At
 from spark_sink.text.quoting import LETTERS
-from spark_sink.warehouse.common.dead_letters import TableLetters
+from spark_sink.warehouse.common.own_tables import TableLetters
 from spark_sink.warehouse.dead_letters import COLUMNS, Letter
-from spark_sink.warehouse.delta.own_table import OwnTable
-from spark_sink.warehouse.delta.warehouse import letters as letters_of
+from spark_sink.warehouse.delta.own_tables import DeltaLetters
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import DeadLetters
 from tests.harness.memory_warehouse import MemoryLetters
@@ -146,7 +145,7 @@ def test_deltas_files_are_compacted_and_an_operator_removes_rows(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     session, path = request.getfixturevalue("spark"), f"{tmp_path}/{LETTERS}"
-    letters = letters_of(path, OwnTable(session, path, every=2, retention_seconds=300))
+    letters = TableLetters(DeltaLetters(session, path, retention_seconds=300), every=2)
     case = Case(letters, session)
     case.add(letter(1))
     case.add(letter(2))

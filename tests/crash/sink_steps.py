@@ -17,11 +17,11 @@ import pytest
 
 from spark_sink.jobs.stream import Sink
 from spark_sink.text.quoting import MOVED, MOVING, RELOAD
-from spark_sink.warehouse.common.dead_letters import TableLetters
+from spark_sink.warehouse.common.own_tables import TableLetters
 from spark_sink.warehouse.coverage import Coverage
-from spark_sink.warehouse.delta.recent import DeltaRecent
+from spark_sink.warehouse.delta.own_tables import DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables
-from spark_sink.warehouse.iceberg.recent import IcebergRecent
+from spark_sink.warehouse.iceberg.own_tables import IcebergRecent
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.notes import FileNotes

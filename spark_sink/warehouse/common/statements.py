@@ -6,7 +6,7 @@ Invariant: each statement may be repeated, also after other ones; `identity` dec
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -182,6 +182,44 @@ def comment_sql(table: str, held: Shape, wanted: Shape) -> list[str]:
     if "" in changed:
         statements.append(f"COMMENT ON TABLE {table} IS {literal(after.get('', ''))}")
     return statements
+
+
+def changed_columns(
+    held: Shape, wanted: Shape
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The columns of `wanted` that `held` lacks, and the columns that get another type."""
+    before = dict(held.columns)
+    new = [(name, kind) for name, kind in wanted.columns if name not in before]
+    if wanted.apart and not held.apart:
+        new += SOURCE_COLUMNS
+    return new, [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
+
+
+def altering_sql(
+    table: str, new: Iterable[tuple[str, str]], wider: Iterable[tuple[str, str]]
+) -> list[str]:
+    """The statements that add and widen columns."""
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
+    statements = [f"ALTER TABLE {table} ADD COLUMNS ({columns})"] if columns else []
+    for name, kind in wider:
+        # Of a geometry only the SRID is ever widened.
+        is_geometry = kind.startswith("struct<srid")
+        of = f"{quoted(name)}.srid TYPE bigint" if is_geometry else f"{quoted(name)} TYPE {kind}"
+        statements.append(f"ALTER TABLE {table} ALTER COLUMN {of}")
+    return statements
+
+
+def recording_sql(
+    table: str, held: Shape, wanted: Shape, *, is_made: bool, more: Mapping[str, str] | None = None
+) -> list[str]:
+    """The statement, if any, that records the columns of `wanted`; last, as until then they are found missing.
+
+    `more` are further properties, set together with `Shape.followed`.
+    """
+    last = {} if is_made else made_property(wanted)
+    if wanted.followed != held.followed:
+        last |= {FOLLOWED_PROPERTY: json.dumps(wanted.followed), **(more or {})}
+    return [set_sql(table, last)] if last else []
 
 
 def set_sql(table: str, properties: Mapping[str, str]) -> str:

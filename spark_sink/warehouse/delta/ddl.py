@@ -5,7 +5,6 @@ Invariant: each statement may be repeated, also after other ones.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -13,14 +12,16 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from spark_sink.text.quoting import quoted
-from spark_sink.warehouse.common.dead_letters import SEARCHED
+from spark_sink.warehouse.common.own_tables import SEARCHED
 from spark_sink.warehouse.common.statements import (
-    FOLLOWED_PROPERTY,
+    altering_sql,
     casts_sql,
+    changed_columns,
     columns_sql,
     comment_sql,
     made_property,
     properties_sql,
+    recording_sql,
     renaming_sql,
     set_sql,
     shape_properties,
@@ -28,7 +29,6 @@ from spark_sink.warehouse.common.statements import (
 )
 from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse_types import SOURCE_COLUMNS
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}
 _LOCAL_TIME: Final = "timestamp_ntz"
@@ -149,11 +149,7 @@ def alter_sql(path: str, held: Shape, wanted: Shape, *, is_made: bool = True) ->
 
     Without `is_made`, they record the columns in any case.
     """
-    before = dict(held.columns)
-    new = [(name, kind) for name, kind in wanted.columns if name not in before]
-    if wanted.apart and not held.apart:
-        new += SOURCE_COLUMNS
-    wider = [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
+    new, wider = changed_columns(held, wanted)
     properties: dict[str, str] = {}
     if wanted.mapped and not held.mapped:
         properties |= _MAPPED
@@ -163,27 +159,14 @@ def alter_sql(path: str, held: Shape, wanted: Shape, *, is_made: bool = True) ->
         properties["delta.enableTypeWidening"] = "true"
     if new or wider:
         properties |= made_property(held, coming=wanted)
-    table = f"ALTER TABLE {delta(path)}"
-    statements = [set_sql(delta(path), properties)] if properties else []
-    if new:
-        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
-        statements.append(f"{table} ADD COLUMNS ({columns})")
-    statements += [f"{table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider]
-    statements += comment_sql(delta(path), held, wanted)
-    # Last: until then the columns are found to be missing.
-    last = made_property(wanted) if new or wider or not is_made else {}
-    if wanted.followed != held.followed:
-        last |= {FOLLOWED_PROPERTY: json.dumps(wanted.followed)}
-    return [*statements, set_sql(delta(path), last)] if last else statements
+    return [
+        *([set_sql(delta(path), properties)] if properties else []),
+        *altering_sql(delta(path), new, wider),
+        *comment_sql(delta(path), held, wanted),
+        *recording_sql(delta(path), held, wanted, is_made=is_made and not (new or wider)),
+    ]
 
 
 def rename_sql(path: str, held: Shape, renamed: Shape, names: Mapping[str, str]) -> list[str]:
     """The statements that rename columns, in order; the key is set last."""
     return renaming_sql(delta(path), held, renamed, names, first={} if held.mapped else _MAPPED)
-
-
-def _altered(name: str, kind: str) -> str:
-    """A column with its new type; of a geometry only the SRID is ever widened."""
-    if kind.startswith("struct<srid"):
-        return f"{quoted(name)}.srid TYPE bigint"
-    return f"{quoted(name)} TYPE {kind}"

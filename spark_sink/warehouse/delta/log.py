@@ -1,6 +1,7 @@
-"""Log operations that Delta's SQL lacks: a table's version, and the removal of old entries by the minute.
+"""Log operations that Delta's SQL lacks, Delta's commit conflicts, and the shape of a table by its log.
 
 Delta itself removes old entries by the day, after thirty days: at one commit per second, millions of files.
+Here they are removed by the minute.
 """
 
 from __future__ import annotations
@@ -8,15 +9,21 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
+from spark_sink.errors import ForeignTable
 from spark_sink.spark.files import Files
 from spark_sink.spark.java import java_class
 from spark_sink.text.quoting import literal
-from spark_sink.warehouse.common.versions import gone_by_name
+from spark_sink.warehouse.common.commits import Conflicts, gone_by_name
+from spark_sink.warehouse.common.statements import shape_of
 from spark_sink.warehouse.delta.ddl import delta
+from spark_sink.warehouse.shape import Shape
 
 _ENTRY: Final = re.compile(r"\d{20}\..*(?:json|parquet)")
 _PACKAGE: Final = "org.apache.spark.sql.delta"
@@ -51,6 +58,17 @@ def entries(files: Files, path: str) -> list[str]:
 def version_of(entry: str) -> int:
     """The version of a commit or checkpoint, by its name."""
     return int(entry.partition(".")[0])
+
+
+def checksum(files: Files, path: str, version: int) -> dict[str, Any]:
+    """What Delta writes beside a commit about the whole table; empty if there is nothing."""
+    try:
+        text = files.read(f"{path}/_delta_log/{version:020}.crc")
+        found: dict[str, Any] = json.loads(text or "{}", parse_float=Decimal)
+    except ValueError:
+        # The file is being written, or a crash has left it incomplete; Delta does not depend on it either.
+        return {}
+    return found
 
 
 class DeltaLog:
@@ -152,3 +170,39 @@ class DeltaLog:
     def _snapshot(self) -> Any:
         none = self._none()
         return self._log.update(False, none, none)
+
+
+_CONFLICTS: Final = Conflicts(
+    re.compile(r"DELTA_CONCURRENT_|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED")
+)
+again_on_conflict: Final = _CONFLICTS.again
+conflicts_by_name: Final = _CONFLICTS.by_name
+
+
+_ADVICE: Final = "Move it away; the sink creates its tables itself"
+_OF_A_CREATION: Final = re.compile(r"_delta_log|\.part-.*|part-\d{5}-[-0-9a-f]{36}\S*\.parquet")
+"""What an interrupted creation leaves in its folder: files with rows, but no commit of them.
+
+A folder of Parquet files that another job has written has a `_SUCCESS`, too.
+"""
+
+
+def refuse_foreign(path: str, names: Iterable[str]) -> None:
+    """Raise ForeignTable if a folder that is no table has more than an interrupted creation leaves."""
+    if foreign := sorted(name for name in names if not _OF_A_CREATION.fullmatch(name)):
+        raise ForeignTable(f"{path} has {foreign[0]}", advice=_ADVICE)
+
+
+def shape_at(
+    path: str,
+    name: tuple[str, str],
+    properties: Mapping[str, str],
+    schema: StructType,
+    comment: str = "",
+) -> Shape:
+    """The shape in a table's properties, schema and comment. Raise ForeignTable."""
+    mapped = properties.get("delta.columnMapping.mode", "none") != "none"
+    found = shape_of(name, properties, schema, comment=comment, mapped=mapped)
+    if found is None:
+        raise ForeignTable(path, advice=_ADVICE)
+    return found

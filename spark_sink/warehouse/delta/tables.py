@@ -2,6 +2,13 @@
 
 Invariant: this module creates, widens, fills and reads tables, and depends on no batch, Kafka or clock.
 
+Delta's own search for matching rows runs a job even if no file can have any. Here, a table's greatest keys
+come from the checksum of its newest commit, which has the statistics of all files while they are few. If the
+keys of a batch are greater, its rows can only be new. The keys are remembered as long as no other commit comes
+in between. Invariant: a key counts as greater only by the statistics of exactly the version with which the
+merge begins. The versions of a table that is made again have the same numbers, so nothing that is known of a
+table outlives it.
+
 Also the values of partitioning columns that Delta does not read back as they were. Delta stores the value of a
 partition as text, in the name of its folder and in its log. An empty text and Hive's name for NULL are read
 back as NULL; a text that is long, or has a zero byte, cannot name a folder. BINARY values that are not UTF-8
@@ -15,7 +22,8 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
 from typing import Final
 
@@ -30,8 +38,7 @@ from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files, side_by_side
 from spark_sink.spark.jobs import temporary_view
 from spark_sink.text.quoting import action, literal, quoted
-from spark_sink.warehouse.common.facts import newest_of
-from spark_sink.warehouse.common.merge_range import Bound, key_bounds, range_sql
+from spark_sink.warehouse.common.merge_range import LARGE, Bound, Key, key_bounds, order, range_sql
 from spark_sink.warehouse.common.statements import (
     CUT_PROPERTY,
     columns_sql,
@@ -44,7 +51,6 @@ from spark_sink.warehouse.common.statements import (
     truncate_sql,
     without_foreign,
 )
-from spark_sink.warehouse.delta.conflict import again_on_conflict, conflicts_by_name
 from spark_sink.warehouse.delta.ddl import (
     alter_sql,
     commented,
@@ -54,18 +60,114 @@ from spark_sink.warehouse.delta.ddl import (
     rename_sql,
     replace_sql,
 )
-from spark_sink.warehouse.delta.log import DeltaLog, entries
-from spark_sink.warehouse.delta.newest_keys import NewestKeys
-from spark_sink.warehouse.delta.shape_reading import refuse_foreign, shape_at
+from spark_sink.warehouse.delta.log import (
+    DeltaLog,
+    again_on_conflict,
+    checksum,
+    conflicts_by_name,
+    entries,
+    refuse_foreign,
+    shape_at,
+)
 from spark_sink.warehouse.layout import Layout, Layouts, among, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import CommitConflict
-from spark_sink.warehouse.seen_rows import seen_rows
+from spark_sink.warehouse.seen_rows import newest_of, seen_rows
 from spark_sink.warehouse.shape import Shape
 from wire.warehouse_folders import CUT, table_path, unfolder
 
 _log = logging.getLogger(__name__)
+_COMMITS: Final = 50
+"""The number of commits after which the size of a table that was small is read again."""
+
+
+@dataclass(slots=True)
+class NewestKeys:
+    """The greatest values of key columns, by the table's path."""
+
+    files: Files
+    _known: dict[str, tuple[int, dict[str, Key | None]]] = field(default_factory=dict)
+    """The version for which the values hold, and the values by column; None for a column without any value."""
+    _filled: set[str] = field(default_factory=set)
+    """Tables that had files once, and nearly always have some now."""
+    _large: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """The version at which a table's size was read, and whether it was large."""
+
+    def are_none(self, path: str, version: int) -> bool:
+        """Whether the table is known to have no file, so that any row of a batch is new."""
+        if path in self._filled:
+            return False
+        if checksum(self.files, path, version).get("numFiles") == 0:
+            return True
+        self._filled.add(path)
+        return False
+
+    def are_many(self, path: str, version: int) -> bool:
+        """Whether the table is so large that a small batch's keys should be listed."""
+        at, is_large = self._large.get(path, (-_COMMITS, False))
+        if not is_large and version - at >= _COMMITS:
+            is_large = checksum(self.files, path, version).get("tableSizeBytes", 0) >= LARGE
+            self._large[path] = version, is_large
+        return is_large
+
+    def are_past(self, path: str, version: int, bounds: Sequence[Bound]) -> bool:
+        """Whether, in one column of the key, a batch's least value is greater than all of the table's."""
+        greatest = self._at(path, version, [one.name for one in bounds])
+        return any(
+            one.name in greatest and _is_less(greatest[one.name], one.least) for one in bounds
+        )
+
+    def merged(self, path: str, version: int, bounds: Sequence[Bound]) -> None:
+        """Take note of the version that a batch with these keys has made."""
+        before, greatest = self._known.get(path, (-1, {}))
+        if before != version - 1:
+            self._known.pop(path, None)
+            return
+        for one in bounds:
+            if one.name in greatest and _is_less(greatest[one.name], one.most):
+                greatest[one.name] = one.most
+        self._known[path] = version, greatest
+
+    def forget(self, path: str) -> None:
+        """Take note that a batch with unknown keys was merged, or that the table is removed or made again."""
+        self._known.pop(path, None)
+        self._filled.discard(path)
+        self._large.pop(path, None)
+
+    def _at(self, path: str, version: int, names: Sequence[str]) -> Mapping[str, Key | None]:
+        known = self._known.get(path)
+        if known is None or known[0] != version:
+            self._known[path] = known = version, self._read(path, version, names)
+        return known[1]
+
+    def _read(self, path: str, version: int, names: Sequence[str]) -> dict[str, Key | None]:
+        found = checksum(self.files, path, version)
+        files, metadata = found.get("allFiles"), found.get("metadata")
+        if files is None or metadata is None:
+            return {}
+        physical = physical_names(metadata["schemaString"])
+        statistics = [
+            json.loads(one.get("stats") or "{}", parse_float=Decimal).get("maxValues", {})
+            for one in files
+        ]
+        greatest: dict[str, Key | None] = {}
+        for name in names:
+            values = [one.get(physical.get(name, name)) for one in statistics]
+            if None not in values:
+                greatest[name] = max(values, key=order) if values else None
+        return greatest
+
+
+def physical_names(schema: str) -> dict[str, str]:
+    """The name of each column in statistics, which differs from its own where Delta maps columns."""
+    fields = json.loads(schema)["fields"]
+    key = "delta.columnMapping.physicalName"
+    return {one["name"]: one["metadata"].get(key, one["name"]) for one in fields}
+
+
+def _is_less(one: Key | None, other: Key) -> bool:
+    return one is None or order(one) < order(other)
 
 
 class DeltaTables:

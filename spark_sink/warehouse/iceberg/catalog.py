@@ -21,13 +21,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from spark_sink.errors import BadSettings, ForeignTable, JarMissing, UnsupportedName
 from spark_sink.settings.required_conf import COMMIT_MARK, ICEBERG_MARK
 from spark_sink.spark.java import java_class
 from spark_sink.text.quoting import argument, literal, quoted
+from spark_sink.warehouse.common.commits import Conflicts
+from spark_sink.warehouse.shape import Shape
 
 HADOOP: Final = "hadoop"
 NAME: Final = "name"
@@ -376,3 +379,52 @@ def _absent_is_fine() -> Iterator[None]:
 
 def _dotted(place: Place) -> str:
     return f"{quoted(place[0])}.{quoted(place[1])}"
+
+
+_PARTIAL: Final = "is true but [0-9]+ rewrite commits failed"
+"""Some commits of a rewrite have failed: because other commits came first, or for any other reason."""
+# Not every ValidationException is a conflict, so the messages of conflicts are listed.
+_CONFLICTS: Final = Conflicts(
+    re.compile(
+        r"CommitFailedException|Found conflicting files|Found new conflicting delete|"
+        r"Found conflicting deleted files|missing data files|"
+        r"found new (position )?deletes? for replaced data file|Missing required files to delete|"
+        rf"{_PARTIAL}"
+    )
+)
+again_on_conflict: Final = _CONFLICTS.again
+conflicts_by_name: Final = _CONFLICTS.by_name
+
+
+def is_partial(failure: Exception) -> bool:
+    """Whether some of the commits of a rewrite have failed."""
+    return re.search(_PARTIAL, str(failure)) is not None
+
+
+GONE: Final = ("Cannot find snapshot with ID", "Not an iceberg table", "NotFoundException")
+"""What Iceberg's errors contain if a snapshot or its files were removed meanwhile."""
+
+
+def at_snapshot(session: SparkSession, table: str, snapshot: int) -> DataFrame:
+    """The rows as of a snapshot, in the columns of its time."""
+    return session.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}")  # noqa: S608 - a quoted name and a number
+
+
+def fitted(
+    rows: DataFrame, shape: Shape, names: Mapping[str, str | None] | None = None
+) -> DataFrame:
+    """Rows in the columns and types of a later shape of their table; a column that they lack is NULL.
+
+    `names` are the names that the table's columns have in the rows, None for a column that the rows lack. Given
+    these, a column of the shape that the table lacks is Spark's own error: another process has renamed it.
+    """
+    if names is None:
+        there = set(rows.columns)
+        names = {name: name if name in there else None for name, _ in shape.all_columns}
+    named = rows.select(*(_column(own).alias(name) for name, own in names.items()))
+    return named.select(*(_column(name).cast(kind).alias(name) for name, kind in shape.all_columns))
+
+
+def _column(name: str | None) -> Column:
+    # As a column, not as SQL: in a reader's own session, Spark may substitute variables in a name's ${…}.
+    return f.lit(None) if name is None else f.col(quoted(name))

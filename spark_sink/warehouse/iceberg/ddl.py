@@ -16,19 +16,21 @@ from spark_sink.text.quoting import argument, literal, quoted
 from spark_sink.warehouse.common.statements import (
     FOLLOWED_PROPERTY,
     KEY_PROPERTY,
+    altering_sql,
     casts_sql,
+    changed_columns,
     columns_sql,
     comment_sql,
     followed_in,
     key_of,
     made_property,
     properties_sql,
+    recording_sql,
     set_sql,
     shape_properties,
     table_comment_sql,
 )
 from spark_sink.warehouse.shape import Shape
-from wire.warehouse_types import SOURCE_COLUMNS
 
 PROPERTIES: Final = {
     "format-version": "2",
@@ -145,28 +147,17 @@ def alter_sql(
     `more` are further properties, set together with `Shape.followed`. Without `is_made`, the statements record
     the columns in any case.
     """
+    new, wider = changed_columns(held, wanted)
     before = dict(held.columns)
-    new = [(name, kind) for name, kind in wanted.columns if name not in before]
-    if wanted.apart and not held.apart:
-        new += SOURCE_COLUMNS
-    wider = [(n, kind) for n, kind in wanted.columns if n in before and before[n] != kind]
     if not all(_in_place(before[name], kind) for name, kind in wider):
         return None
-    statements = []
-    if new or wider:
-        statements.append(set_sql(table, made_property(held, coming=wanted)))
-    if new:
-        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in new)
-        statements.append(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
-    statements += [
-        f"ALTER TABLE {table} ALTER COLUMN {_altered(name, kind)}" for name, kind in wider
+    is_made = is_made and not (new or wider)
+    return [
+        *([set_sql(table, made_property(held, coming=wanted))] if new or wider else []),
+        *altering_sql(table, new, wider),
+        *comment_sql(table, held, wanted),
+        *recording_sql(table, held, wanted, is_made=is_made, more=more),
     ]
-    statements += comment_sql(table, held, wanted)
-    # Last: until then the columns are found to be missing.
-    last = made_property(wanted) if new or wider or not is_made else {}
-    if wanted.followed != held.followed:
-        last |= {FOLLOWED_PROPERTY: json.dumps(wanted.followed), **(more or {})}
-    return [*statements, set_sql(table, last)] if last else statements
 
 
 def refuse_clash(shape: Shape) -> None:
@@ -196,10 +187,3 @@ def _in_place(held: str, wanted: str) -> bool:
     if small and large:
         return small[2] == large[2] and int(small[1]) <= int(large[1])
     return (held, wanted) in _IN_PLACE
-
-
-def _altered(name: str, kind: str) -> str:
-    """A column with its new type; of a geometry only the SRID is ever widened."""
-    if kind.startswith("struct<srid"):
-        return f"{quoted(name)}.srid TYPE bigint"
-    return f"{quoted(name)} TYPE {kind}"

@@ -20,7 +20,7 @@ from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.spark.jobs import temporary_view
-from spark_sink.warehouse.common.facts import newest_of
+from spark_sink.warehouse.common.commits import gone_by_name
 from spark_sink.warehouse.common.merge_range import LARGE, key_bounds, range_sql
 from spark_sink.warehouse.common.statements import (
     CUT_PROPERTY,
@@ -35,15 +35,17 @@ from spark_sink.warehouse.common.statements import (
     truncate_sql,
     without_foreign,
 )
-from spark_sink.warehouse.common.versions import gone_by_name
 from spark_sink.warehouse.iceberg.catalog import (
     COMMENT,
     FOREIGN_ADVICE,
+    GONE,
     Catalog,
     IcebergTable,
     Place,
+    again_on_conflict,
+    at_snapshot,
+    fitted,
 )
-from spark_sink.warehouse.iceberg.conflict import again_on_conflict
 from spark_sink.warehouse.iceberg.ddl import (
     NEVER_CHANGED,
     NEVER_MATCHES,
@@ -55,11 +57,10 @@ from spark_sink.warehouse.iceberg.ddl import (
     refuse_clash,
     replace_sql,
 )
-from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot, fitted
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import VersionGone
-from spark_sink.warehouse.seen_rows import seen_rows
+from spark_sink.warehouse.seen_rows import newest_of, seen_rows
 from spark_sink.warehouse.shape import Shape
 from wire.warehouse_folders import CUT, folder, unfolder
 

@@ -11,29 +11,28 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
 from spark_sink.text.quoting import FORMAT, LOG, WAITS
-from spark_sink.warehouse.common.dead_letters import SEARCHED, TableLetters
-from spark_sink.warehouse.common.facts import row_count
+from spark_sink.warehouse.common.commits import limited
+from spark_sink.warehouse.common.own_tables import TableLetters
 from spark_sink.warehouse.common.statements import old_markers_sql, properties_sql
-from spark_sink.warehouse.common.time_limit import limited
 from spark_sink.warehouse.iceberg.catalog import (
     HADOOP,
     NAME,
     Catalog,
     IcebergTable,
     Place,
+    conflicts_by_name,
     digest,
+    is_partial,
     kind,
     registered,
 )
 from spark_sink.warehouse.iceberg.commits import IcebergCommits
-from spark_sink.warehouse.iceberg.conflict import again_on_conflict, conflicts_by_name, is_partial
-from spark_sink.warehouse.iceberg.ddl import NEVER_HELD
-from spark_sink.warehouse.iceberg.own_table import IcebergOwnTable, kept_for
-from spark_sink.warehouse.iceberg.recent import IcebergRecent
+from spark_sink.warehouse.iceberg.own_tables import IcebergLetters, IcebergRecent, kept_for
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, Space, TableFacts
+from spark_sink.warehouse.seen_rows import row_count
 from spark_sink.warehouse.table_faults import FAILURES
 
 _OWN = "__aqueduct"
@@ -84,14 +83,13 @@ class IcebergWarehouse:
         self.commits = IcebergCommits(tables=self.tables, notes=self.notes)
         self.moving = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_moving_")
         self.stage = IcebergTables(spark=spark, catalog=made, root=folder, prefix=f"{own}_reload_")
-        small = IcebergOwnTable(
+        letters = IcebergLetters(
             spark=spark,
             catalog=made,
             place=(own, "dead_letters"),
-            every=every,
             retention_seconds=min(retention_seconds, KEEP_SECONDS),
         )
-        self.letters = letters(small)
+        self.letters = TableLetters(letters, every=every)
         self.log = SinkLog(
             notes=self.notes,
             where=f"{root}/{LOG}",
@@ -104,21 +102,6 @@ class IcebergWarehouse:
             spark=spark, catalog=made, place=(own, "recent"), retention_seconds=retention_seconds
         )
         self.upkeep = IcebergUpkeep(spark=spark, tables=self.tables)
-
-
-def letters(table: IcebergOwnTable) -> TableLetters:
-    """The dead letters in an Iceberg table."""
-    column = "write.metadata.metrics.column."
-    metrics = {
-        "write.metadata.metrics.default": "none",
-        **{f"{column}{n}": "full" for n in SEARCHED},
-    }
-
-    def create(_: SparkSession, columns: str) -> None:
-        again_on_conflict(lambda: table.create(columns, metrics))
-
-    name = table.catalog.sql_name(table.place)
-    return TableLetters(table, name, create=create, again=again_on_conflict, of_held=NEVER_HELD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.text import secrets
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import current, fresh
-from spark_sink.warehouse.common.recent import joined, texts
+from spark_sink.warehouse.common.own_tables import joined, texts
 from spark_sink.warehouse.coverage import Cut, Step
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.table_rules import NO_RULES

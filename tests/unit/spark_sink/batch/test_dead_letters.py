@@ -11,7 +11,7 @@ import pytest
 from spark_sink.batch import apply, merging
 from spark_sink.errors import UnusableLimitReached
 from spark_sink.spark.error_mapping import place
-from spark_sink.warehouse.common.dead_letters import TableLetters
+from spark_sink.warehouse.common.own_tables import TableLetters
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.table_status import letter_lines, status_lines
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse

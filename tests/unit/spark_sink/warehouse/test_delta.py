@@ -9,7 +9,7 @@ import pytest
 
 from spark_sink.source.envelope import FIELDS
 from spark_sink.text.quoting import quoted
-from spark_sink.warehouse.common.recent import records_of
+from spark_sink.warehouse.common.own_tables import records_of
 from spark_sink.warehouse.layout import Layout
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape

@@ -23,8 +23,7 @@ from spark_sink.spark.files import Files
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.common.statements import made_property, set_sql, shape_properties
 from spark_sink.warehouse.iceberg import warehouse as warehouse_module
-from spark_sink.warehouse.iceberg.catalog import Catalog
-from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
+from spark_sink.warehouse.iceberg.catalog import Catalog, conflicts_by_name
 from spark_sink.warehouse.iceberg.ddl import (
     alter_sql,
     former,

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from spark_sink.batch.merging import local
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.common.merge_range import _FEW, key_bounds, range_sql
-from spark_sink.warehouse.delta import newest_keys
+from spark_sink.warehouse.delta import tables as delta_tables
 from spark_sink.warehouse.iceberg import tables as iceberg_tables
 from spark_sink.warehouse.opening import Format, open_warehouse
 from spark_sink.warehouse.shape import Shape
@@ -167,7 +167,7 @@ def test_a_merge_finds_every_row_that_has_a_key_of_the_batch(
 def test_a_merge_finds_them_in_a_large_table_too(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (newest_keys, iceberg_tables):
+    for module in (delta_tables, iceberg_tables):
         monkeypatch.setattr(module, "LARGE", 1)
     _check_merges(spark, tmp_path, *OF_TEXTS, table_format=FORMAT)
 

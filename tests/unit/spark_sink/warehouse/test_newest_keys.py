@@ -17,7 +17,7 @@ from spark_sink.spark.files import Files
 from spark_sink.spark.java import java_class
 from spark_sink.text.quoting import RELOAD
 from spark_sink.warehouse.common.merge_range import LARGE, Bound
-from spark_sink.warehouse.delta.newest_keys import NewestKeys
+from spark_sink.warehouse.delta.tables import NewestKeys
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import of_delta

@@ -15,7 +15,6 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.positions import Offsets
 from spark_sink.views.recent.follower import Follower, highest, highest_found
-from spark_sink.warehouse.common.own_table import few_rows
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.protocol import RecentLog
 from tests.harness.memory_warehouse import MemoryRecent
@@ -129,7 +128,7 @@ def test_a_beginning_has_all_versions_of_tables_and_none_of_them_in_its_plan(
         for at, text in enumerate([None, *versions])
     ]
     columns = "topic STRING, partition INT, offset BIGINT, value STRING"
-    few_rows(spark, columns, kafka).write.parquet(f"{tmp_path}/topic")
+    spark.createDataFrame(kafka, columns).write.parquet(f"{tmp_path}/topic")
 
     class Topics:
         """Kafka's, as files: what is read is in no plan."""

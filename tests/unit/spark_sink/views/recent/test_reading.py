@@ -13,7 +13,7 @@ from spark_sink.errors import UnknownTable
 from spark_sink.text.quoting import literal
 from spark_sink.views.recent.follower import stored
 from spark_sink.views.recent.reading import fresh, fresh_tables
-from spark_sink.warehouse.common.recent import joined, texts
+from spark_sink.warehouse.common.own_tables import joined, texts
 from spark_sink.warehouse.coverage import Cut, Step
 from tests.unit.spark_sink.batch.test_apply import by_id, random_history
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse

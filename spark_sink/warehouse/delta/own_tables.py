@@ -1,9 +1,9 @@
-"""Recent changes in one Delta table: each batch is one commit, with a row for what all commits cover.
+"""Dead letters and recent changes, each in one Delta table.
 
-The table's partitions are generations. Each has the records and cuts of some batches; once all of these are
-merged, it is removed as a whole, by a commit of the log alone. Delta allows batches to be added meanwhile, as
-they belong to another generation; it would allow no other removal. Versions, markers and statements are in
-generation 0, which stays.
+Each batch of recent changes is one commit, with a row for what all commits cover. The table's partitions are
+generations. Each has the records and cuts of some batches; once all of these are merged, it is removed as a
+whole, by a commit of the log alone. Delta allows batches to be added meanwhile, as they belong to another
+generation; it would allow no other removal. Versions, markers and statements are in generation 0, which stays.
 """
 
 from __future__ import annotations
@@ -15,12 +15,53 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameWriter
 
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.common.recent import joined, ordered, read_recent, texts, with_cut
+from spark_sink.warehouse.common.own_tables import joined, ordered, read_recent, texts, with_cut
 from spark_sink.warehouse.coverage import Cut
-from spark_sink.warehouse.delta.conflict import conflicts_by_name
-from spark_sink.warehouse.delta.ddl import delta
-from spark_sink.warehouse.delta.log import GONE, DeltaLog, entries
+from spark_sink.warehouse.delta.ddl import delta, letters_sql
+from spark_sink.warehouse.delta.log import (
+    GONE,
+    DeltaLog,
+    again_on_conflict,
+    conflicts_by_name,
+    entries,
+)
 from spark_sink.warehouse.protocol import Recent
+
+_FILES_OF_A_COMMIT: Final = 3
+
+
+class DeltaLetters:
+    """See own_tables.LettersTable."""
+
+    of_held = ""
+    again = staticmethod(again_on_conflict)
+
+    def __init__(self, spark: SparkSession, path: str, *, retention_seconds: int) -> None:
+        self._spark = spark
+        self._path = path
+        self._retention = retention_seconds
+
+    @property
+    def name(self) -> str:
+        return delta(self._path)
+
+    def create(self, session: SparkSession, columns: str) -> None:
+        again_on_conflict(lambda: session.sql(letters_sql(self._path, columns)))
+
+    def read(self) -> DataFrame | None:
+        there = entries(Files(self._spark), self._path)
+        return self._spark.read.format("delta").load(self._path) if there else None
+
+    def is_long(self, commits: int) -> bool:
+        return len(entries(Files(self._spark), self._path)) > _FILES_OF_A_COMMIT * commits
+
+    def compact(self) -> None:
+        log = DeltaLog(self._spark, self._path)
+        again_on_conflict(lambda: log.settle_retention(self._retention))
+        again_on_conflict(lambda: self._spark.sql(f"OPTIMIZE {delta(self._path)}"))
+        log.vacuum()
+        log.forget()
+
 
 _OPTIONS: Final = {
     # Each tidying writes a checkpoint; a reader lists the few commits since.

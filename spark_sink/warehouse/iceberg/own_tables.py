@@ -1,27 +1,96 @@
-"""Recent changes in one Iceberg table: each batch is one commit, with a row for what all commits cover.
+"""Dead letters and recent changes, each in one Iceberg table.
 
-Merged records are marked as deleted in one commit, and files are joined in another. Iceberg allows batches to
-be added meanwhile, as both commits change only files that existed when they began.
+Each batch of recent changes is one commit, with a row for what all commits cover. Merged records are marked as
+deleted in one commit, and files are joined in another. Iceberg allows batches to be added meanwhile, as both
+commits change only files that existed when they began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.text.quoting import literal
-from spark_sink.warehouse.common.recent import joined, ordered, read_recent, texts, with_cut
-from spark_sink.warehouse.common.versions import gone_by_name
+from spark_sink.warehouse.common.commits import gone_by_name
+from spark_sink.warehouse.common.own_tables import (
+    SEARCHED,
+    joined,
+    ordered,
+    read_recent,
+    texts,
+    with_cut,
+)
+from spark_sink.warehouse.common.statements import properties_sql
 from spark_sink.warehouse.coverage import Cut
-from spark_sink.warehouse.iceberg.catalog import Catalog, Place
-from spark_sink.warehouse.iceberg.conflict import conflicts_by_name
-from spark_sink.warehouse.iceberg.ddl import PROPERTIES
-from spark_sink.warehouse.iceberg.own_table import kept_for
-from spark_sink.warehouse.iceberg.snapshots import GONE, at_snapshot
+from spark_sink.warehouse.iceberg.catalog import (
+    GONE,
+    RETENTION,
+    Catalog,
+    Place,
+    again_on_conflict,
+    at_snapshot,
+    conflicts_by_name,
+)
+from spark_sink.warehouse.iceberg.ddl import METRICS, NEVER_HELD, PROPERTIES
 from spark_sink.warehouse.protocol import Recent, VersionGone
+
+
+def kept_for(seconds: int) -> dict[str, str]:
+    """The property that sets how long snapshots are kept."""
+    return {RETENTION: str(seconds * 1000)}
+
+
+_METRICS: Final = {
+    "write.metadata.metrics.default": "none",
+    **{f"{METRICS}{name}": "full" for name in SEARCHED},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergLetters:
+    """See own_tables.LettersTable."""
+
+    spark: SparkSession
+    catalog: Catalog
+    place: Place
+    retention_seconds: int
+    of_held: str = NEVER_HELD
+
+    @property
+    def name(self) -> str:
+        return self.catalog.sql_name(self.place)
+
+    def create(self, session: SparkSession, columns: str) -> None:  # noqa: ARG002 - the catalog is in its own
+        again_on_conflict(partial(self._create, columns))
+
+    def _create(self, columns: str) -> None:
+        self.catalog.make_namespace(self.place[0])
+        properties = {**PROPERTIES, **kept_for(self.retention_seconds), **_METRICS}
+        self.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING iceberg "
+            f"TBLPROPERTIES ({properties_sql(properties)})"
+        )
+
+    def again(self, act: Callable[[], object]) -> None:
+        again_on_conflict(act)
+
+    def read(self) -> DataFrame | None:
+        held = self.catalog.table(self.place)
+        return None if held is None else self.spark.table(self.name)
+
+    def is_long(self, commits: int) -> bool:
+        held = self.catalog.table(self.place)
+        return held is not None and held.kept_snapshots() > commits
+
+    def compact(self) -> None:
+        statement = self.catalog.call("rewrite_data_files", self.place, {"min_input_files": "2"})
+        again_on_conflict(lambda: self.spark.sql(statement))
+        again_on_conflict(lambda: self.catalog.existing(self.place).remove_unused())
+
 
 _PROPERTIES: Final = {
     **PROPERTIES,
