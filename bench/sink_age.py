@@ -25,9 +25,8 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.maintenance import Maintenance, Sources
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
 NAME: Final = ("shop", "t")

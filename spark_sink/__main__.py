@@ -54,7 +54,6 @@ from spark_sink.views.recent.reading import fresh
 from spark_sink.warehouse.dump import dump, written
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Warehouse
-from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_status import (
     letter_lines,
     listed_tables,
@@ -62,7 +61,7 @@ from spark_sink.warehouse.table_status import (
     status_lines,
     table_lines,
 )
-from spark_sink.warehouse.waiting_tables import Request, Waits
+from spark_sink.warehouse.waiting_tables import Request, Waits, request_reloads
 from wire.text import printed
 
 _log = logging.getLogger("spark_sink")

@@ -35,9 +35,8 @@ from spark_sink.source.envelope import of_table
 from spark_sink.source.positions import At, Offsets, any_of, is_within, spanned
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.quoting import argument
-from spark_sink.warehouse.dead_letters import COLUMNS, HOUR_MS
 from spark_sink.warehouse.moves import Place
-from spark_sink.warehouse.protocol import DeadLetters, Name
+from spark_sink.warehouse.protocol import COLUMNS, HOUR_MS, DeadLetters, Name
 
 _log = logging.getLogger(__name__)
 MOST: Final = 10_000

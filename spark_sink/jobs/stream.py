@@ -1,10 +1,8 @@
 """The streaming query: the offsets at which it starts, what ends it, and the error of a failure.
 
 Invariant: a start never omits a record: a lost checkpoint is replaced by the ledger's offsets, and a
-checkpoint past the ledger is refused.
-
-One background task runs at a time, in a thread beside the batches: reloads, maintenance, and the removal of what
-is not needed.
+checkpoint past the ledger is refused. One background task runs at a time, in a thread beside the batches:
+reloads, maintenance, and the removal of what is not needed.
 
 The memory of the processes that hold a batch limits its number of offsets. With a local master, the driver
 holds it. On a cluster the executors hold it, and the driver only plans it.
@@ -77,10 +75,9 @@ from spark_sink.warehouse.ledger import (
     spans,
     starting_offsets,
 )
-from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.maintenance import Maintenance, Sources
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.topic_ids import TopicIds
 from spark_sink.warehouse.waiting_tables import Request, Waits

@@ -21,7 +21,7 @@ from spark_sink.source.installation import Installation
 from spark_sink.source.positions import Offsets
 from spark_sink.text.quoting import FOREIGN
 from spark_sink.warehouse.ledger import spans
-from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.notes import Notes, json_of
 
 _log = logging.getLogger(__name__)
 _VERSION: Final = 1
@@ -99,8 +99,5 @@ class ForeignTopics:
 
 def refused_topics(notes: Notes, note: str) -> dict[str, str]:
     """The topics that a sink refuses, each with the error."""
-    try:
-        return dict(json.loads(notes.read(note) or "{}").get("topics", {}))
-    except (ValueError, AttributeError):
-        # A killed process has left the note incomplete; it is written again with the next record.
-        return {}
+    # If the text is incomplete, it is written again with the next record.
+    return dict(json_of(notes, note, {}).get("topics", {}))

@@ -1,16 +1,17 @@
 """The comparison of tables with what the ledger has of them, before anything is merged into them.
 
 Invariant: a table into which rows are merged descends from the commit at which the sink left it. The commits
-since are the sink's own, or changed no row, or their changes are noted. The table has the columns that the sink
-made. The same holds for its history, and for the markers of deleted rows beside it. If several sinks share a
-warehouse, each of them checks the tables that it fills.
+since are the sink's own, or changed no row, or their changes are noted: before the sink's next commit of the
+table, and until the table's rows are read again from its topics or its source. The table has the columns that
+the sink made. The same holds for its history, and for the markers of deleted rows beside it. If several sinks
+share a warehouse, each of them checks the tables that it fills.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,17 +26,72 @@ from spark_sink.errors import (
     TableReplaced,
 )
 from spark_sink.spark.files import side_by_side
-from spark_sink.text.quoting import PUT_BACK, SINKS, argument
+from spark_sink.text.quoting import CHANGED_ELSEWHERE, PUT_BACK, SINKS, argument
 from spark_sink.warehouse.common.commits import again, replaced
-from spark_sink.warehouse.foreign import advice, described, note_foreign
 from spark_sink.warehouse.milestones import Commit, Milestone, Stated
 from spark_sink.warehouse.moves import Event, Place
-from spark_sink.warehouse.protocol import Commits, Name, Standing, Warehouse
+from spark_sink.warehouse.notes import Notes, json_of, note_of_table
+from spark_sink.warehouse.protocol import Commits, ForeignCommit, Name, Standing, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import LOADED, WaitState
+from wire.text import utc_seconds
 
 _log = logging.getLogger(__name__)
+_KEPT: Final = 20
+_NONE: Final[Mapping[str, Any]] = {"version": 1, "commits": []}
+
+
+def note_foreign(notes: Notes, name: Name, commits: Sequence[ForeignCommit]) -> None:
+    """Note commits of other programs that changed rows of a table; only the last ones are kept."""
+    found = {one[0]: one for one in _noted(notes, name)}
+    found |= {one.version: [one.version, one.operation, one.at_ms] for one in commits}
+    body = {"version": 1, "commits": [found[version] for version in sorted(found)][-_KEPT:]}
+    notes.write(_path(name), json.dumps(body))
+
+
+def forget_foreign(notes: Notes, name: Name) -> None:
+    """Clear the note of a table whose rows are again those of its topics or its source."""
+    if _noted(notes, name):
+        notes.write(_path(name), json.dumps(_NONE, separators=(",", ":")))
+
+
+def foreign_lines(warehouse: Warehouse[Any]) -> Iterator[tuple[Name, str]]:
+    """A line for each table with such rows."""
+    there = set(warehouse.notes.names(CHANGED_ELSEWHERE))
+    for name in warehouse.tables.names() if there else ():
+        if _path(name).rpartition("/")[2] in there and (found := _noted(warehouse.notes, name)):
+            version, operation, at_ms = found[-1]
+            more = f", and {len(found) - 1} more before" if len(found) > 1 else ""
+            yield (
+                name,
+                f"{described(operation, version)} ({utc_seconds(at_ms)}{more}); {advice(name)}",
+            )
+
+
+def described(operation: str, version: int) -> str:
+    """A commit of another program, in words."""
+    return f"another program changed rows: {operation} made version {version}"
+
+
+def advice(name: Name) -> str:
+    """The advice for restoring the source's rows."""
+    own = argument(name)
+    return (
+        f"to have the source's rows again, run: python -m spark_sink reload {own} --from-beginning"
+    )
+
+
+def _noted(notes: Notes, name: Name) -> list[list[Any]]:
+    # If the text is incomplete, the commits after the ledger's are found again.
+    found: list[list[Any]] = json_of(notes, _path(name), _NONE)["commits"]
+    return found
+
+
+def _path(name: Name) -> str:
+    return note_of_table(CHANGED_ELSEWHERE, name)
+
+
 _MARKERS: Final = "markers"
 _HISTORY: Final = "history"
 """The kinds of what is stored beside a table."""
@@ -155,11 +211,7 @@ class Integrity:
 
     def _put_back(self) -> list[list[Any]]:
         """Tables whose markers were put back, with the commit that the ledger has of the markers."""
-        try:
-            return list(json.loads(self.warehouse.notes.read(PUT_BACK) or "[]"))
-        except ValueError:
-            # A killed process has left the note incomplete.
-            return []
+        return list(json_of(self.warehouse.notes, PUT_BACK, []))
 
     def _forget_beside(self, name: Name, *more: str) -> None:
         """Forget the commits of the markers beside a table, which a reload has put back, and of `more`."""

@@ -25,15 +25,17 @@ from spark_sink.errors import ForeignWarehouse, LogDamaged
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import side_by_side
 from spark_sink.text.quoting import LEDGER, LOG
-from spark_sink.warehouse.earlier_logs import EarlierTables, records, versions
 from spark_sink.warehouse.ledger import Entry, Floor, LastBatch
 from spark_sink.warehouse.log_fold import (
+    EarlierTables,
     Folded,
     Record,
     Row,
     batch_record,
     ddl_record,
     floors_record,
+    records,
+    versions,
 )
 from spark_sink.warehouse.milestones import Batch, Share, Stated, batches, last_of_sinks
 from spark_sink.warehouse.moves import Event, History, Place

@@ -1,11 +1,14 @@
 """Table maintenance beside the writer: compaction, removal of unused files, purge of deletion markers.
 
-Invariant: maintenance never changes the rows that readers see. A marker of a deleted row is purged only when no
-change older than its delete can still arrive: the delete was committed more than `purge_deleted_hours` before
-the time up to which the warehouse is complete, and, if several sources fill the table, before a commit time up
-to which all changes of each are applied. If Kafka is read again from an earlier offset, the delete is read
-again after the change, in the same partition. A waiting table is not purged: its rows do not reflect the
-changes that wait.
+Invariant: maintenance never changes the rows that readers see. A marker of a deleted row is purged only when
+no change older than its delete can still arrive: the delete was committed more than `purge_deleted_hours`
+before the time up to which the warehouse is complete, and, if several sources fill the table, before a commit
+time up to which all changes of each are applied. The rows alone do not name all sources: those of a source may
+all have been replaced by rows of other sources. A commit time of a source is certain only once everything that
+Kafka held well after it was noted is applied: a source publishes in commit order, but its partitions are
+applied unevenly, and a transaction that was open in one of them may have hidden the records after it. If Kafka
+is read again from an earlier offset, the delete is read again after the change, in the same partition. A
+waiting table is not purged: its rows do not reflect the changes that wait.
 After a step of the clock, neither markers nor files are removed until the retention time has passed: by that
 step, what readers still use would seem older.
 A table that cannot be maintained stops no other table and no batch: the reason is kept in a note, for the
@@ -35,11 +38,76 @@ from pyspark.errors import PySparkException
 from spark_sink.errors import MaintenanceIncomplete, SinkError
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.spark.error_mapping import named
-from spark_sink.text.quoting import MAINTAINED, UNMAINTAINED
+from spark_sink.text.quoting import MAINTAINED, SOURCES, UNMAINTAINED
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
+from spark_sink.warehouse.notes import Notes, json_of
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sources import Sources
+
+_log = logging.getLogger(__name__)
+_LONGEST_TRANSACTION_SECONDS: Final = 900.0
+"""Kafka's limit (`transaction.max.timeout.ms`): a transaction open now has ended after that time."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sources:
+    """The sources of the warehouse's tables."""
+
+    notes: Notes
+    of_table: Callable[[Name], Collection[str]]
+    """Returns the sources that have published a version of a table to the schemas topic."""
+    newest: Mapping[str, int]
+    """The newest commit time (ms) of each source that batches of this process have applied."""
+    note: str = SOURCES
+    """The name of the note that keeps the times."""
+    _certain: dict[str, int] = field(default_factory=dict)
+    _noted: dict[str, int] = field(default_factory=dict)
+    _noted_at: float = 0.0
+    _was_read: bool = False
+
+    def settle(self, now: float, complete_until: float) -> None:
+        """Make the noted times certain once `complete_until` is well past them, then note the new ones."""
+        self._read()
+        if self._noted and complete_until < self._noted_at + _LONGEST_TRANSACTION_SECONDS:
+            return
+        self._certain = _later(self._certain, self._noted)
+        self._noted, self._noted_at = dict(self.newest), now
+
+    def all_past(self, name: Name, in_rows: Collection[str]) -> float:
+        """The commit time (ms) before which no source of the table can send a change.
+
+        Infinite with a single source; 0 if one of several was not seen yet.
+        """
+        found = {*in_rows, *self.of_table(name)}
+        self._read()
+        if len(found) < 2:
+            return float("inf")
+        return min(self._certain.get(source, 0) for source in found)
+
+    def keep(self) -> None:
+        """Store the times for the next process."""
+        stored = {
+            "version": 1,
+            "certain": self._certain,
+            "noted": self._noted,
+            "noted_at": self._noted_at,
+        }
+        self.notes.write(self.note, json.dumps(stored))
+
+    def _read(self) -> None:
+        if self._was_read:
+            return
+        self._was_read = True
+        # If the text is incomplete, markers stay a little longer.
+        stored = json_of(self.notes, self.note, {})
+        if stored.get("version") == 1:
+            self._certain, self._noted = stored["certain"], stored["noted"]
+            self._noted_at = stored["noted_at"]
+
+
+def _later(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {*one, *other}}
+
 
 _STEP: float = 30.0
 """Seconds above which a difference to the monotonic clock is a step, and not a correction of its rate."""
@@ -69,7 +137,6 @@ class SteadyClock:
 
 
 _FAULTS = (SinkError, PySparkException, Py4JError, OSError)
-_log = logging.getLogger(__name__)
 _TIMES_FOR_BATCHES: Final = 3
 """How many times as long as they have waited for a table's maintenance, batches run before they wait again."""
 _SECONDS_OF_A_TURN: Final = 600.0
@@ -351,12 +418,8 @@ class Maintenance:
 
     def _maintained(self) -> dict[str, int]:
         if self._done is None:
-            try:
-                text = self.warehouse.notes.read(self.note) or "{}"
-                self._done = dict(json.loads(text))
-            except ValueError:
-                # The process was killed while writing it; the tables are maintained a little early.
-                self._done = {}
+            # If the text is incomplete, the tables are maintained a little early.
+            self._done = dict(json_of(self.warehouse.notes, self.note, {}))
         return self._done
 
     def _record(self, name: Name, version: int) -> None:
@@ -366,9 +429,5 @@ class Maintenance:
 
 def faults_of(warehouse: Warehouse[Any], note: str) -> dict[Name, str]:
     """Why tables could not be maintained, by name."""
-    try:
-        body: Mapping[str, str] = json.loads(warehouse.notes.read(note) or "{}")
-    except ValueError:
-        # The process was killed while writing it; the next round writes it again.
-        body = {}
+    body: Mapping[str, str] = json_of(warehouse.notes, note, {})
     return {tuple(json.loads(name)): text for name, text in body.items()}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from spark_sink.spark.files import Files
+from wire.warehouse_folders import folder
 
 
 class Notes(Protocol):
@@ -28,6 +30,19 @@ class Notes(Protocol):
 
     def excludes(self) -> bool:
         """Whether one of two processes that commit the same version of a table is refused."""
+
+
+def json_of(notes: Notes, name: str, absent: Any) -> Any:
+    """The JSON value of a text; `absent` without the text, or if a killed process has left it incomplete."""
+    try:
+        return json.loads(notes.read(name) or "null") or absent
+    except ValueError:
+        return absent
+
+
+def note_of_table(kind: str, name: tuple[str, str]) -> str:
+    """The name of a text about a table, in the folder of texts of that kind."""
+    return f"{kind}/{folder(name[0])}%{folder(name[1])}.json"
 
 
 class FileNotes:

@@ -23,9 +23,9 @@ from spark_sink.warehouse.delta.hive import HiveMetastore
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
 from spark_sink.warehouse.iceberg.catalog import NAME, kind
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
-from spark_sink.warehouse.layout import Layouts, no_layout
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS
 from spark_sink.warehouse.protocol import Warehouse
+from spark_sink.warehouse.table_rules import Layouts, no_layout
 
 Format = Literal["delta", "iceberg"]
 _SIGNS: Final = frozenset({LOG, LEDGER, FLOORS, ORIGIN, RECENT, WAITS})

@@ -10,16 +10,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from spark_sink.source.positions import At, Offsets
 from spark_sink.warehouse.coverage import Cut, Marker
-from spark_sink.warehouse.dead_letters import Letter
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.milestones import Commit, Position
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.shape import Shape
+
+HOUR_MS: Final = 3_600_000
+"""How long a dead letter counts."""
+COLUMNS: Final = (
+    ("topic", "STRING"),
+    ("partition", "INT"),
+    ("offset", "BIGINT"),
+    ("key", "BINARY"),
+    ("value", "BINARY"),
+    ("headers", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
+    ("timestamp", "TIMESTAMP"),
+    ("database", "STRING"),
+    ("table", "STRING"),
+    ("error", "STRING"),
+    ("reason", "STRING"),
+    ("at", "TIMESTAMP"),
+)
+"""The columns up to `timestamp` are the record's own, as in Spark's Kafka source; `at` is the time at which the
+record became a dead letter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A dead letter without its bytes."""
+
+    topic: str
+    partition: int
+    offset: int
+    database: str | None
+    table: str | None
+    """None if the record does not name its table."""
+    error: str
+    """The class of the error."""
+    reason: str
+    at_ms: int
+
 
 Name = tuple[str, str]
 """Database and table, as named in the warehouse."""

@@ -13,10 +13,9 @@ from typing import Any
 from spark_sink.text.quoting import COLUMNS, argument, quoted
 from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.notes import Notes, note_of_table
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES
-from wire.warehouse_folders import folder
 
 
 def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:
@@ -40,7 +39,7 @@ def column_lines(warehouse: Warehouse[Any]) -> Iterator[tuple[Name, str]]:
     if not there:
         return
     for name in warehouse.tables.names():
-        if _file(name) in there:
+        if _path(name).rpartition("/")[2] in there:
             # If the table cannot be read, `status` reports its wait.
             with suppress(*FAILURES):
                 yield from [(name, line) for line in _lines(warehouse, name)]
@@ -81,8 +80,4 @@ def _move(body: dict[str, Any]) -> Move:
 
 
 def _path(name: Name) -> str:
-    return f"{COLUMNS}/{_file(name)}"
-
-
-def _file(name: Name) -> str:
-    return f"{folder(name[0])}%{folder(name[1])}.json"
+    return note_of_table(COLUMNS, name)

@@ -16,10 +16,9 @@ from pyspark.sql import functions as f
 from spark_sink.source.positions import At
 from spark_sink.text.quoting import LETTERS
 from spark_sink.warehouse.common.own_tables import TableLetters
-from spark_sink.warehouse.dead_letters import COLUMNS, Letter
 from spark_sink.warehouse.delta.own_tables import DeltaLetters
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import DeadLetters
+from spark_sink.warehouse.protocol import COLUMNS, DeadLetters, Letter
 from tests.harness.memory_warehouse import MemoryLetters
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 

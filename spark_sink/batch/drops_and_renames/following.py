@@ -51,6 +51,7 @@ from spark_sink.warehouse.moves import (
     superseded,
     superseded_alters,
 )
+from spark_sink.warehouse.notes import json_of
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.table_faults import twice
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
@@ -323,10 +324,10 @@ class Ddl:
         Empty if that process had read further than `start`: Kafka or the ledger was restored or replaced.
         """
         try:
-            body = json.loads(self.warehouse.notes.read(self._note) or "{}")
+            body = json_of(self.warehouse.notes, self._note, {})
             is_older = sum(start.values()) < body.get("offsets", 0)
             return {} if is_older else {one: (at[0], at[1]) for one, *at in body.get("settled", ())}
-        except (ValueError, TypeError, IndexError):
+        except (TypeError, IndexError):
             # A process that was killed has left the note incomplete.
             return {}
 

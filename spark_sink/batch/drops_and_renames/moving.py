@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -48,6 +48,7 @@ from spark_sink.warehouse.moves import (
     piece_sql,
     pieces,
 )
+from spark_sink.warehouse.notes import json_of
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Entry, Shape
 from spark_sink.warehouse.stays import carried
@@ -85,11 +86,8 @@ class Moving:
 
     def finish(self) -> Outcome:
         """Finish what a run was interrupted in; tables that cannot be put in place wait."""
-        try:
-            note: dict[str, Any] = json.loads(self.warehouse.notes.read(MOVED) or "{}")
-        except ValueError:
-            # A process was killed while writing the note: before it changed any table, or after all of them.
-            note = {}
+        # A process that left the note incomplete had changed no table yet, or all of them.
+        note = json_of(self.warehouse.notes, MOVED, {})
         if not note.get("tables"):
             return Outcome(changed=frozenset(), faults=frozenset())
         tables = [((database, table), is_kept) for database, table, is_kept in note["tables"]]

@@ -30,9 +30,8 @@ from spark_sink.source.installation import schemas_state
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_rules import TableRules
-from spark_sink.warehouse.waiting_tables import Request, Waits
+from spark_sink.warehouse.waiting_tables import Request, Waits, request_reloads
 
 _LOCK_SECONDS: Final = 60
 """Seconds that a comparison waits for a table locked by another session, as `python -m app validate` does."""

@@ -19,8 +19,7 @@ from spark_sink.spark.jobs import temporary_view
 from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.common.commits import gone_by_name
 from spark_sink.warehouse.coverage import Cut, Marker
-from spark_sink.warehouse.dead_letters import COLUMNS, Letter
-from spark_sink.warehouse.protocol import Name, Recent
+from spark_sink.warehouse.protocol import COLUMNS, Letter, Name, Recent
 
 _COLUMNS: Final = ", ".join(f"{quoted(name)} {kind}" for name, kind in COLUMNS)
 _SAME: Final = " AND ".join(f"t.{name} = s.{name}" for name in ("topic", "partition", "offset"))

@@ -27,8 +27,8 @@ from spark_sink.warehouse.common.statements import (
     shape_properties,
     table_comment_sql,
 )
-from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.table_rules import NO_LAYOUT, Layout, among
 
 _MAPPED: Final = {"delta.columnMapping.mode": "name"}
 _LOCAL_TIME: Final = "timestamp_ntz"

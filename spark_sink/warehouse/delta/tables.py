@@ -69,12 +69,12 @@ from spark_sink.warehouse.delta.log import (
     refuse_foreign,
     shape_at,
 )
-from spark_sink.warehouse.layout import Layout, Layouts, among, no_layout
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.protocol import CommitConflict
 from spark_sink.warehouse.seen_rows import newest_of, seen_rows
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.table_rules import Layout, Layouts, among, no_layout
 from wire.warehouse_folders import CUT, table_path, unfolder
 
 _log = logging.getLogger(__name__)

@@ -37,12 +37,12 @@ from spark_sink.warehouse.delta.ddl import cluster_sql, delta
 from spark_sink.warehouse.delta.log import DeltaLog, checksum, conflicts_by_name, entries, shape_at
 from spark_sink.warehouse.delta.own_tables import DeltaLetters, DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables, physical_names
-from spark_sink.warehouse.layout import Layouts, among, no_layout
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, Space, TableFacts
 from spark_sink.warehouse.seen_rows import row_count
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.table_rules import Layouts, among, no_layout
 from wire.warehouse_folders import table_path
 
 _log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from spark_sink.warehouse.common.statements import made_in
 from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.milestones import Commit
-from spark_sink.warehouse.notes import Notes
+from spark_sink.warehouse.notes import Notes, json_of
 from spark_sink.warehouse.protocol import ForeignCommit, Name, Standing
 
 _APPLICATIONS_KEPT: Final = 1000
@@ -134,11 +134,7 @@ class IcebergCommits:
         """The identifiers of this application, and of earlier ones that are noted."""
         if not self._applications:
             now = str(self.tables.spark.sparkContext.applicationId)
-            try:
-                held = json.loads(self.notes.read(APPLICATIONS) or "[]")
-            except ValueError:
-                # A killed process has left the note incomplete.
-                held = []
+            held = json_of(self.notes, APPLICATIONS, [])
             self._applications = [*(one for one in held if one != now), now][-_APPLICATIONS_KEPT:]
         return self._applications
 

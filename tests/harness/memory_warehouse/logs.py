@@ -10,9 +10,8 @@ from typing import Any
 
 from spark_sink.source.positions import At, Offsets, is_within
 from spark_sink.warehouse.coverage import Cut, Marker
-from spark_sink.warehouse.dead_letters import Letter
 from spark_sink.warehouse.log import SinkLog
-from spark_sink.warehouse.protocol import Name, Recent, VersionGone
+from spark_sink.warehouse.protocol import Letter, Name, Recent, VersionGone
 from tests.harness.memory_warehouse.tables import Row, Rows
 
 

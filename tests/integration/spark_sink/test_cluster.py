@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.spark,
     pytest.mark.long(
-        "unit/spark_sink/spark/test_lost_executors.py and spark/test_batch_size.py have the rules"
+        "unit/spark_sink/spark/test_jobs.py and spark/test_batch_size.py have the rules"
     ),
 ]
 PROJECT = Path(__file__).parents[3]

@@ -19,10 +19,9 @@ from spark_sink.jobs.maintain import (
 )
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.warehouse.log import SinkLog
-from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.maintenance import Maintenance, Sources
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.table_status import status_lines
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.harness.memory_warehouse import MemoryUpkeep, MemoryWarehouse, memory_log

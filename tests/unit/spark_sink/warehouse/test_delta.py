@@ -10,9 +10,9 @@ import pytest
 from spark_sink.source.envelope import FIELDS
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.common.own_tables import records_of
-from spark_sink.warehouse.layout import Layout
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.table_rules import Layout
 from tests.unit.spark_sink.conftest import Warehouse as Records
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

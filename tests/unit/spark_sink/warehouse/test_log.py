@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import ForeignWarehouse, LogDamaged
-from spark_sink.warehouse.earlier_logs import EarlierTables
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.log import SinkLog
+from spark_sink.warehouse.log_fold import EarlierTables
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.milestones import Batch, Milestone
 from spark_sink.warehouse.moves import Event

@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from spark_sink.settings.model import Maintenance as Plan
-from spark_sink.warehouse.maintenance import Maintenance, SteadyClock
+from spark_sink.warehouse.maintenance import Maintenance, Sources, SteadyClock
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.sources import Sources
 from spark_sink.warehouse.table_status import status_lines
 from tests.harness.memory_warehouse import MemoryUpkeep, MemoryWarehouse
 

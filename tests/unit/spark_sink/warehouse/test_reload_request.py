@@ -11,9 +11,8 @@ import pytest
 
 from spark_sink.errors import KeyChanged, ReloadRefused, RenamedWhileWaiting, TableReplaced
 from spark_sink.text.quoting import OR_DISCARD, action
-from spark_sink.warehouse.reload_request import request_reloads
 from spark_sink.warehouse.table_status import status_lines
-from spark_sink.warehouse.waiting_tables import LOADED, Request, Waits
+from spark_sink.warehouse.waiting_tables import LOADED, Request, Waits, request_reloads
 from tests.harness.memory_warehouse import MemoryWarehouse
 
 

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from spark_sink.settings.model import TableRule
-from spark_sink.warehouse.layout import NO_LAYOUT, Layout, among
-from spark_sink.warehouse.table_rules import NO_RULES, TableRules
+from spark_sink.warehouse.table_rules import NO_LAYOUT, NO_RULES, Layout, TableRules, among
 
 
 def test_the_first_rule_that_matches_and_states_a_setting_decides() -> None:

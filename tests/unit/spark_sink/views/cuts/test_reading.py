@@ -124,7 +124,7 @@ def held(cut: ConsistentCut) -> State:
 @pytest.mark.parametrize(
     ("seed", "rounds"),
     [
-        pytest.param(seed, rounds, marks=pytest.mark.long("test_choice.py, and a cut of the past"))
+        pytest.param(seed, rounds, marks=pytest.mark.long("test_finding.py, and a cut of the past"))
         for seed, rounds in ((3, 2), (7, 12))
     ],
 )
