@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +22,6 @@ from pyspark.sql import functions as f
 from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Maintenance as Plan
-from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.maintenance import Maintenance, Sources
 from spark_sink.warehouse.opening import open_warehouse
@@ -100,17 +98,13 @@ def _aged(
         records = [_record(next(offsets), value) for value in _values(batch)]
         start, end = {TOPIC: records[0]["offset"]}, {TOPIC: records[-1]["offset"] + 1}
         began = time.perf_counter()
-        applier.apply(_frame(spark, records), batch, query_id="q", moved=partial(_same, start, end))
+        applier.apply(_frame(spark, records), batch, query_id="q", moved=(start, end))
         seconds.append(time.perf_counter() - began)
         while (name := keeping.due()) is not None:
             keeping.maintain(name)
         if batch % look_every == 0:
             yield _look(spark, folder, batch, seconds)
             seconds.clear()
-
-
-def _same(start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
-    return start, end
 
 
 def _values(batch: int) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,7 +135,7 @@ class Aged:
             moved = {PARTITION: first}, {PARTITION: first + RECORDS}
             frame = _frame(self.spark, records)
             began, cpu = time.perf_counter(), _cpu(_jvm())
-            self.applier.apply(frame, self.past.number, query_id="q", moved=partial(_same, moved))
+            self.applier.apply(frame, self.past.number, query_id="q", moved=moved)
             found.append((time.perf_counter() - began, _cpu(_jvm()) - cpu))
             self.applied += 1
             self.past.number += 1
@@ -165,10 +164,6 @@ class Aged:
         held = current(self.spark, str(self.past.folder), "shop", "t").collect()
         if {row["id"]: row["v"] for row in held} != expected(self.applied):
             raise RunFailed(f"after {self.past.number} batches the table holds other rows")
-
-
-def _same(moved: Any) -> Any:
-    return moved
 
 
 def _jvm() -> int:

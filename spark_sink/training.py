@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +21,6 @@ from spark_sink.errors import KafkaUnreachable
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session
 from spark_sink.spark.jobs import MANY
@@ -92,7 +90,7 @@ def _work(spark: SparkSession, settings: Settings) -> None:
     # One batch of few rows and one of many: Spark executes them in different ways.
     first, second = 1_000, 1_000 + 2 * MANY
     for number, (start, end) in enumerate(((0, first), (first, second))):
-        moved = partial(_moved, start, end)
+        moved = {_TOPIC: start}, {_TOPIC: end}
         applier.apply(changes(spark, start, end), number, query_id="training", moved=moved)
     cut = Cut(since={_TOPIC: second}, until={_TOPIC: second + 10}, at_ms=1)
     recent = stored(changes(spark, second, second + 10), "aq.__schemas", "aq.__ddl.")
@@ -100,10 +98,6 @@ def _work(spark: SparkSession, settings: Settings) -> None:
     fresh(spark, settings.warehouse, "shop", "t").collect()
     with suppress(KafkaUnreachable):
         KafkaTopics(spark, settings).ends()
-
-
-def _moved(start: int, end: int) -> tuple[Offsets, Offsets]:
-    return {_TOPIC: start}, {_TOPIC: end}
 
 
 def changes(spark: SparkSession, start: int, end: int) -> DataFrame:

@@ -1,5 +1,7 @@
 """The application of one micro-batch to the warehouse, which is safe to repeat any number of times.
 
+`Applier.apply` is the list of a batch's steps. The steps follow it, in the same order.
+
 Invariant: the order is DDL, floors, tables, waits, ledger. After any failure the whole batch can be applied
 again, because each row is judged by its (epoch, seq) and never by the batch's number. A table whose changes
 cannot be applied waits, which is recorded with the offsets of these changes before the ledger moves. A record
@@ -13,10 +15,10 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -34,7 +36,7 @@ from spark_sink.batch.contents import (
 from spark_sink.batch.dead_letters import PutAside
 from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.hard_deletes import DeletedKeys
-from spark_sink.batch.merging import BatchStopped, Histories, merged
+from spark_sink.batch.merging import BatchStopped, Histories, TableSizes, merged
 from spark_sink.batch.partial_images import Ahead
 from spark_sink.batch.report import (
     LEDGER,
@@ -62,13 +64,13 @@ from spark_sink.source.claims import redeemed
 from spark_sink.source.envelope import of_table
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
-from spark_sink.spark.jobs import LARGE, MANY, Pace, describe, in_parallel
+from spark_sink.spark.jobs import Pace, describe, in_parallel
 from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
-from spark_sink.warehouse.ledger import Floors, entries_of, spans
+from spark_sink.warehouse.ledger import Entry, Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.moves import Event, Place
-from spark_sink.warehouse.protocol import Facts, Name, Warehouse
+from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
@@ -76,6 +78,9 @@ from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
 _log = logging.getLogger(__name__)
 THREADS = 4
 QUIET_SECONDS = 10.0
+Ready = tuple[TablePart, DataFrame, TablePart, list[TableVersion]]
+"""What a batch has for a table; then its records, and their contents, with those read past the batch's end; and
+the versions of these."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,24 +159,45 @@ class Applier:
         batch_id: int,
         *,
         query_id: str,
-        moved: Moved,
+        moved: tuple[Offsets, Offsets],
         is_whole: bool = False,
     ) -> None:
         """Bring records (columns of Spark's Kafka source) into the tables and the ledger.
 
-        `is_whole` means that the batches so far are known to divide no transaction.
+        `moved` are the batch's start and end, as Spark planned it. `is_whole` means that the batches so far are
+        known to divide no transaction.
         """
-        with self.gate:
-            self.busy_since = time.monotonic()
-            try:
-                self._apply(records, batch_id, query_id=query_id, moved=moved(), is_whole=is_whole)
-            finally:
-                self.busy_since = None
-
-    def is_quiet(self) -> bool:
-        """Whether no batch has looked for DDL for QUIET_SECONDS, so that DDL is due without a batch."""
-        is_due = time.monotonic() - self.followed >= QUIET_SECONDS
-        return is_due and self.ddl is not None and not self.gate.locked()
+        with self._working():
+            # The steps of a batch, in the order of its data.
+            started, stages = self.clock(), Stages()
+            self._announce(records, batch_id, moved)
+            with stages.timed(TABLES):
+                self.follow_ddl(moved[0])
+            batch = self._routed(records, moved)
+            with stages.timed(READ):
+                found = contents(batch)
+            _log.debug("batch read batch=%d tables=%d", batch_id, len(found.tables))
+            self.milestones.reach(found.reached, found.existing)
+            passed_by = self._pass_by_waiting(found, moved[0])
+            aside = self._aside(records, moved)
+            batch, found = self._usable(batch, found, passed_by, aside, stages)
+            faults = self._held_back(found)
+            altered = self._add_altered(found.tables)
+            parts = self._mergeable(batch, found, faults)
+            faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
+            describe(records.sparkSession, f"batch {batch_id}: ledger")
+            with stages.timed(LEDGER):
+                self._begin_waits(faults, found, moved[0])
+                if aside is not None:
+                    aside.report(batch_id)
+                applied, at_ms = self.clock(), self.milestones.moment(self.clock(), self.waits)
+                entries = entries_of(
+                    found.records, moved, query_id=query_id, batch_id=batch_id, applied_ms=at_ms
+                )
+                self._record(entries, is_whole=is_whole)
+                if self.ddl is not None:
+                    self.ddl.brought(altered)
+            self._report(found, entries, batch_id, stages, started=started, applied=applied)
 
     def apply_ddl(self, nothing: DataFrame) -> None:
         """Carry out new DDL without a batch; `nothing` is an empty set of Kafka's records.
@@ -181,152 +207,165 @@ class Applier:
         """
         if self.ddl is None:
             return
+        with self._working():
+            self.milestones.begin()
+            self.waits.refresh()
+            self.follow_ddl({})
+            tables: dict[Name, TablePart] = {}
+            altered = self._add_altered(tables)
+            if tables:
+                parts, rows = list(tables.values()), self.envelopes(nothing)
+                faults = self._merge_all(rows, parts, {}, Stages(), "of DDL alone", aside=None)
+                for name, fault in faults.items():
+                    self._wait(name, fault, {}, start=self.applied)
+            for name in tables:
+                self.milestones.rebuilt(name)
+            self.ddl.brought(altered)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
         with self.gate:
             self.busy_since = time.monotonic()
             try:
-                self.milestones.begin()
-                self.waits.refresh()
-                self.follow_ddl({})
-                self.ddl.brought(self._bring(nothing))
+                yield
             finally:
                 self.busy_since = None
 
-    def _bring(self, nothing: DataFrame) -> list[Event]:
-        """Bring tables to the versions that statements have given them, without any rows.
-
-        Return these statements.
-        """
-        tables: dict[Name, TablePart] = {}
-        altered = self._add_altered(tables)
-        if not tables:
-            return altered
-        parts, rows = list(tables.values()), self.envelopes(nothing)
-        faults = self._merge_all(rows, parts, {}, Stages(), "of DDL alone", aside=None)
-        for name, fault in faults.items():
-            self._wait(name, fault, {}, start=self.applied)
-        for name in tables:
-            self.milestones.rebuilt(name)
-        return altered
-
-    def forget(self, name: Name) -> None:
-        """Drop what is remembered of a table that was replaced."""
-        self.milestones.integrity.forget(name)
-        self._forget(name)
-
-    def hold_against_ledger(self) -> None:
-        """Make tables wait that are not as the sink left them; call it after DDL, before the first batch."""
-        absent = self.ddl.absent() if self.ddl is not None else ()
-        for name, fault in self.milestones.integrity.misfits(self.waits.tables, absent):
-            self._wait(name, fault, {}, start=self.applied)
-
-    def hold_without_ledger(self) -> None:
-        """Make all tables wait: the ledger is gone, and Kafka may have removed records that they lack."""
-        self.waits.refresh()
-        for name in self.warehouse.tables.names():
-            if not self.waits.waiting(name):
-                self._wait(name, ledger_lost(name), {}, start={})
-
-    def _forget(self, name: Name) -> None:
-        self.shapes.forget(name)
-        self.milestones.rebuilt(name)
-        self.deleted.forget(name)
-        self.histories.forget(name)
-
-    def _apply(
-        self,
-        records: DataFrame,
-        batch_id: int,
-        *,
-        query_id: str,
-        moved: tuple[Offsets, Offsets],
-        is_whole: bool,
-    ) -> None:
-        started, stages = self.clock(), Stages()
+    def _announce(self, records: DataFrame, batch_id: int, moved: tuple[Offsets, Offsets]) -> None:
         describe(records.sparkSession, f"batch {batch_id}: read")
         announce(batch_id, moved, is_first=not self.milestones.has_stated)
         self.milestones.begin()
         self.waits.refresh()
-        with stages.timed(TABLES):
-            self.follow_ddl(moved[0])
+
+    def follow_ddl(self, start: Offsets) -> None:
+        """Carry out new DDL, while the gate is held. `start` is where a batch begins; empty without a batch."""
+        self.followed = time.monotonic()
+        events = self.ddl.history.settled() if self.ddl is not None else ()
+        self.milestones.integrity.begin(events, self.waits.tables.values())
+        if self.ddl is None:
+            return
+        known = len(self.ddl.history.events)
+        changed = self.ddl.follow(
+            self.applied,
+            start,
+            put_back=self.deleted.put_back,
+            done=self.milestones.integrity.ddl,
+        )
+        for name in changed:
+            self.forget(name)
+        self.metrics.forget(changed)
+        if changed or len(self.ddl.history.events) > known:
+            self.truncates.forget()
+
+    def _routed(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> DataFrame:
+        """The batch's envelopes, without rows that a load has read, computed once."""
         self.keep_pace(records, sum(end - start for start, end in spans(*moved).values()))
         batch = self.envelopes(records, moved=moved)
         if cut := loaded_sql(self.waits.tables.values(), moved[0]):
             batch = batch.where(f"NOT coalesce({cut}, false)")
         # A local checkpoint, since Delta refuses a cached source and would copy an uncached source.
-        batch = batch.localCheckpoint(eager=False)
-        with stages.timed(READ):
-            found = contents(batch)
-        _log.debug("batch read batch=%d tables=%d", batch_id, len(found.tables))
-        self.milestones.reach(found.reached, found.existing)
-        passed_by = {name for name in found.tables if self.waits.waiting(name)}
-        for name in passed_by:
+        return batch.localCheckpoint(eager=False)
+
+    def envelopes(
+        self,
+        records: DataFrame,
+        *,
+        moved: tuple[Offsets, Offsets] | None = None,
+        tables: Collection[Name] | None = None,
+    ) -> DataFrame:
+        """Return Kafka's records as envelopes of the tables to which they belong now.
+
+        `moved` is the range of a batch. With `tables`, only the records of these tables are returned, which may
+        be older than what is applied.
+        """
+        rows, foreign = envelopes(records), self.foreign
+        rows = rows if foreign is None else foreign.own(rows, moved)
+        rows = rows if self.ddl is None else self.ddl.routed(rows, tables=tables)
+        return rows if tables is None else rows.where(" OR ".join(map(of_table, tables)))
+
+    def keep_pace(self, rows: DataFrame, number: int) -> None:
+        """Set, in the session of the rows, what is best for this number of rows."""
+        if self.pace is not None:
+            self.pace.keep(rows.sparkSession, number)
+
+    def _pass_by_waiting(self, found: Contents, start: Offsets) -> set[Name]:
+        """Leave out the tables that wait, whose changes stay in Kafka; return these tables."""
+        waiting = {name for name in found.tables if self.waits.waiting(name)}
+        for name in waiting:
             part = found.tables.pop(name)
-            self.waits.extend(name, part.began(moved[0]))
+            self.waits.extend(name, part.began(start))
             self._replacing(part)
-        aside = self._aside(records, moved)
+        return waiting
+
+    def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
+        """The object that makes a batch's unusable records dead letters; None without a limit."""
+        if not self.unusable_limit:
+            return None
+        return PutAside(
+            letters=self.warehouse.letters,
+            metrics=self.metrics,
+            limit=self.unusable_limit,
+            records=records,
+            moved=moved,
+            clock=self.clock,
+            is_late=self.ddl.is_unsettled if self.ddl is not None else lambda *_: False,
+        )
+
+    def _usable(
+        self,
+        batch: DataFrame,
+        found: Contents,
+        passed_by: Collection[Name],
+        aside: PutAside | None,
+        stages: Stages,
+    ) -> tuple[DataFrame, Contents]:
+        """Return the batch with its large values, without what `aside` takes from it; and its contents then."""
         if aside is not None:
             batch, found = aside.sort_out(without(batch, passed_by), found)
         elif found.nameless is not None:
             raise found.nameless
-        faults = {part.name: part.fault for part in found.tables.values() if part.fault}
         if found.claims:
             with stages.timed(READ):
-                batch, found, faults = self.fetched(without(batch, passed_by), found)
+                batch, found = self.fetched(without(batch, passed_by), found)
                 if aside is not None:
                     batch, found = aside.sort_out(batch, found)
-                    faults = {p.name: p.fault for p in found.tables.values() if p.fault}
-        faults |= self.replaced(list(found.tables.values()))
-        faults = {**self._published_again(found.tables.values()), **faults}
-        altered = self._add_altered(found.tables)
-        parts = [
-            part
+        return batch, found
+
+    def fetched(self, batch: DataFrame, found: Contents) -> tuple[DataFrame, Contents]:
+        """Return the batch with its large values, and its contents then."""
+        faults = found.faults
+        wanted = [p for p in found.tables.values() if p.claims and p.name not in faults]
+        whole = without(batch, faults).where("claim IS NULL")
+        if wanted:
+            rows = batch.where(" OR ".join(of_table(part.name) for part in wanted))
+            claims = [claim for part in wanted for claim in part.claims]
+            whole = whole.unionByName(redeemed(rows, claims, store=self.claim_checks))
+        whole = whole.localCheckpoint(eager=False)
+        again = contents(whole)
+        again.tables |= {name: found.tables[name] for name in faults}
+        again.records = found.records
+        return whole, again
+
+    def _held_back(self, found: Contents) -> dict[Name, TableError]:
+        """The tables of which no record is applied, and why.
+
+        Among them are tables for which the batch begins to publish all rows again, which are rebuilt once all
+        rows have arrived. A table that does not exist yet does not wait, so that readers see its rows as they
+        arrive.
+        """
+        again = {
+            part.name: published_again(part.name, part.replaced.begun)
             for part in found.tables.values()
-            if part.name not in faults and (part.ops or part.versions)
-        ]
-        self.keep_pace(batch, self.sizes.rows(parts))
-        faults |= self._merge_all(batch, parts, moved[1], stages, batch_id, aside=aside)
-        describe(records.sparkSession, f"batch {batch_id}: ledger")
-        with stages.timed(LEDGER):
-            for name, fault in faults.items():
-                self._wait(name, fault, found.tables[name].began(moved[0]), start=moved[0])
-                self._replacing(found.tables[name])
-            if aside is not None:
-                aside.report(batch_id)
-            for name, fault in self.milestones.settle(self.waits.waiting).items():
-                self._wait(name, fault, {}, start=moved[0])
-            applied, moment = self.clock(), self.milestones.moment(self.clock(), self.waits)
-            entries = entries_of(
-                found.records,
-                moved,
-                query_id=query_id,
-                batch_id=batch_id,
-                applied_ms=moment,
-            )
-            if entries:
-                milestone = self.milestones.milestone(
-                    self.truncates.in_force(),
-                    is_whole=is_whole,
-                    ddl=self.ddl.history.done if self.ddl is not None else {},
-                    waiting=self.waits.all_waiting(),
-                )
-                entries[0] = replace(entries[0], milestone=self.milestones.text(milestone))
-            self.warehouse.log.append(entries)
-            if entries:
-                self.milestones.stored(milestone)
-            if self.ddl is not None:
-                self.ddl.brought(altered)
-        self.applied |= {(one.topic, one.partition): one.until_offset for one in entries}
-        self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
-        self.metrics.applied({(e.topic, e.partition): e.until_offset for e in entries})
-        report_batch(
-            self.metrics,
-            found,
-            batch_id,
-            stages,
-            waiting=[name for name in found.tables if self.waits.waiting(name)],
-            seconds=self.clock() - started,
-            applied=applied,
-        )
+            if part.replaced.begun and self._is_there(part.name)
+        }
+        return {**again, **found.faults, **self.replaced(list(found.tables.values()))}
+
+    def _is_there(self, name: Name) -> bool:
+        try:
+            return self.warehouse.tables.shape(*name) is not None
+        except (*FAILURES, TableError):
+            # Its merge reports why.
+            return False
 
     def _add_altered(self, tables: dict[Name, TablePart]) -> list[Event]:
         """Add to a batch the versions that statements have given to tables, since no row may ever follow.
@@ -359,128 +398,71 @@ class Applier:
             part.add(key, place)
         return [one for one in altered if (one.destination, one.place) not in later]
 
-    def _aside(self, records: DataFrame, moved: tuple[Offsets, Offsets]) -> PutAside | None:
-        """The object that makes a batch's unusable records dead letters; None without a limit."""
-        if not self.unusable_limit:
-            return None
-        return PutAside(
-            letters=self.warehouse.letters,
-            metrics=self.metrics,
-            limit=self.unusable_limit,
-            records=records,
-            moved=moved,
-            clock=self.clock,
-            is_late=self.ddl.is_unsettled if self.ddl is not None else lambda *_: False,
-        )
+    def _mergeable(
+        self, batch: DataFrame, found: Contents, faults: Collection[Name]
+    ) -> list[TablePart]:
+        """What the batch has for the tables that are merged."""
+        parts = [
+            part
+            for part in found.tables.values()
+            if part.name not in faults and (part.ops or part.versions)
+        ]
+        self.keep_pace(batch, self.sizes.rows(parts))
+        return parts
 
-    def envelopes(
+    def _merge_all(
         self,
-        records: DataFrame,
+        batch: DataFrame,
+        parts: list[TablePart],
+        until: Offsets,
+        stages: Stages,
+        batch_id: int | str,
         *,
-        moved: tuple[Offsets, Offsets] | None = None,
-        tables: Collection[Name] | None = None,
-    ) -> DataFrame:
-        """Return Kafka's records as envelopes of the tables to which they belong now.
+        aside: PutAside | None,
+    ) -> dict[Name, TableError]:
+        """Merge all tables that can be merged; return the faults of the other tables."""
+        ready, faults = self._completed(batch, parts, until, stages, usable=aside is not None)
+        with stages.timed(LEDGER):
+            floors = self.truncates.raised(*(floors_of(part, own) for _, _, part, own in ready))
 
-        `moved` is the range of a batch. With `tables`, only the records of these tables are returned, which may
-        be older than what is applied.
-        """
-        rows, foreign = envelopes(records), self.foreign
-        rows = rows if foreign is None else foreign.own(rows, moved)
-        rows = rows if self.ddl is None else self.ddl.routed(rows, tables=tables)
-        return rows if tables is None else rows.where(" OR ".join(map(of_table, tables)))
+        def merge(one: Ready) -> None:
+            try:
+                self._merge_table(*one, floors.get(one[2].name, {}), batch_id, aside=aside)
+            except TableError as fault:
+                faults[one[2].name] = fault
 
-    def follow_ddl(self, start: Offsets) -> None:
-        """Carry out new DDL, while the gate is held. `start` is where a batch begins; empty without a batch."""
-        self.followed = time.monotonic()
-        events = self.ddl.history.settled() if self.ddl is not None else ()
-        self.milestones.integrity.begin(events, self.waits.tables.values())
-        if self.ddl is None:
-            return
-        known = len(self.ddl.history.events)
-        changed = self.ddl.follow(
-            self.applied,
-            start,
-            put_back=self.deleted.put_back,
-            done=self.milestones.integrity.ddl,
-        )
-        for name in changed:
-            self.forget(name)
-        self.metrics.forget(changed)
-        if changed or len(self.ddl.history.events) > known:
-            self.truncates.forget()
+        if ready:
+            with stages.timed(TABLES):
+                in_parallel(merge, ready, session=batch.sparkSession, threads=self.threads)
+        return faults
 
-    def keep_pace(self, rows: DataFrame, number: int) -> None:
-        """Set, in the session of the rows, what is best for this number of rows."""
-        if self.pace is not None:
-            self.pace.keep(rows.sparkSession, number)
-
-    def _wait(self, name: Name, fault: TableError, offsets: Offsets, *, start: Offsets) -> None:
-        if self.ddl is not None:
-            fault = self.ddl.advised(name, fault)
-        before = self.waits.tables.get(name)
-        cut = before.offsets if before is not None else {}
-        # Changes that a reload applied before the stream came to them stay applied: in such a partition,
-        # reading begins at the reload's cut.
-        late = {at: until for at, until in cut.items() if until > start.get(at, 0)}
-        self.waits.begin(name, fault, {**offsets, **late})
-        # The commit at which the sink left the table stays known: the table may be restored to it.
-        self._forget(name)
-        level = logging.INFO if fault.ends_by_itself else logging.ERROR
-        _log.log(level, "table waits table=%s.%s: %s", *name, fault)
-
-    def _published_again(self, parts: Iterable[TablePart]) -> dict[Name, TableError]:
-        """The tables for which the batch begins to publish all rows again: they wait, and are then rebuilt.
-
-        A table is rebuilt once all rows have arrived. A table that does not exist yet does not wait, so that
-        readers see its rows as they arrive.
-        """
-        found: dict[Name, TableError] = {}
-        for part in parts:
-            if part.replaced.begun and self._is_there(part.name):
-                found[part.name] = published_again(part.name, part.replaced.begun)
-        return found
-
-    def _is_there(self, name: Name) -> bool:
-        try:
-            return self.warehouse.tables.shape(*name) is not None
-        except (*FAILURES, TableError):
-            # Its merge reports why.
-            return False
-
-    def _replacing(self, part: TablePart) -> None:
-        """Record a batch's part of a replacement of a waiting table's rows; ask for a reload after the last."""
-        held = self.waits.tables[part.name]
-        replaced = Replacements(begun=dict(held.replacing))
-        replaced.add(part.replaced)
-        self.waits.replaces(part.name, replaced.open)
-        has_ended = bool(part.replaced.ended) and not replaced.open
-        if not has_ended or not table_error(held.waits_for).ends_by_itself:
-            return
-        if not any(one.name == part.name and one.replaced for one in self.waits.requests):
-            database, table = part.name
-            number, sink = uuid.uuid4().hex, self.waits.sink or ""
-            self.waits.ask(
-                Request(number=number, database=database, table=table, sink=sink, replaced=True)
-            )
-
-    def fetched(
-        self, batch: DataFrame, found: Contents
-    ) -> tuple[DataFrame, Contents, dict[Name, TableError]]:
-        """Return the batch with its large values, its contents then, and the faults of its tables."""
-        faults = {part.name: part.fault for part in found.tables.values() if part.fault}
-        wanted = [p for p in found.tables.values() if p.claims and p.name not in faults]
-        whole = without(batch, faults).where("claim IS NULL")
-        if wanted:
-            rows = batch.where(" OR ".join(of_table(part.name) for part in wanted))
-            claims = [claim for part in wanted for claim in part.claims]
-            whole = whole.unionByName(redeemed(rows, claims, store=self.claim_checks))
-        whole = whole.localCheckpoint(eager=False)
-        again = contents(whole)
-        again.tables |= {name: found.tables[name] for name in faults}
-        again.records = found.records
-        faults |= {part.name: part.fault for part in again.tables.values() if part.fault}
-        return whole, again, faults
+    def _completed(
+        self,
+        batch: DataFrame,
+        parts: Iterable[TablePart],
+        until: Offsets,
+        stages: Stages,
+        *,
+        usable: bool,
+    ) -> tuple[list[Ready], dict[Name, TableError]]:
+        """Return the tables with all that their merge needs, and the faults of the other tables."""
+        paired: list[tuple[TablePart, DataFrame, TablePart]] = []
+        faults: dict[Name, TableError] = {}
+        with stages.timed(READ):
+            for part in parts:
+                try:
+                    paired.append((part, *self.paired(batch, part, until, usable=usable)))
+                except TableError as fault:
+                    faults[part.name] = fault
+        with stages.timed(SCHEMAS):
+            self.book.fetch(key for *_, part in paired for key in part.versions)
+        ready: list[Ready] = []
+        for held, records, part in paired:
+            try:
+                ready.append((held, records, part, versions_of(part, self.book)))
+            except TableError as fault:
+                faults[part.name] = fault
+        return ready, faults
 
     def paired(
         self, batch: DataFrame, part: TablePart, until: Offsets, *, usable: bool = False
@@ -500,7 +482,7 @@ class Applier:
         found = contents(more)
         self.milestones.reach(found.reached)
         if found.claims:
-            more, found, _ = self.fetched(more, found)
+            more, found = self.fetched(more, found)
         if usable:
             more = more.where(f"NOT {unusable()}")
         own = batch.where(of_table(part.name)).unionByName(more).localCheckpoint(eager=False)
@@ -514,66 +496,34 @@ class Applier:
         _log.info("moves completed from later records table=%s.%s", *part.name)
         return own, again
 
-    def _merge_all(
+    def _merge_table(
         self,
-        batch: DataFrame,
-        parts: list[TablePart],
-        until: Offsets,
-        stages: Stages,
+        held: TablePart,
+        records: DataFrame,
+        part: TablePart,
+        versions: list[TableVersion],
+        floors: Floors,
         batch_id: int | str,
         *,
         aside: PutAside | None,
-    ) -> dict[Name, TableError]:
-        """Merge all tables that can be merged; return the faults of the other tables."""
-        ready: list[Part] = []
-        faults: dict[Name, TableError] = {}
-        with stages.timed(READ):
-            for part in parts:
-                try:
-                    ready.append(self.paired(batch, part, until, usable=aside is not None))
-                except TableError as fault:
-                    faults[part.name] = fault
-        with stages.timed(SCHEMAS):
-            self.book.fetch(key for _, part in ready for key in part.versions)
-        versions = {}
-        for _, part in ready:
-            try:
-                versions[part.name] = versions_of(part, self.book)
-            except TableError as fault:
-                faults[part.name] = fault
-        known = [(records, part) for records, part in ready if part.name in versions]
-        with stages.timed(LEDGER):
-            floors = self.truncates.raised(*(floors_of(p, versions[p.name]) for _, p in known))
-        held = {part.name: part for part in parts}
-
-        def merge(one: Part) -> None:
-            if self.stopping.is_set():
-                # A stop cancels the jobs that run; the jobs of further tables would still begin.
-                raise BatchStopped
-            started, own, (records, part) = time.monotonic(), Stages(), one
-            describe(batch.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
-            try:
-                known_of = versions[part.name], floors.get(part.name, {})
-                act = partial(self._merge_usable, records, part, *known_of, own, aside=aside)
-                held[part.name].ops -= twice(
-                    act,
-                    part.name,
-                    self.warehouse,
-                    between=partial(self._forget, part.name),
-                    stopped=self.stopping.is_set,
-                )
-            except TableError as fault:
-                faults[part.name] = fault
-                return
-            seconds = time.monotonic() - started
-            report_table(self.metrics, part, own, seconds=seconds, now=self.clock())
-            if seconds >= LONG_SECONDS and part.has_rows:
-                report_last_merge(part.name, self.warehouse.facts.last_merge(part.name))
-
-        if known:
-            with stages.timed(TABLES):
-                in_parallel(merge, known, session=batch.sparkSession, threads=self.threads)
-        return faults
+    ) -> None:
+        """Merge a table, a second time if the first fails; take from `held` the ops that were refused."""
+        if self.stopping.is_set():
+            # A stop cancels the jobs that run; the jobs of further tables would still begin.
+            raise BatchStopped
+        started, stages = time.monotonic(), Stages()
+        describe(records.sparkSession, f"batch {batch_id}: merge {'.'.join(part.name)}")
+        held.ops -= twice(
+            partial(self._merge_usable, records, part, versions, floors, stages, aside=aside),
+            part.name,
+            self.warehouse,
+            between=partial(self._forget, part.name),
+            stopped=self.stopping.is_set,
+        )
+        seconds = time.monotonic() - started
+        report_table(self.metrics, part, stages, seconds=seconds, now=self.clock())
+        if seconds >= LONG_SECONDS and part.has_rows:
+            report_last_merge(part.name, self.warehouse.facts.last_merge(part.name))
 
     def _merge_usable(
         self,
@@ -630,44 +580,109 @@ class Applier:
         with stages.timed(MERGE):
             self.histories.add(batch, part, versions)
 
+    def _begin_waits(
+        self, faults: Mapping[Name, TableError], found: Contents, start: Offsets
+    ) -> None:
+        """Make the tables wait that could not be merged, and those that are not as the batch left them."""
+        for name, fault in faults.items():
+            self._wait(name, fault, found.tables[name].began(start), start=start)
+            self._replacing(found.tables[name])
+        for name, fault in self.milestones.settle(self.waits.waiting).items():
+            self._wait(name, fault, {}, start=start)
 
-Part = tuple[DataFrame, TablePart]
-Moved = Callable[[], tuple[Offsets, Offsets]]  # start and end of the batch, as Spark planned it
+    def _record(self, entries: list[Entry], *, is_whole: bool) -> None:
+        """Record the batch in the ledger, with what all tables hold after it."""
+        if not entries:
+            return
+        milestone = self.milestones.milestone(
+            self.truncates.in_force(),
+            is_whole=is_whole,
+            ddl=self.ddl.history.done if self.ddl is not None else {},
+            waiting=self.waits.all_waiting(),
+        )
+        entries[0] = replace(entries[0], milestone=self.milestones.text(milestone))
+        self.warehouse.log.append(entries)
+        self.milestones.stored(milestone)
 
+    def _report(
+        self,
+        found: Contents,
+        entries: Iterable[Entry],
+        batch_id: int,
+        stages: Stages,
+        *,
+        started: float,
+        applied: float,
+    ) -> None:
+        reached = {(one.topic, one.partition): one.until_offset for one in entries}
+        self.applied |= reached
+        self.newest |= {d: max(ms, self.newest.get(d, 0)) for d, ms in found.newest.items()}
+        self.metrics.applied(reached)
+        report_batch(
+            self.metrics,
+            found,
+            batch_id,
+            stages,
+            waiting=[name for name in found.tables if self.waits.waiting(name)],
+            seconds=self.clock() - started,
+            applied=applied,
+        )
 
-_MERGES: Final = 50
-"""The number of merges after which a table's size is read again."""
+    def _wait(self, name: Name, fault: TableError, offsets: Offsets, *, start: Offsets) -> None:
+        if self.ddl is not None:
+            fault = self.ddl.advised(name, fault)
+        before = self.waits.tables.get(name)
+        cut = before.offsets if before is not None else {}
+        # Changes that a reload applied before the stream came to them stay applied: in such a partition,
+        # reading begins at the reload's cut.
+        late = {at: until for at, until in cut.items() if until > start.get(at, 0)}
+        self.waits.begin(name, fault, {**offsets, **late})
+        # The commit at which the sink left the table stays known: the table may be restored to it.
+        self._forget(name)
+        level = logging.INFO if fault.ends_by_itself else logging.ERROR
+        _log.log(level, "table waits table=%s.%s: %s", *name, fault)
 
+    def _replacing(self, part: TablePart) -> None:
+        """Record a batch's part of a replacement of a waiting table's rows; ask for a reload after the last."""
+        held = self.waits.tables[part.name]
+        replaced = Replacements(begun=dict(held.replacing))
+        replaced.add(part.replaced)
+        self.waits.replaces(part.name, replaced.open)
+        has_ended = bool(part.replaced.ended) and not replaced.open
+        if not has_ended or not table_error(held.waits_for).ends_by_itself:
+            return
+        if not any(one.name == part.name and one.replaced for one in self.waits.requests):
+            database, table = part.name
+            number, sink = uuid.uuid4().hex, self.waits.sink or ""
+            self.waits.ask(
+                Request(number=number, database=database, table=table, sink=sink, replaced=True)
+            )
 
-@dataclass(slots=True, kw_only=True)
-class TableSizes:
-    """The sizes of the tables that batches have changed.
+    def is_quiet(self) -> bool:
+        """Whether no batch has looked for DDL for QUIET_SECONDS, so that DDL is due without a batch."""
+        is_due = time.monotonic() - self.followed >= QUIET_SECONDS
+        return is_due and self.ddl is not None and not self.gate.locked()
 
-    Invariant: a table's size is read again only after _MERGES merges, since it affects only speed.
-    """
+    def forget(self, name: Name) -> None:
+        """Drop what is remembered of a table that was replaced."""
+        self.milestones.integrity.forget(name)
+        self._forget(name)
 
-    facts: Facts
-    merged: Mapping[Name, int]
-    """The merges of each table by this process."""
-    _known: dict[Name, tuple[int, int]] = field(default_factory=dict)
-    """The number of merges when the size was read, and the size in bytes."""
+    def hold_against_ledger(self) -> None:
+        """Make tables wait that are not as the sink left them; call it after DDL, before the first batch."""
+        absent = self.ddl.absent() if self.ddl is not None else ()
+        for name, fault in self.milestones.integrity.misfits(self.waits.tables, absent):
+            self._wait(name, fault, {}, start=self.applied)
 
-    def rows(self, parts: Iterable[TablePart]) -> int:
-        """Return the number of rows for which to execute a batch: its largest part's, MANY for large tables."""
-        return max((self._rows(part) for part in parts), default=0)
+    def hold_without_ledger(self) -> None:
+        """Make all tables wait: the ledger is gone, and Kafka may have removed records that they lack."""
+        self.waits.refresh()
+        for name in self.warehouse.tables.names():
+            if not self.waits.waiting(name):
+                self._wait(name, ledger_lost(name), {}, start={})
 
-    def _rows(self, part: TablePart) -> int:
-        rows = part.ops.total()
-        return rows if rows >= MANY or self._bytes(part.name) < LARGE else MANY
-
-    def _bytes(self, name: Name) -> int:
-        merges = self.merged.get(name, 0)
-        at, size = self._known.get(name, (-_MERGES, 0))
-        if merges - at >= _MERGES:
-            try:
-                size = self.facts.size(name)
-            except FAILURES:
-                # The table's merge finds why it cannot be read.
-                size = 0
-            self._known[name] = merges, size
-        return size
+    def _forget(self, name: Name) -> None:
+        self.shapes.forget(name)
+        self.milestones.rebuilt(name)
+        self.deleted.forget(name)
+        self.histories.forget(name)

@@ -172,6 +172,11 @@ class Contents:
     """The position of each table's last row that existed already, by destination."""
 
     @property
+    def faults(self) -> dict[Name, TableError]:
+        """The tables of which no record is applied, with the reasons."""
+        return {part.name: part.fault for part in self.tables.values() if part.fault}
+
+    @property
     def claims(self) -> list[Claim]:
         """The locations of all values that must be fetched from the claim store."""
         return [claim for part in self.tables.values() for claim in part.claims]

@@ -7,6 +7,7 @@ also if its row was changed again in the same batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,12 +25,14 @@ from spark_sink.errors import MalformedRecord, UnsupportedPartialImage
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place, refused_record
+from spark_sink.spark.jobs import LARGE, MANY
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.columns import values_changed
 from spark_sink.warehouse.history import history_shape
 from spark_sink.warehouse.ledger import Floors
-from spark_sink.warehouse.protocol import Name, Tables, Warehouse
+from spark_sink.warehouse.protocol import Facts, Name, Tables, Warehouse
 from spark_sink.warehouse.shape import Shape
+from spark_sink.warehouse.table_faults import FAILURES
 from spark_sink.warehouse.table_rules import TableRules
 
 _ROWS: Final = 20_000
@@ -205,3 +208,41 @@ def _truncates(batch: DataFrame, shape: Shape) -> DataFrame:
     )
     name = shape.database, shape.table
     return batch.where(f"{of_table(name)} AND op = 't' AND reason IS NULL").selectExpr(*columns)
+
+
+_MERGES: Final = 50
+"""The number of merges after which a table's size is read again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TableSizes:
+    """The sizes of the tables that batches have changed.
+
+    Invariant: a table's size is read again only after _MERGES merges, since it affects only speed.
+    """
+
+    facts: Facts
+    merged: Mapping[Name, int]
+    """The merges of each table by this process."""
+    _known: dict[Name, tuple[int, int]] = field(default_factory=dict)
+    """The number of merges when the size was read, and the size in bytes."""
+
+    def rows(self, parts: Iterable[TablePart]) -> int:
+        """Return the number of rows for which to execute a batch: its largest part's, MANY for large tables."""
+        return max((self._rows(part) for part in parts), default=0)
+
+    def _rows(self, part: TablePart) -> int:
+        rows = part.ops.total()
+        return rows if rows >= MANY or self._bytes(part.name) < LARGE else MANY
+
+    def _bytes(self, name: Name) -> int:
+        merges = self.merged.get(name, 0)
+        at, size = self._known.get(name, (-_MERGES, 0))
+        if merges - at >= _MERGES:
+            try:
+                size = self.facts.size(name)
+            except FAILURES:
+                # The table's merge finds why it cannot be read.
+                size = 0
+            self._known[name] = merges, size
+        return size

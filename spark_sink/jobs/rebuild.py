@@ -295,10 +295,10 @@ class Rebuild:
         if part.fault is not None:
             raise part.fault
         if part.claims:
-            batch, found, faults = self.applier.fetched(batch, found)
-            if faults:
-                raise faults[self.name]
+            batch, found = self.applier.fetched(batch, found)
             part = found.tables[self.name]
+            if part.fault is not None:
+                raise part.fault
         places = part.places
         batch, part = self.applier.paired(batch, part, until)
         part.places = places

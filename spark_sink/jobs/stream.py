@@ -543,7 +543,7 @@ class Sink:
                     records.coalesce(max(1, context.defaultParallelism)),
                     batch_id,
                     query_id=str(context.getLocalProperty("sql.streaming.queryId")),
-                    moved=lambda: moved,
+                    moved=moved,
                     is_whole=is_whole,
                 )
 

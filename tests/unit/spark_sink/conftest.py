@@ -133,7 +133,7 @@ class Warehouse:
         end = self.ends()
         try:
             self.applier.apply(
-                self.read(start, end), next(self._numbers), query_id="q", moved=lambda: (start, end)
+                self.read(start, end), next(self._numbers), query_id="q", moved=(start, end)
             )
         except Exception as fault:
             raise named(fault) from fault

@@ -300,7 +300,7 @@ class Reader:
     def _apply(self, moved: Any) -> None:
         records = self.warehouse.read(*moved)
         number = len(self.changes)
-        self.warehouse.applier.apply(records, number, query_id="q", moved=lambda: moved)
+        self.warehouse.applier.apply(records, number, query_id="q", moved=moved)
 
     def meet_requests(self) -> None:
         """Does what the sink does beside batches."""

@@ -152,7 +152,7 @@ class Halved(Warehouse):
         self.restart()
 
     def _apply(self, start: Offsets, end: Offsets) -> None:
-        self.applier.apply(self.read(start, end), 1, query_id="q", moved=lambda: (start, end))
+        self.applier.apply(self.read(start, end), 1, query_id="q", moved=(start, end))
 
     def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
         assert set(topics) <= {TOPIC}

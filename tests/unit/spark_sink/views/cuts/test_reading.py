@@ -97,7 +97,7 @@ class Sink:
             self.warehouse.frame(self.bank.records(*moved)),
             self.batches,
             query_id="q",
-            moved=lambda: moved,
+            moved=moved,
             is_whole=is_whole,
         )
 
@@ -178,7 +178,7 @@ def test_a_version_of_the_table_before_is_not_taken_from_a_table_that_was_made_a
         moved = start, warehouse.ends()
         records, number = warehouse.read(*moved), row["id"]
         apply = partial(warehouse.applier.apply, records, number, query_id="q")
-        apply(moved=lambda: moved, is_whole=True)
+        apply(moved=moved, is_whole=True)
 
     merged()
     merged()

@@ -67,7 +67,7 @@ def test_a_cut_has_the_rows_and_names_of_its_place_or_refuses_the_table(
 
     topic.values.append(second)
     moved = {TOPIC: 3}, {TOPIC: 6}
-    warehouse.applier.apply(warehouse.read(*moved), 9, query_id="q", moved=lambda: moved)
+    warehouse.applier.apply(warehouse.read(*moved), 9, query_id="q", moved=moved)
     after = cut()
     assert ids(after, "w") == [1, 2, 3, 5, 6, 9]
     assert after.gone() == [("shop", "t"), ("shop", "u")]
