@@ -351,11 +351,6 @@ def _refuse(details: Iterable[Row]) -> None:
             )
 
 
-def _nameless(row: Row) -> bool:
-    """Whether records of a group do not name their table."""
-    return row.database is None or row["table"] is None
-
-
 def _fault(detail: Row) -> TableError | None:
     """Why records of a group cannot be applied."""
     if detail.bad is not None:
@@ -384,10 +379,6 @@ def _place(at: Row) -> Place:
     return at.epoch, at.seq
 
 
-def _progress(row: Row) -> Progress:
-    return Progress(oldest_ms=row.oldest, newest_ms=row.newest, place=_place(row["last"]))
-
-
 def _existing(row: Row, name: Name) -> ExistingRows:
     """A group's rows that existed already; the rows of one SELECT have consecutive numbers."""
     last = row.existing
@@ -408,7 +399,7 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
     committed: dict[str, int] = {}
     for row, detail in rows:
         result.records[row.topic, row.partition] += row.records
-        if _nameless(row):
+        if row.database is None or row["table"] is None:
             at = detail.bad
             result.nameless = result.nameless or MalformedRecord(
                 place(at.topic, at.partition, at.offset, at.reason),
@@ -462,7 +453,11 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
                 )
             )
         part.claims += [Claim(one.location, one.size, one.sha256) for one in row.claims]
-        progress = {row.destination: _progress(row)}
+        progress = {
+            row.destination: Progress(
+                oldest_ms=row.oldest, newest_ms=row.newest, place=_place(row["last"])
+            )
+        }
         part.progress = total((part.progress, progress))
         result.progress = total((result.progress, progress))
         result.oldest_ms = min(result.oldest_ms or row.oldest, row.oldest)

@@ -122,7 +122,8 @@ class PutAside:
                     raise
                 self._over[name] = fault
                 continue
-            kept = kept.where(f"NOT coalesce({_of(owner)} AND {unusable()}, false)")
+            of = of_table(name) if (name := _named(owner)) else _OF_NO_TABLE
+            kept = kept.where(f"NOT coalesce({of} AND {unusable()}, false)")
         again = contents(kept)
         again.records = found.records
         for name, part in found.tables.items():
@@ -187,7 +188,10 @@ class PutAside:
         for row in rows.where(f"nth <= {most}").collect():
             whole = row.database is not None and row["table"] is not None
             one = found.setdefault((row.database, row["table"]) if whole else (None, None), {})
-            one[row.topic, row.partition, row.offset] = _why(row.reason, row.left_out)
+            why = MalformedRecord.__name__, row.reason
+            if row.reason is None:
+                why = RowNotInRecord.__name__, f"bytes omitted: {row.left_out}"
+            one[at_of(row)] = why
         yield from sorted(found.items(), key=lambda item: (item[0][0] or "", item[0][1] or ""))
 
     def _stored(self) -> set[At]:
@@ -255,17 +259,6 @@ def _followers(batch: DataFrame) -> set[tuple[str, Name, Place]]:
 def _named(owner: Owner) -> Name | None:
     database, table = owner
     return None if database is None or table is None else (database, table)
-
-
-def _of(owner: Owner) -> str:
-    name = _named(owner)
-    return _OF_NO_TABLE if name is None else of_table(name)
-
-
-def _why(reason: str | None, left_out: str | None) -> tuple[str, str]:
-    if reason is not None:
-        return MalformedRecord.__name__, reason
-    return RowNotInRecord.__name__, f"bytes omitted: {left_out}"
 
 
 def _rows(records: DataFrame, owner: Owner, reasons: Reasons, at_ms: int) -> DataFrame:

@@ -138,7 +138,10 @@ class DeletedKeys:
                 self._unswept.discard(name)
 
     def _sweep(self, name: Name) -> None:
-        shape = self._own(name)
+        shape = None
+        # Another table has the name.
+        with suppress(ForeignTable):
+            shape = self.warehouse.tables.shape(*name)
         if shape is not None and shape.keyed:
             markers = self.warehouse.tables.rows(shape, fixed=True).where("__deleted")
             if not markers.isEmpty():
@@ -146,13 +149,6 @@ class DeletedKeys:
                 self.warehouse.upkeep.purge(name, _ALWAYS)
                 self.wrote(name)
                 _log.info("markers of deleted rows removed table=%s.%s", *name)
-
-    def _own(self, name: Name) -> Shape | None:
-        """The table's shape; None if the sink has no table of that name."""
-        try:
-            return self.warehouse.tables.shape(*name)
-        except ForeignTable:
-            return None
 
     def _store(self, shape: Shape, markers: DataFrame) -> None:
         name, tables = (shape.database, shape.table), self.warehouse.deleted.tables

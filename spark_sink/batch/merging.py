@@ -21,7 +21,7 @@ from spark_sink.batch.dead_letters import MOST, at_of
 from spark_sink.batch.hard_deletes import DeletedKeys
 from spark_sink.batch.partial_images import partial_images, whole
 from spark_sink.batch.report import FOLD, MERGE, Stages
-from spark_sink.errors import MalformedRecord, UnsupportedPartialImage
+from spark_sink.errors import MalformedRecord
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place, refused_record
@@ -129,15 +129,12 @@ def merged_rows(
     if not part.is_partial:
         return changes(batch, shape, versions, floors=floors)
     if not shape.keyed or held is None:
-        raise _partial_images(batch, part)
+        # Without a key, earlier rows cannot be identified.
+        found = batch.where(f"partial AND {of_table(part.name)}")
+        places = found.select("topic", "partition", "offset").collect()
+        raise partial_images([at_of(row) for row in places])
     rows = standing(batch, shape, versions, floors=floors, marked=True)
     return whole(rows, held, shape, markers=markers, several=several(versions))
-
-
-def _partial_images(batch: DataFrame, part: TablePart) -> UnsupportedPartialImage:
-    """The error for a table without a key, whose earlier rows cannot be identified."""
-    found = batch.where(f"partial AND {of_table(part.name)}").select("topic", "partition", "offset")
-    return partial_images([(row.topic, row.partition, row.offset) for row in found.collect()])
 
 
 def few(*, rows: int, size: int) -> bool:
@@ -229,11 +226,11 @@ class TableSizes:
 
     def rows(self, parts: Iterable[TablePart]) -> int:
         """Return the number of rows for which to execute a batch: its largest part's, MANY for large tables."""
-        return max((self._rows(part) for part in parts), default=0)
-
-    def _rows(self, part: TablePart) -> int:
-        rows = part.ops.total()
-        return rows if rows >= MANY or self._bytes(part.name) < LARGE else MANY
+        rows = 0
+        for part in parts:
+            own = part.ops.total()
+            rows = max(rows, own if own >= MANY or self._bytes(part.name) < LARGE else MANY)
+        return rows
 
     def _bytes(self, name: Name) -> int:
         merges = self.merged.get(name, 0)

@@ -228,31 +228,30 @@ class Shapes:
             found = self._traced(held, versions, part)
             wanted = found.wanted
         except (KeyChanged, TypeConflict):
-            if held is None or not self._is_vacant(held):
+            # Another key needs a table without rows, which the source has dropped or renamed.
+            if held is None or not self.is_emptied(part.name) or not tables.rows(held).isEmpty():
                 raise
             found = self._traced(None, versions, part)
             wanted = found.wanted
-            self._replace_empty(held, wanted)
+            empty = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.all_columns)
+            session = tables.rows(held).sparkSession
+            tables.replace(wanted, session.createDataFrame([], empty))
             _log.info("table created again with another key or type table=%s.%s", *part.name)
         else:
             self.deleted.put_back(part.name, wanted=wanted)
-            if held is None and self._is_made_by_rows(part, versions):
+            by_rows = part.has_rows and not part.is_partial and not floors_of(part, versions)
+            if held is None and by_rows:
                 self._new.add(part.name)
                 return wanted, found.versions
             if standing is not None:
                 refuse_taken(part.name, standing, (name for name, _ in wanted.columns))
-            if held is not None and standing is not None and _is_unrecorded(standing):
-                # An earlier version of the sink made the table, or a batch that was interrupted.
-                tables.evolve(held, held, is_made=False)
+                if held is not None and (standing.made is None or standing.is_altering):
+                    # An earlier version of the sink made the table, or a batch that was interrupted.
+                    tables.evolve(held, held, is_made=False)
             if brought(tables, found, wanted, notes=self.warehouse.notes):
                 _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
         self._known[part.name] = wanted
         return wanted, found.versions
-
-    @staticmethod
-    def _is_made_by_rows(part: TablePart, versions: Sequence[TableVersion]) -> bool:
-        """Whether the merge of its first rows can make a new table."""
-        return part.has_rows and not part.is_partial and not floors_of(part, versions)
 
     def is_new(self, name: Name) -> bool:
         """Whether the table does not exist yet, and its first merge makes it."""
@@ -280,18 +279,3 @@ class Shapes:
     def is_emptied(self, name: Name) -> bool:
         """Whether a table was dropped or renamed at the source, and the sink followed."""
         return self.ddl is not None and self.ddl.is_emptied(name)
-
-    def _is_vacant(self, held: Shape) -> bool:
-        """Whether a table was dropped or renamed at the source, and has no row of another source."""
-        is_emptied = self.is_emptied((held.database, held.table))
-        return is_emptied and self.warehouse.tables.rows(held).isEmpty()
-
-    def _replace_empty(self, held: Shape, wanted: Shape) -> None:
-        empty = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.all_columns)
-        session = self.warehouse.tables.rows(held).sparkSession
-        self.warehouse.tables.replace(wanted, session.createDataFrame([], empty))
-
-
-def _is_unrecorded(standing: Standing) -> bool:
-    """Whether the table does not record which of its columns the sink made."""
-    return standing.made is None or standing.is_altering

@@ -176,7 +176,8 @@ class Registrar:
                 _log.info("table registered table=%s.%s as=%s.%s", *name, *entry.table)
             # Before the view: if the view fails, the name that the table has taken is stored.
             entries[name] = Entry(table=entry.table)
-            if entry.view is not None and not self._has_view(entry, before):
+            is_up = entry == before and entry.view is not None and self._is_held(entry.view)
+            if entry.view is not None and not is_up:
                 self.metastore.put_view(entry.view, entry.view_sql, self._location(name))
             entries[name] = entry
         except MetastoreUnreachable:
@@ -191,10 +192,6 @@ class Registrar:
         if entry is None or (entry.view is None) != (not self.views):
             return False
         return self._is_held(entry.table) and (entry.view is None or self._is_held(entry.view))
-
-    def _has_view(self, entry: Entry, before: Entry | None) -> bool:
-        assert entry.view is not None
-        return entry == before and self._is_held(entry.view)
 
     def _is_held(self, one: Name) -> bool:
         """Whether there is a table or view of the name."""

@@ -493,7 +493,11 @@ class Reloader:
                 left, reading = self._read(left)
             except _ERRORS as failure:
                 # One of them may have been refused before.
-                left = [one for one in left if not self._is_answered(one.request)]
+                left = [
+                    one
+                    for one in left
+                    if self._waits.tables[one.name].answered != one.request.number
+                ]
                 if len(left) == 1 or isinstance(failure, KafkaUnreachable):
                     self._refuse(left, failure)
                     return
@@ -518,9 +522,6 @@ class Reloader:
             if not left:
                 return
         self._refuse(left, ReloadRefused(_KEEPS_CHANGING, advice="Try again later"))
-
-    def _is_answered(self, request: Request) -> bool:
-        return self._waits.tables[request.name].answered == request.number
 
     def _read(self, rebuilds: list[Rebuild]) -> tuple[list[Rebuild], Reading]:
         """The tables that can still be built, and a reading of all the records that they need.

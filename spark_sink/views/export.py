@@ -181,7 +181,8 @@ class SnapshotWriter:
             if not is_complete and self.files.read(f"{path}/{CUT}") != text:
                 self.files.put(f"{path}/{CUT}", text)
         wanted = [name for name in reasons if name not in omitted]
-        written = [] if is_complete else self._tables(cut, wanted, path)
+        read = {} if is_complete else cut.read(wanted)
+        written = [self._table(name, rows, path) for name, rows in read.items()]
         with self._usable(path):
             if not is_complete:
                 at = int(self.clock() * 1000)
@@ -195,9 +196,6 @@ class SnapshotWriter:
             omitted=omitted,
             removed=tuple(removed),
         )
-
-    def _tables(self, cut: ConsistentCut, names: list[Name], path: str) -> list[SnapshotTable]:
-        return [self._table(name, rows, path) for name, rows in cut.read(names).items()]
 
     def _table(self, name: Name, rows: DataFrame, path: str) -> SnapshotTable:
         below = f"{folder(name[0])}/{folder(name[1])}"

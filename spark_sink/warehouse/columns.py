@@ -224,7 +224,9 @@ def traced(
     if held is not None:
         moves, begun = _resumed(held, moves)
         held = held.with_names(begun)
-    is_single = held is None or not any(_alters(move, held) for move in moves)
+    is_single = held is None or not any(
+        move.taken_from is not None or held.spelling(move.column) is not None for move in moves
+    )
     if not is_single and len({move.source for move in moves}) == 1:
         is_single = asked.is_only(moves[0].source)
     return Traced(
@@ -437,11 +439,6 @@ def _renamed(held: Shape, moves: Sequence[Move]) -> Shape:
     return replace(held, columns=columns, key=key)
 
 
-def _alters(move: Move, held: Shape) -> bool:
-    """Whether a column that the table has is renamed or replaced."""
-    return move.taken_from is not None or held.spelling(move.column) is not None
-
-
 def _source(version: TableVersion, name: tuple[str, str], *, apart: bool) -> Source:
     """The source whose rows a version describes, as the table knows it."""
     key = version.key
@@ -550,13 +547,14 @@ def _chain(
         chain=chain,
         done=done,
         until=_brought(chain, done, followed),
-        followed={(*_key(one), one.key.version) for one in _last(chain)},
+        # The last version of each source table.
+        followed={
+            (*key, number)
+            for key, number in {
+                _key(step.version): step.version.key.version for step in chain
+            }.items()
+        },
     )
-
-
-def _last(chain: Sequence[Step]) -> Iterable[TableVersion]:
-    """The last version of each source table."""
-    return {_key(step.version): step.version for step in chain}.values()
 
 
 def _is_plain(found: Sequence[TableVersion]) -> bool:
@@ -564,13 +562,11 @@ def _is_plain(found: Sequence[TableVersion]) -> bool:
     if not is_plain(found):
         return False
     chain = steps([(one.key.version, one) for one in found])
-    if any(not one.primary_key for one in found) and _is_any_dropped(chain):
-        return False
+    if chain and any(not one.primary_key for one in found):
+        there = {*chain[-1].identities}
+        if any(not there.issuperset(step.identities) for step in chain):
+            return False
     return not any(alterations(chain))
-
-
-def _is_any_dropped(chain: Sequence[Step]) -> bool:
-    return bool(chain) and any(set(step.identities) - {*chain[-1].identities} for step in chain)
 
 
 def _brought(chain: Sequence[Step], done: int | None, followed: Followed) -> int:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.text.quoting import ORIGIN, quoted
 from spark_sink.warehouse.ledger import Floor
-from spark_sink.warehouse.moves import History, pieces
+from spark_sink.warehouse.moves import pieces
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Shape
 
@@ -57,8 +57,17 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
     """
     log, store = warehouse.log, warehouse.tables
     applied = [[topic, partition, until] for (topic, partition), until in log.applied().items()]
-    head = {"format": FORMAT, **_origin(warehouse, root), "applied": applied}
-    if moved := _moved(warehouse.log.ddl()):
+    head: dict[str, object] = {
+        "format": FORMAT,
+        **_origin(warehouse, root),
+        "applied": applied,
+    }
+    # Where the rows of renamed and dropped tables are: for each source table, up to each position.
+    moved = [
+        [destination, *name, [[*below, to] for below, to in own if below is not None]]
+        for (destination, name), own in sorted(pieces(warehouse.log.ddl().settled()).items())
+    ]
+    if moved:
         head["moved"] = moved
     _write(to, head)
     tables = rows = 0
@@ -74,14 +83,6 @@ def dump(warehouse: Warehouse[DataFrame], root: str, to: TextIO) -> int:
     floors = [[*of, *place] for of, place in sorted(_highest(warehouse.log.floors()).items())]
     _write(to, {"end": True, "tables": tables, "rows": rows, "floors": floors})
     return rows
-
-
-def _moved(history: History) -> list[list[object]]:
-    """Where the rows of renamed and dropped tables are: for each source table, up to each position."""
-    return [
-        [destination, *name, [[*below, to] for below, to in own if below is not None]]
-        for (destination, name), own in sorted(pieces(history.settled()).items())
-    ]
 
 
 def _highest(floors: Iterable[Floor]) -> dict[tuple[str, str, str], tuple[int, int]]:

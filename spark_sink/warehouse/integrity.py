@@ -359,7 +359,9 @@ class Integrity:
             if left is not None:
                 raise replaced(name, f"it is gone, and the ledger has its version {left.version}")
         elif (since := self._reloaded.get(name)) is not None:
-            self._refuse_before_reload(name, since)
+            cut = self.warehouse.tables.cut(*name)
+            if cut is None or cut[0] != since:
+                raise replaced(name, "its last reload is not in it: an older copy")
         if found is None:
             return None
         if found.foreign:
@@ -370,12 +372,6 @@ class Integrity:
         if left is not None and not changed(found):
             self._left[name] = found.commit
         return found
-
-    def _refuse_before_reload(self, name: Name, since_ms: int) -> None:
-        """Raise TableReplaced if a table is not the one that its last reload made."""
-        cut = self.warehouse.tables.cut(*name)
-        if cut is None or cut[0] != since_ms:
-            raise replaced(name, "its last reload is not in it: an older copy")
 
 
 def ledger_lost(name: Name) -> LedgerLost:

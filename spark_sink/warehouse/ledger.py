@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from spark_sink.errors import CheckpointPastLedger
@@ -131,12 +131,6 @@ def check_checkpoint_not_past_ledger(
                 f"{applied.get(at, 'nothing')}",
                 advice="Remove the checkpoint folder; the sink then starts from the ledger",
             )
-
-
-def restated(entry: Entry, milestone: str) -> Entry:
-    """A further entry of the same batch, without records, whose milestone replaces the first one."""
-    until = entry.until_offset
-    return replace(entry, from_offset=until, records=0, milestone=milestone)
 
 
 def entries_of(

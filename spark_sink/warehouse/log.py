@@ -393,7 +393,10 @@ class SinkLog:
                     folded.take(record)
             older = folded.split(self.every, self.keep_seconds * 1000)
             if older:
-                folded.older[self._put_older(older)] = max(one["at_ms"] for one in older)
+                last = max(one["at_ms"] for one in older)
+                name = f"{_OLDER}{last:020d}-{uuid.uuid4().hex[:12]}.json"
+                self.notes.write(f"{LOG}/{name}", "\n".join(map(json.dumps, older)))
+                folded.older[name] = last
             # These include files of a sink that was killed before it had named them.
             since = max(folded.times.values(), default=0) - self.keep_seconds * 1000
             past = [one for one in there if one.startswith(_OLDER) and _time_of(one) < since]
@@ -402,12 +405,6 @@ class SinkLog:
             for name in (*sorted(before.keys() & {*there}), *past):
                 self.notes.remove(f"{LOG}/{name}")
             self._read()
-
-    def _put_older(self, batches: Collection[Record]) -> str:
-        last = max(one["at_ms"] for one in batches)
-        name = f"{_OLDER}{last:020d}-{uuid.uuid4().hex[:12]}.json"
-        self.notes.write(f"{LOG}/{name}", "\n".join(map(json.dumps, batches)))
-        return name
 
     def _parsed(self, name: str, text: str) -> list[Record]:
         try:

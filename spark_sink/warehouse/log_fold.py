@@ -200,7 +200,8 @@ class Folded:
                 left.append(one)
             elif one["at_ms"] >= newest - keep_ms:
                 moved.append(one)
-        self.batches = _by_text(_readable(left, stated))
+        kept = _readable(left, stated)
+        self.batches = {json.dumps(one, sort_keys=True): one for one in kept}
         return _readable(moved, stated)
 
     def records(self) -> list[Record]:
@@ -223,10 +224,6 @@ class Folded:
             {"kind": "older", "files": self.older},
         ]
         return [{"kind": "made"}, *found] if self.is_made else found
-
-
-def _by_text(batches: Iterable[Record]) -> dict[str, Record]:
-    return {json.dumps(one, sort_keys=True): one for one in batches}
 
 
 def _readable(batches: Collection[Record], texts: Collection[str]) -> list[Record]:

@@ -70,7 +70,10 @@ class Sources:
         self._read()
         if self._noted and complete_until < self._noted_at + _LONGEST_TRANSACTION_SECONDS:
             return
-        self._certain = _later(self._certain, self._noted)
+        self._certain = {
+            name: max(self._certain.get(name, 0), self._noted.get(name, 0))
+            for name in {*self._certain, *self._noted}
+        }
         self._noted, self._noted_at = dict(self.newest), now
 
     def all_past(self, name: Name, in_rows: Collection[str]) -> float:
@@ -103,10 +106,6 @@ class Sources:
         if stored.get("version") == 1:
             self._certain, self._noted = stored["certain"], stored["noted"]
             self._noted_at = stored["noted_at"]
-
-
-def _later(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {*one, *other}}
 
 
 _STEP: float = 30.0
@@ -222,7 +221,8 @@ class Maintenance:
         else:
             self._note(name, "")
         with suppress(*_FAULTS):
-            self._end(name)
+            if (last := self._maintained().get(json.dumps(name), 0)) < 0:
+                self._record(name, ~last)
         self.merged[name] -= taken
         self._before[name] = 0
         return left
@@ -239,11 +239,6 @@ class Maintenance:
                 "the sink ended amid it: if its log says that memory was lacking, raise driver_memory"
             )
         self._record(name, min(last, ~last))
-
-    def _end(self, name: Name) -> None:
-        last = self._maintained().get(json.dumps(name), 0)
-        if last < 0:
-            self._record(name, ~last)
 
     def _failed(self, name: Name, failure: Exception) -> str:
         """Keep the reason why a table cannot be maintained, unless the table is gone; return the reason."""

@@ -164,7 +164,10 @@ class Milestone:
             ddl={name: (epoch, seq) for name, epoch, seq in body.get("ddl", ())},
             recent=body["recent"],
             is_whole=body["whole"],
-            existing=_existing(body.get("existing", ())),
+            existing=joined(
+                {(database, table): {destination: (epoch, seq)}}
+                for database, table, destination, epoch, seq in body.get("existing", ())
+            ),
             sink=body.get("sink", ""),
             left={
                 (database, table): Commit(*one) for database, table, *one in body.get("left", ())
@@ -355,10 +358,3 @@ def joined(parts: Iterable[Existing]) -> dict[tuple[str, str], dict[str, Place]]
             for destination, place in places.items():
                 own[destination] = max(place, own.get(destination, place))
     return found
-
-
-def _existing(entries: Iterable[tuple[str, str, str, int, int]]) -> Existing:
-    return joined(
-        {(database, table): {destination: (epoch, seq)}}
-        for database, table, destination, epoch, seq in entries
-    )

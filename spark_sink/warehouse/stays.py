@@ -39,7 +39,10 @@ def known_stays(
 ) -> list[Stay]:
     """The stays of a table that has had `names`, with the versions in a shape's `followed`."""
     own = [one for one in followed if one[0] == destination]
-    found = sorted((_stay(one) for one in own if len(one) == 7), key=lambda one: one.since)
+    found = [
+        Stay((one[1], one[2]), (one[5], one[6]), one[4], one[3]) for one in own if len(one) == 7
+    ]
+    found.sort(key=lambda one: one.since)
     if found and (not names or found[-1].since >= names[-1][1]):
         return found
     ranges = {(one.name, one.since): one for one in found}
@@ -111,9 +114,3 @@ def numbered(
         for one in book.earlier((destination, *stay.name), stay.last)
         if one.key.version >= stay.first
     ]
-
-
-def _stay(one: Entry) -> Stay:
-    assert len(one) == 7
-    _, database, table, last, first, epoch, seq = one
-    return Stay((database, table), (epoch, seq), first, last)

@@ -24,7 +24,6 @@ from spark_sink.spark.error_mapping import named, place
 from spark_sink.text.quoting import FOREIGN, OR_DISCARD, UNMAINTAINED, argument, of_sink
 from spark_sink.warehouse.foreign_topics import refused_topics
 from spark_sink.warehouse.integrity import foreign_lines
-from spark_sink.warehouse.ledger import LastBatch
 from spark_sink.warehouse.maintenance import faults_of
 from spark_sink.warehouse.protocol import HOUR_MS, Letter, Name, Warehouse
 from spark_sink.warehouse.unknown_values import column_lines
@@ -45,7 +44,10 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     # A table that has waited, and was removed since, is not listed.
     waited = (name for name, held in waits.tables.items() if held.waits or held.error)
     names = sorted({*there, *waited, *asked})
-    yield f"last batch applied: {_batch(last) if last is not None else 'never'}"
+    text = "never"
+    if last is not None:
+        text = f"{utc_seconds(last.applied_at_ms)}, number {last.batch_id}, {last.records} records"
+    yield f"last batch applied: {text}"
     yield f"tables: {len(names)}; waiting: {sum(waits.waiting(name) is not None for name in names)}"
     yield from _reloads(waits.tables[name] for name in sorted(waits.tables.keys() - asked.keys()))
     hour = warehouse.letters.since(int(time.time() * 1000) - HOUR_MS)
@@ -127,10 +129,6 @@ def _table(
             yield f"  changes: topic {topic}, partition {partition}, offsets {start} to {until}"
     if asked is not None:
         yield "  reload: requested, not started" if state != "RELOADING" else "  reload: running"
-
-
-def _batch(last: LastBatch) -> str:
-    return f"{utc_seconds(last.applied_at_ms)}, number {last.batch_id}, {last.records} records"
 
 
 _THREADS: Final = 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from typing import Any
 
 from spark_sink.text.quoting import COLUMNS, argument, quoted
@@ -22,15 +23,24 @@ def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:
     """Note the columns of a table that `moves` leave without a value."""
     if not moves:
         return
-    kept = {_identity(one): one for one in [*noted(notes, name), *moves]}
-    text = json.dumps({"version": 1, "columns": [_body(one) for one in kept.values()]})
-    notes.write(_path(name), text)
+    kept = {(one.column, one.source, one.until): one for one in [*noted(notes, name), *moves]}
+    columns = [
+        {
+            "column": one.column,
+            "source": astuple(one.source),
+            "until": one.until,
+            "reason": one.reason,
+        }
+        for one in kept.values()
+    ]
+    notes.write(_path(name), json.dumps({"version": 1, "columns": columns}))
 
 
 def noted(notes: Notes, name: Name) -> list[Move]:
     """The noted columns of a table."""
     text = notes.read(_path(name))
-    return [] if text is None else [_move(one) for one in json.loads(text)["columns"]]
+    columns = [] if text is None else json.loads(text)["columns"]
+    return [Move(**{**one, "source": Source(*one["source"])}) for one in columns]
 
 
 def column_lines(warehouse: Warehouse[Any]) -> Iterator[tuple[Name, str]]:
@@ -59,24 +69,6 @@ def _lines(warehouse: Warehouse[Any], name: Name) -> Iterator[str]:
             table = argument((source.database, source.table))
             start = f"python -m app snapshot start {source.destination} {table}"
             yield f"{own} is {text} ({move.reason}). To publish them with it, run: {start}"
-
-
-def _identity(move: Move) -> tuple[object, ...]:
-    return move.column, move.source, move.until
-
-
-def _body(move: Move) -> dict[str, Any]:
-    source = [move.source.destination, move.source.database, move.source.table]
-    return {"column": move.column, "source": source, "until": move.until, "reason": move.reason}
-
-
-def _move(body: dict[str, Any]) -> Move:
-    return Move(
-        column=body["column"],
-        source=Source(*body["source"]),
-        until=body["until"],
-        reason=body["reason"],
-    )
 
 
 def _path(name: Name) -> str:

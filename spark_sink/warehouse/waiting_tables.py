@@ -283,7 +283,7 @@ class Waits:
         more = {name: one for name in _UNSTATED if (one := body.pop(name))}
         body |= {
             "number": self._last,
-            "offsets": _text(standing.offsets),
+            "offsets": json.dumps([[*at, offset] for at, offset in standing.offsets.items()]),
             "request": json.dumps({"version": 1, "number": answered, **more}),
         }
         self.log.wait(body)
@@ -322,7 +322,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
             error=row["error"],
             reason=row["reason"],
             action=row["action"],
-            offsets=_offsets(row["offsets"]),
+            offsets={(topic, number): at for topic, number, at in json.loads(row["offsets"])},
             answered=stored["number"],
             cause=stored.get("cause", ""),
             begun=stored.get("begun", 0),
@@ -331,14 +331,6 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
             ),
         )
     return tables, [one for number, one in asked.items() if number not in answered]
-
-
-def _text(offsets: Offsets) -> str:
-    return json.dumps([[topic, partition, at] for (topic, partition), at in offsets.items()])
-
-
-def _offsets(text: str) -> dict[tuple[str, int], int]:
-    return {(topic, partition): at for topic, partition, at in json.loads(text)}
 
 
 def loaded_sql(states: Iterable[WaitState], start: Offsets, name: Name | None = None) -> str:

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Final
 
@@ -141,7 +141,8 @@ class Ddl:
             self._hold_moved()
         self._settle(start)
         if self.metrics is not None:
-            self.metrics.gaps(len(self._gaps()))
+            gaps = self.history.gaps() and self.history.gaps(self.warehouse.log.floors())
+            self.metrics.gaps(len(gaps))
         changed |= self._carry_out(put_back)
         self._fold()
         return changed
@@ -331,10 +332,6 @@ class Ddl:
             # A process that was killed has left the note incomplete.
             return {}
 
-    def _gaps(self) -> set[Name]:
-        found = self.history.gaps()
-        return found and self.history.gaps(self.warehouse.log.floors())
-
     def _begin(self, applied: Offsets, end: Offsets) -> None:
         """Record that DDL is followed from now on, also if there is no topic of it yet."""
         if applied and end:
@@ -373,20 +370,14 @@ class Ddl:
 
     def _decide(self, statements: Iterable[Statement], end: Offsets) -> None:
         events: list[Event] = []
-        shapes: dict[Name, bool] = {}
-
-        def is_mapped(name: Name) -> bool:
-            if name not in shapes:
-                shapes[name] = self._is_apart(name)
-            return shapes[name]
-
+        is_mapped = cache(self._is_apart)
         for statement in statements:
             rules = DdlRules(
                 on_drop=self.on_drop,
                 on_rename=self.on_rename,
                 is_mapped=is_mapped,
                 floor=self._floor_of(events),
-                is_noted=self._noted(events).__contains__,
+                is_noted=self._with(events).notes().__contains__,
             )
             if (event := decided(statement, rules)) is not None:
                 events.append(event)
@@ -413,9 +404,6 @@ class Ddl:
         for note in event.notes if event is not None else ():
             if note.text:
                 _log.warning("table %s table=%s.%s", note.text, *note.name)
-
-    def _noted(self, more: Collection[Event]) -> Mapping[Name, list[str]]:
-        return self._with(more).notes()
 
     def _floor_of(self, more: Collection[Event]) -> Callable[[str, Name], Place | None]:
         def floor(destination: str, name: Name) -> Place | None:

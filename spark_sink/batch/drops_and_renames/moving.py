@@ -36,7 +36,6 @@ from spark_sink.errors import (
     UnsupportedName,
     table_error,
 )
-from spark_sink.source.positions import Offsets
 from spark_sink.text.quoting import LOG, MOVED, argument, literal, quoted
 from spark_sink.warehouse.moves import (
     BEGINNING,
@@ -119,7 +118,9 @@ class Moving:
             self.warehouse.tables.drop(*name)
         else:
             rows = self.warehouse.moving.rows(shape)
-            self.warehouse.tables.replace(shape, rows, cut=_mark(done))
+            # A mark has 0 where other cuts have the time of a wait.
+            mark = {(destination, epoch): seq for destination, (epoch, seq) in done.items()}
+            self.warehouse.tables.replace(shape, rows, cut=(0, mark))
 
     def _built(self, name: Name) -> bool:
         """Whether what was built for a table exists, and can be read."""
@@ -436,11 +437,6 @@ def _failed(name: Name, fault: TableError, *, is_built: bool) -> RenameFailed:
         advice = f"Remove what prevents it, then run: {_RELOAD} {argument(name)}; or add --from-beginning"
     what = "" if isinstance(fault, RenameFailed) else f"{type(fault).__name__}: "
     return RenameFailed(f"{'.'.join(name)}: {what}{fault.where}", advice=advice)
-
-
-def _mark(done: Mapping[str, Place]) -> tuple[int, Offsets]:
-    """The `cut` of a table that is put in place; it has 0 where other cuts have the time of a wait."""
-    return 0, {(destination, epoch): seq for destination, (epoch, seq) in done.items()}
 
 
 def is_unplaced(held: WaitState | None) -> bool:

@@ -336,12 +336,6 @@ def is_left_by_drop(note: str) -> bool:
     return note.startswith(_DROPPED) or note.endswith(_MOVED_ASIDE)
 
 
-def _name_of_dropped(name: Name, statement: Statement) -> Name:
-    """The name that the rows of a dropped table get, which no other table has."""
-    at = datetime.datetime.fromtimestamp(statement.ts_ms / 1000, datetime.UTC)
-    return name[0], f"{name[1]}__dropped_{at:%Y%m%d%H%M%S}_{statement.seq}"
-
-
 def _rename_dropped(
     name: Name,
     statement: Statement,
@@ -350,7 +344,9 @@ def _rename_dropped(
     *,
     at: str,
 ) -> None:
-    kept = _name_of_dropped(name, statement)
+    # A name that no other table has.
+    moment = datetime.datetime.fromtimestamp(statement.ts_ms / 1000, datetime.UTC)
+    kept = name[0], f"{name[1]}__dropped_{moment:%Y%m%d%H%M%S}_{statement.seq}"
     moves[name] = kept
     notes[name] = ""
     notes[kept] = f"was {argument(name)} until {at}, {_MOVED_ASIDE}"

@@ -36,7 +36,6 @@ from spark_sink.jobs.load.state import LOADED, READ, Loads, LoadState, check_row
 from spark_sink.settings.model import Load
 from spark_sink.source.column_reading import Reading, reading
 from spark_sink.source.kafka import Topics
-from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.error_mapping import refused_record
 from spark_sink.text.quoting import argument, literal, quoted
@@ -282,7 +281,7 @@ class Loader:
         for source in sources:
             origins[source.destination].check_columns(source)
         # Fetched before the cursors, so that all changes after the cursors are at these offsets or later.
-        offsets = self._offsets(sources)
+        _, offsets = self.topics.ranges({source.topic for source in sources})
         lows = {destination: origin.low() for destination, origin in origins.items()}
         traced = self.traced(name, sources)
         for destination, origin in origins.items():
@@ -301,7 +300,7 @@ class Loader:
             name=name,
             sources=sources,
             lows=lows,
-            offsets=offsets,
+            offsets=dict(offsets),
             ranges=tuple(ranges),
             columns=traced.wanted.all_columns,
             apart=traced.wanted.apart,
@@ -386,9 +385,6 @@ class Loader:
                 )
         _log.info("load continued table=%s.%s ranges=%d/%d", *name, state.read, len(state.ranges))
         return state
-
-    def _offsets(self, sources: Sequence[SourceTable]) -> Offsets:
-        return dict(self.topics.ranges({source.topic for source in sources})[1])
 
     def _check_apart(self, state: LoadState) -> None:
         """Raise LoadRefused if rows of several destinations are not kept apart."""

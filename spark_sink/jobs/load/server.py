@@ -150,7 +150,9 @@ class SourceServer:
         Raise SourceUnreachable, and TableUnreadable for an error of that table alone.
         """
         try:
-            return self._asked(sql)
+            if self._connection is None:
+                self._connect()
+            return self._rows(sql)
         except Py4JJavaError as fault:
             self.close()
             raise self._fault(fault, table) from fault
@@ -229,11 +231,6 @@ class SourceServer:
                 connection.close()
             except Py4JError:
                 return
-
-    def _asked(self, sql: str) -> list[Row]:
-        if self._connection is None:
-            self._connect()
-        return self._rows(sql)
 
     def _connect(self) -> None:
         """Open the connection, and check that its session's variables are as they were set."""

@@ -293,7 +293,11 @@ class Moves:
 
     def carried_out(self) -> list[Event]:
         """The statements that were carried out before the batch: its tables have the names after them."""
-        return [one for one in self.history.ordered() if _is_within(one.place, one, self.done)]
+        return [
+            one
+            for one in self.history.ordered()
+            if one.place <= self.done.get(one.destination, _NEVER)
+        ]
 
     def refused(self) -> dict[Name, str]:
         """The tables that are not in the cut, and why."""
@@ -333,10 +337,6 @@ class Moves:
 
 
 _NEVER = (-1, -1)
-
-
-def _is_within(place: Place, event: Event, done: Mapping[str, Place]) -> bool:
-    return place <= done.get(event.destination, _NEVER)
 
 
 def cut_lines(cut: ConsistentCut, names: Sequence[Name] = ()) -> Iterator[str]:

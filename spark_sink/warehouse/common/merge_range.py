@@ -103,11 +103,11 @@ def _bounded(shape: Shape) -> list[str]:
     if not shape.keyed:
         return ["__seq"]
     types = dict(shape.columns)
-    return [name for name in shape.key if _is_ordered(types[name])]
-
-
-def _is_ordered(kind: str) -> bool:
-    return kind == "string" or kind.partition("(")[0] in _WHOLE_NUMBERS
+    return [
+        name
+        for name in shape.key
+        if types[name] == "string" or types[name].partition("(")[0] in _WHOLE_NUMBERS
+    ]
 
 
 def order(value: Key) -> Any:

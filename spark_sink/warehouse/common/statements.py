@@ -88,6 +88,10 @@ def shape_of(
     if name_of(properties) != name:
         return None
     kinds = {one.name: one.dataType.simpleString() for one in schema.fields}
+    comments = [
+        ("", comment),
+        *((one.name, one.metadata.get("comment", "")) for one in schema.fields),
+    ]
     return Shape(
         *name,
         tuple((column, kind) for column, kind in kinds.items() if column not in OWN_COLUMNS),
@@ -95,7 +99,7 @@ def shape_of(
         mapped=mapped,
         apart=all(column in kinds for column, _ in SOURCE_COLUMNS),
         followed=followed_in(properties),
-        comments=_comments_in(schema, comment),
+        comments=tuple((column, text) for column, text in comments if text),
         history=all(column in kinds for column, _ in HISTORY_COLUMNS),
     )
 
@@ -103,12 +107,6 @@ def shape_of(
 def followed_in(properties: Mapping[str, str]) -> tuple[Entry, ...]:
     """A table's `Shape.followed`, from its properties."""
     return tuple(tuple(one) for one in json.loads(properties.get(FOLLOWED_PROPERTY, "[]")))
-
-
-def _comments_in(schema: StructType, comment: str) -> tuple[tuple[str, str], ...]:
-    """A table's `Shape.comments`, from its schema and its own comment."""
-    found = [("", comment), *((one.name, one.metadata.get("comment", "")) for one in schema.fields)]
-    return tuple((name, text) for name, text in found if text)
 
 
 def own_rows(rows: DataFrame, shape: Shape) -> DataFrame:

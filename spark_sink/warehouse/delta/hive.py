@@ -102,8 +102,9 @@ class HiveMetastore:
         except (PySparkException, Py4JError) as fault:
             text = str(fault)
             if _UNREACHABLE.search(text):
+                last = [*re.findall(r"Caused by: (.+)", text)[-1:], cause(text)][0][:200]
                 raise MetastoreUnreachable(
-                    f"{self._settings.uri}: {_last_cause(text)}",
+                    f"{self._settings.uri}: {last}",
                     advice="Check metastore.uri in the settings, and that the metastore runs",
                 ) from fault
             raise
@@ -138,8 +139,3 @@ def session_options(settings: Metastore) -> Mapping[str, str]:
         if name.startswith(("spark.", "hive."))
     }
     return {**required("delta"), "spark.sql.catalogImplementation": "hive", **own, **given}
-
-
-def _last_cause(text: str) -> str:
-    causes = re.findall(r"Caused by: (.+)", text)
-    return (causes[-1] if causes else cause(text))[:200]

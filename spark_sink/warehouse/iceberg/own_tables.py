@@ -122,7 +122,11 @@ class IcebergRecent:
     def begin(self, rows: DataFrame, cut: Cut, *, markers: Iterable[str] = ()) -> None:
         self.catalog.make_namespace(self.place[0])
         first = texts(rows, "marker", markers)
-        self._replace(with_cut(joined(rows, first), cut))
+        first_rows = ordered(with_cut(joined(rows, first), cut))
+        writer = first_rows.writeTo(self._sql_name).using("iceberg")
+        for key, value in {**_PROPERTIES, **kept_for(self.retention_seconds)}.items():
+            writer = writer.tableProperty(key, value)
+        writer.createOrReplace()
 
     def add(self, rows: DataFrame, cut: Cut) -> None:
         ordered(with_cut(rows, cut)).writeTo(self._sql_name).append()
@@ -157,12 +161,6 @@ class IcebergRecent:
         found = read_recent(held, place=name, gone=GONE)
         assert found is not None
         return found
-
-    def _replace(self, rows: DataFrame) -> None:
-        writer = ordered(rows).writeTo(self._sql_name).using("iceberg")
-        for key, value in {**_PROPERTIES, **kept_for(self.retention_seconds)}.items():
-            writer = writer.tableProperty(key, value)
-        writer.createOrReplace()
 
     @property
     def _sql_name(self) -> str:
