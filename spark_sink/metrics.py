@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from spark_sink.settings.model import TABLES_WITH_METRICS
-from spark_sink.source.positions import Offsets
-from spark_sink.source.progress import Place
+from spark_sink.source.positions import Offsets, Place
 
 _SECONDS = (0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900, 3600)
 _STAGE_SECONDS = (0.01, 0.05, *_SECONDS)

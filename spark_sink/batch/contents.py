@@ -36,11 +36,10 @@ from spark_sink.source.envelope import (
     TEXT,
     of_table,
 )
-from spark_sink.source.positions import Offsets
-from spark_sink.source.progress import Place, Progress, total
+from spark_sink.source.positions import Offsets, Place, Progress, total
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.error_mapping import place
-from spark_sink.text.quoting import argument
+from spark_sink.text.quoting import argument, snapshot_starts
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.milestones import Position, later, timed
 from spark_sink.warehouse.protocol import Name
@@ -277,25 +276,21 @@ def foreign_rows(part: TablePart, book: SchemaBook) -> list[tuple[VersionKey, st
 def republished(name: Name, versions: Iterable[VersionKey]) -> str:
     """Return the advice that ends a table's wait once the cause in its columns is removed."""
     sources = sorted({(one.destination, (one.database, one.table)) for one in versions})
-    starts = "; ".join(
-        f"python -m app snapshot start {destination} {argument(table)} --replace"
-        for destination, table in sources
-    )
     return (
-        f"then run: {starts}; once it is done: python -m spark_sink reload {argument(name)}. Or add its topic "
-        "to exclude, and once the sink runs with that, add --skip-unusable to the reload"
+        f"then run: {snapshot_starts(sources)}; once it is done: python -m spark_sink reload "
+        f"{argument(name)}. Or add its topic to exclude, and once the sink runs with that, add --skip-unusable "
+        "to the reload"
     )
 
 
 def published_again(name: Name, sources: Iterable[Source]) -> RowsPublishedAgain:
     """Return why a table waits while all rows of some of its source tables are published again."""
-    of = [(one.destination, argument((one.database, one.table))) for one in sorted(sources)]
-    starts = "; ".join(f"python -m app snapshot start {at} {table} --replace" for at, table in of)
+    of = [(one.destination, (one.database, one.table)) for one in sorted(sources)]
     return RowsPublishedAgain(
-        f"{'.'.join(name)}, from {', '.join(f'{at} {table}' for at, table in of)}",
+        f"{'.'.join(name)}, from {', '.join(f'{at} {argument(table)}' for at, table in of)}",
         advice="It is reloaded by itself after the last row. If `python -m app snapshot status` shows that a "
-        f"reading was stopped or has failed, run: {starts}; or, for the table with the rows that have come: "
-        f"python -m spark_sink reload {argument(name)}",
+        f"reading was stopped or has failed, run: {snapshot_starts(of)}; or, for the table with the rows that "
+        f"have come: python -m spark_sink reload {argument(name)}",
     )
 
 

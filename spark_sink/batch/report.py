@@ -18,8 +18,7 @@ from typing import Final
 
 from spark_sink.batch.contents import Contents, TablePart
 from spark_sink.metrics import Metrics
-from spark_sink.source.positions import Offsets
-from spark_sink.source.progress import Progress, total
+from spark_sink.source.positions import Offsets, Progress, total
 from spark_sink.warehouse.protocol import LastMerge, Name
 
 _log = logging.getLogger(__name__)

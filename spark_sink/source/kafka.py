@@ -17,8 +17,15 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import NoTopics
 from spark_sink.settings.model import Settings
-from spark_sink.source.admin import Admin, admin, opened
-from spark_sink.source.client import options, range_options, read_ahead, unreachable
+from spark_sink.source.admin import (
+    Admin,
+    admin,
+    opened,
+    options,
+    range_options,
+    read_ahead,
+    unreachable,
+)
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.java import java_class
 from spark_sink.spark.jobs import MANY, for_many_rows

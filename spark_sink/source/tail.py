@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.errors import DataLost, KafkaUnreachable
 from spark_sink.settings.model import Settings
-from spark_sink.source.client import client_properties, unreachable
+from spark_sink.source.admin import client_properties, unreachable
 from spark_sink.source.kafka import KafkaTopics, recent_pattern
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.java import java_class

@@ -157,3 +157,17 @@ def temporary_view(rows: DataFrame) -> Iterator[str]:
         yield view
     finally:
         session.catalog.dropTempView(view)
+
+
+_TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
+
+
+@contextmanager
+def plain_timestamps(session: SparkSession) -> Iterator[None]:
+    """Write timestamps in Parquet's own type: many readers do not know the type that is Spark's default."""
+    before = session.conf.get(_TIMESTAMPS)
+    session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        session.conf.set(_TIMESTAMPS, before or "INT96")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from typing import Final
 
 from wire.text import printed
@@ -69,6 +70,16 @@ OR_DISCARD: Final = "; or, if its rows are not wanted, run: "
 def action(name: tuple[str, str]) -> str:
     """The advice for a waiting table whose error has no advice of its own."""
     return f"Run: python -m spark_sink reload {argument(name)}"
+
+
+def snapshot_starts(
+    tables: Iterable[tuple[str, tuple[str, str]]], option: str = " --replace"
+) -> str:
+    """The commands that publish the existing rows of source tables, each with its destination."""
+    return "; ".join(
+        f"python -m app snapshot start {destination} {argument(name)}{option}"
+        for destination, name in tables
+    )
 
 
 def full(name: tuple[str, str]) -> str:

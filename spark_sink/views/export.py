@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_sink.errors import CutGone, SnapshotUnusable, TableNotInCut, UnknownTable
 from spark_sink.spark.error_mapping import cause
 from spark_sink.spark.files import Files
+from spark_sink.spark.jobs import plain_timestamps
 from spark_sink.views.cuts.reading import ConsistentCut
 from spark_sink.warehouse.milestones import Positions
 from spark_sink.warehouse.protocol import Name
@@ -125,7 +126,6 @@ def written_ms(manifest: str) -> int:
 
 _FINISHED: Final = "_SUCCESS"
 """Spark's own mark of a folder that it has written wholly."""
-_TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 _REMOVED: Final = re.compile(
     r"FileNotFoundException|FAILED_READ_FILE|FILE_NOT_EXIST|does not exist"
 )
@@ -202,7 +202,7 @@ class SnapshotWriter:
         to = f"{path}/{below}"
         try:
             if _FINISHED not in self.files.names(to):
-                with self._plain_timestamps():
+                with plain_timestamps(self.spark):
                     rows.write.mode("overwrite").parquet(to)
             held = self.spark.read.schema(rows.schema).parquet(to)
             number = held.count()
@@ -222,16 +222,6 @@ class SnapshotWriter:
             columns=tuple((column.name, column.dataType.simpleString()) for column in rows.schema),
             files=tuple(files),
         )
-
-    @contextmanager
-    def _plain_timestamps(self) -> Iterator[None]:
-        """Write timestamps in Parquet's own type: many readers do not know the type that is Spark's default."""
-        before = self.spark.conf.get(_TIMESTAMPS)
-        self.spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
-        try:
-            yield
-        finally:
-            self.spark.conf.set(_TIMESTAMPS, before or "INT96")
 
     def _prune(self, keep: int, own: str) -> list[str]:
         """Remove all complete snapshots but the newest, and the files of incomplete ones.

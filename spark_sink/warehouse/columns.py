@@ -24,7 +24,7 @@ from spark_sink.source.lineage import (
     steps,
 )
 from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
-from spark_sink.text.quoting import argument, literal, quoted
+from spark_sink.text.quoting import argument, literal, quoted, snapshot_starts
 from spark_sink.warehouse.identity import source_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.moves import Name, Place
@@ -667,10 +667,7 @@ def values_changed(name: tuple[str, str], which: str, destinations: Iterable[str
 
 def snapshot_advice(name: tuple[str, str], destinations: Iterable[str]) -> str:
     """What to do about rows that only the source has."""
-    starts = "; ".join(
-        f"python -m app snapshot start {one} {argument(name)} --replace"
-        for one in sorted(set(destinations))
-    )
+    starts = snapshot_starts((one, name) for one in sorted(set(destinations)))
     return f"Run: {starts}; once it is done: python -m spark_sink reload {argument(name)}"
 
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from spark_sink.errors import ChangesLost, DataLost, ForeignTable, TableError, TopicReplaced
 from spark_sink.source.positions import Offsets
-from spark_sink.text.quoting import TOPICS, argument
+from spark_sink.text.quoting import TOPICS, argument, snapshot_starts
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
@@ -207,7 +207,4 @@ class TopicIds:
             shape = self.shape(*name)
             if shape is not None and shape.apart and shape.followed:
                 tables = [(one[0], (one[1], one[2])) for one in shape.followed]
-        found = sorted(set(tables)) or [("DEST", name)]
-        return "; ".join(
-            f"python -m app snapshot start {one} {argument(table)}{option}" for one, table in found
-        )
+        return snapshot_starts(sorted(set(tables)) or [("DEST", name)], option)

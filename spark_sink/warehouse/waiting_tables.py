@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from spark_sink.errors import ReloadRefused, TableError, TablesWaiting
 from spark_sink.source.envelope import of_table
-from spark_sink.source.positions import Offsets
-from spark_sink.source.progress import Place
+from spark_sink.source.positions import Offsets, Place
 from spark_sink.text.quoting import action, literal
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.log import SinkLog

@@ -25,7 +25,7 @@ from spark_sink.settings.model import OnDrop, OnRename, Settings
 from spark_sink.source.admin import admin
 from spark_sink.source.kafka import KafkaTopics, pattern
 from spark_sink.source.positions import Offsets
-from spark_sink.text.quoting import argument
+from spark_sink.text.quoting import argument, snapshot_starts
 from spark_sink.warehouse.moves import Event, Name, Note, Place
 from wire.records import (
     COLUMN_GENERATED,
@@ -354,7 +354,7 @@ def _rename_dropped(
 
 def _snapshot(statement: Statement, name: Name) -> str:
     """The command that publishes the rows of a table that are in no topic."""
-    return f"Run: python -m app snapshot start {statement.destination} {argument(name)} --replace"
+    return f"Run: {snapshot_starts([(statement.destination, name)])}"
 
 
 def _rename(

@@ -38,7 +38,7 @@ from spark_sink.source.column_reading import Reading, reading
 from spark_sink.source.kafka import Topics
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.error_mapping import refused_record
-from spark_sink.text.quoting import argument, literal, quoted
+from spark_sink.text.quoting import literal, quoted, snapshot_starts
 from spark_sink.warehouse.columns import Traced
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.shape import Shape
@@ -467,10 +467,7 @@ class Loader:
             self.loads.write(state, rows, place)
         except (PySparkException, Py4JError) as fault:
             if record := refused_record(str(fault)):
-                starts = "; ".join(
-                    f"python -m app snapshot start {one.destination} {argument(one.real)}"
-                    for one in sources
-                )
+                starts = snapshot_starts(((one.destination, one.real) for one in sources), "")
                 raise RowsRefused(
                     record,
                     advice="Correct the value at the source, and run the command again; or let the worker read "

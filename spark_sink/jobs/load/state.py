@@ -21,6 +21,7 @@ from spark_sink.jobs.load.cursor import SourceCursor
 from spark_sink.jobs.load.plan import SourceTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
+from spark_sink.spark.jobs import plain_timestamps
 from spark_sink.text.quoting import LOADED_FROM, LOADS, literal
 from spark_sink.warehouse.identity import source_parts, source_sql
 from spark_sink.warehouse.ledger import Floors, Source
@@ -33,7 +34,6 @@ READING: Final = "reading"
 READ: Final = "read"
 LOADED: Final = "loaded"
 _VERSION: Final = 1
-_TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +151,8 @@ class Loads:
         """Write rows in the state's columns into a folder; replace what an interrupted attempt has left."""
         # Parquet takes no names with commas or spaces; a Delta table may have such names.
         plain = rows.toDF(*_plain(state.columns))
-        before = self._spark.conf.get(_TIMESTAMPS)
-        self._spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
-        try:
+        with plain_timestamps(self._spark):
             plain.write.mode("overwrite").parquet(self._place(state, place))
-        finally:
-            self._spark.conf.set(_TIMESTAMPS, before or "INT96")
 
     def rows(self, state: LoadState) -> DataFrame:
         """Return all rows that were read."""

@@ -31,8 +31,7 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.installation import Installation
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.source.positions import Offsets
-from spark_sink.source.progress import Place
+from spark_sink.source.positions import Offsets, Place
 from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
 from spark_sink.text.quoting import literal

@@ -6,7 +6,7 @@ Invariant: each statement may be repeated, also after other ones; `identity` dec
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -292,6 +292,13 @@ def truncate_sql(table: str, shape: Shape, floor: Floor, *, is_hard: bool = Fals
 def old_markers_sql(before: int) -> str:
     """The condition that a row is a marker of a row deleted before a time (ms)."""
     return f"__deleted AND __ts_ms < {before}"
+
+
+def sources_if_old(rows: DataFrame, before: int) -> Collection[str]:
+    """The destinations that have rows; empty if no marker is from before that time (ms)."""
+    if rows.where(old_markers_sql(before)).isEmpty():
+        return ()
+    return {row[0] for row in rows.select("__destination").distinct().collect()}
 
 
 def cut_text(since_ms: int, offsets: Offsets) -> str:

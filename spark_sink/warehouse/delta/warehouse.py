@@ -31,7 +31,7 @@ from spark_sink.text.quoting import (
 )
 from spark_sink.warehouse.common.commits import limited
 from spark_sink.warehouse.common.own_tables import TableLetters
-from spark_sink.warehouse.common.statements import old_markers_sql
+from spark_sink.warehouse.common.statements import old_markers_sql, sources_if_old
 from spark_sink.warehouse.delta.commits import DeltaCommits
 from spark_sink.warehouse.delta.ddl import cluster_sql, delta
 from spark_sink.warehouse.delta.log import DeltaLog, checksum, conflicts_by_name, entries, shape_at
@@ -171,9 +171,7 @@ class DeltaUpkeep:
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
         with conflicts_by_name():
             rows = self._spark.read.format("delta").load(self._path(name))
-            if rows.where(old_markers_sql(before)).isEmpty():
-                return ()
-            return {row[0] for row in rows.select("__destination").distinct().collect()}
+            return sources_if_old(rows, before)
 
     def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
         path = self._path(name)

@@ -13,7 +13,7 @@ from spark_sink.spark.files import Files
 from spark_sink.text.quoting import FORMAT, LOG, WAITS
 from spark_sink.warehouse.common.commits import limited
 from spark_sink.warehouse.common.own_tables import TableLetters
-from spark_sink.warehouse.common.statements import old_markers_sql, properties_sql
+from spark_sink.warehouse.common.statements import old_markers_sql, properties_sql, sources_if_old
 from spark_sink.warehouse.iceberg.catalog import (
     HADOOP,
     NAME,
@@ -176,10 +176,7 @@ class IcebergUpkeep:
                 )
 
     def sources_if_old(self, name: Name, before: int) -> Collection[str]:
-        rows = self.spark.table(self._sql_name(name))
-        if rows.where(old_markers_sql(before)).isEmpty():
-            return ()
-        return {row[0] for row in rows.select("__destination").distinct().collect()}
+        return sources_if_old(self.spark.table(self._sql_name(name)), before)
 
     def purge(self, name: Name, before: int, *, seconds: float | None = None) -> None:
         table, old = self._sql_name(name), old_markers_sql(before)

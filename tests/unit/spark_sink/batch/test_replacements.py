@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from spark_sink.batch import contents
 from spark_sink.batch.contents import Replacements, published_again
 from spark_sink.errors import RowNotInRecord
-from spark_sink.source.progress import Place
+from spark_sink.source.positions import Place
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.waiting_tables import Request, Waits
 from tests.harness.memory_warehouse import MemoryWarehouse

@@ -19,7 +19,7 @@ from spark_sink.batch.report import (
     report_table,
 )
 from spark_sink.metrics import OTHERS, Metrics
-from spark_sink.source.progress import Progress
+from spark_sink.source.positions import Progress
 
 ORDERS, ITEMS = ("shop", "orders"), ("shop", "items")
 

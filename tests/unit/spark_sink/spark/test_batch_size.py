@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from spark_sink.jobs import stream
 from spark_sink.jobs.stream import batch_limit, memory
 from spark_sink.settings.model import Settings
-from spark_sink.source.client import range_options, read_ahead
+from spark_sink.source.admin import range_options, read_ahead
 
 
 def settings(**more: Any) -> Settings:
