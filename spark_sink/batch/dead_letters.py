@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.batch.contents import Contents, contents, unusable
-from spark_sink.batch.partial_images import Change, partners
+from spark_sink.batch.partial_images import Change, halves, partners
 from spark_sink.errors import (
     DataLost,
     MalformedRecord,
@@ -144,11 +144,11 @@ class PutAside:
         places = positions_of(fault)
         if not places:
             raise fault
-        halves = _halves(batch.where(any_of(places)))
+        found = halves(batch, any_of(places))
         if isinstance(fault, UnsupportedPartialImage):
-            there = _halves(batch.where(of_table(name))).keys() | self._halves
+            there = halves(batch, of_table(name)).keys() | self._halves
             followers = _followers(batch.where(any_of(places)))
-            if not partners(halves) <= there or any(self.is_late(*one) for one in followers):
+            if not partners(found) <= there or any(self.is_late(*one) for one in followers):
                 raise fault
             why = dict.fromkeys(places, _LACKS)
         else:
@@ -156,7 +156,7 @@ class PutAside:
         own = {at: why[at] for at in places if is_within(at, *self.moved)}
         error = type(fault).__name__
         self._admit(name, {at: (error, reason) for at, reason in own.items()})
-        self._halves |= halves.keys()
+        self._halves |= found.keys()
         return outside(batch, places)
 
     def report(self, batch_id: int) -> None:
@@ -238,12 +238,6 @@ class PutAside:
             if name
             else advice + "raise unusable_limit or wait for an hour; or add the topic to exclude",
         )
-
-
-def _halves(batch: DataFrame) -> dict[Change, str]:
-    """The halves of moves in a batch, each with its op, whether or not they lack columns."""
-    rows = batch.where("moved AND op IN ('c', 'd')").select("destination", "seq", "op")
-    return {(row.destination, row.seq): row.op for row in rows.collect()}
 
 
 def _followers(batch: DataFrame) -> set[tuple[str, Name, Place]]:

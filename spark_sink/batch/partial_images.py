@@ -94,9 +94,9 @@ def roots(links: Mapping[Change, Change]) -> dict[Change, Change]:
     return found
 
 
-def halves(batch: DataFrame) -> dict[Change, str]:
-    """Return the halves of moves with partial images, each with its op, among the envelopes of one table."""
-    rows = batch.where("moved AND partial AND op IN ('c', 'd')").select("destination", "seq", "op")
+def halves(batch: DataFrame, of: str = "partial") -> dict[Change, str]:
+    """Return the halves of moves, each with its op, among the envelopes of one table that meet a condition."""
+    rows = batch.where(f"moved AND {of} AND op IN ('c', 'd')").select("destination", "seq", "op")
     return {(row.destination, row.seq): row.op for row in rows.collect()}
 
 

@@ -442,13 +442,19 @@ class Sink:
             ddl.is_lost = bool(self._warehouse.tables.names())
         self._checkpoint.replace_if_damaged(origin)
         self._foreign.begin({topic for topic, _ in latest})
-        applied, read = self._applied_of(wanted), self._checkpoint_of(wanted)
+        applied, read = (
+            self._among(wanted, self._warehouse.log.applied()),
+            dict[tuple[str, int], int](),
+        )
+        if self._checkpoint.started():
+            read = {**self._checkpoint.initial(), **self._checkpoint.committed()}
+        read = dict(self._among(wanted, read))
         # No record of a partition without an entry in the ledger has been applied yet.
         self._begin_again(ids, earliest, lost({**read, **applied}, earliest, latest))
         if any(earliest.values()) and not self._had_log:
             self._applier.hold_without_ledger()
         if self.lost:
-            applied = self._applied_of(wanted)
+            applied = self._among(wanted, self._warehouse.log.applied())
         self._applier.applied = dict(applied)
         kept = {topic for topic, _ in applied}
         self._watch.begin(self._warehouse.log.newest_ms(kept) / 1000)
@@ -478,19 +484,10 @@ class Sink:
         self._checkpoint.forget()
         return starting_offsets(applied, latest) if applied else "earliest"
 
-    def _applied_of(self, wanted: str) -> Offsets:
-        """The offsets up to which the ledger has the topics that match."""
-        applied = self._warehouse.log.applied()
-        kept = matching(self._spark, wanted, {topic for topic, _ in applied})
-        return {at: until for at, until in applied.items() if at[0] in kept}
-
-    def _checkpoint_of(self, wanted: str) -> Offsets:
-        """The offsets up to which the checkpoint has the topics that match."""
-        if not self._checkpoint.started():
-            return {}
-        read = {**self._checkpoint.initial(), **self._checkpoint.committed()}
-        kept = matching(self._spark, wanted, {topic for topic, _ in read})
-        return {at: until for at, until in read.items() if at[0] in kept}
+    def _among(self, wanted: str, offsets: Offsets) -> Offsets:
+        """The offsets of the topics that match."""
+        kept = matching(self._spark, wanted, {topic for topic, _ in offsets})
+        return {at: until for at, until in offsets.items() if at[0] in kept}
 
     def _begin_again(
         self, ids: Mapping[str, str], earliest: Offsets, gone: Mapping[str, str]

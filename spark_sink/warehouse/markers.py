@@ -24,12 +24,12 @@ def markers_of(warehouse: Warehouse[DataFrame], name: Name, shape: Shape) -> Dat
     return in_columns(tables.rows(held, fixed=True), held, shape)
 
 
-def in_columns(markers: DataFrame, held: Shape, shape: Shape) -> DataFrame:
-    """Markers of one shape in the columns of another with the same key."""
-    there = {name for name, _ in held.all_columns}
-    return markers.selectExpr(
+def in_columns(rows: DataFrame, held: Shape, shape: Shape) -> DataFrame:
+    """Rows of one shape in the columns of another, by the columns' names in any case."""
+    own = {name.lower(): quoted(name) for name, _ in held.all_columns}
+    return rows.selectExpr(
         *(
-            f"CAST({quoted(name) if name in there else 'NULL'} AS {kind}) AS {quoted(name)}"
+            f"CAST({own.get(name.lower(), 'NULL')} AS {kind}) AS {quoted(name)}"
             for name, kind in shape.all_columns
         )
     )

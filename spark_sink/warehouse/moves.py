@@ -236,7 +236,7 @@ class History:
         """
         begun: dict[tuple[str, Name], Event] = {}
         for event in self.ordered():
-            for name in {*event.moves, *(new for new in event.moves.values() if new is not None)}:
+            for name in event.names:
                 begun[event.destination, name] = event
         found = []
         for floor in floors:
@@ -354,7 +354,7 @@ def superseded_alters(history: History, until: Mapping[str, Place]) -> list[Even
     """
     taken: dict[tuple[str, Name], list[Place]] = {}
     for event in history.ordered():
-        for name in {*event.moves, *(new for new in event.moves.values() if new is not None)}:
+        for name in event.names:
             taken.setdefault((event.destination, name), []).append(event.place)
     stays: dict[tuple[str, Name, int], list[Place]] = {}
     for event in history.since({}):

@@ -36,7 +36,8 @@ from spark_sink.errors import (
     UnsupportedName,
     table_error,
 )
-from spark_sink.text.quoting import LOG, MOVED, argument, literal, quoted
+from spark_sink.text.quoting import LOG, MOVED, argument, literal
+from spark_sink.warehouse.markers import in_columns
 from spark_sink.warehouse.moves import (
     BEGINNING,
     Event,
@@ -330,7 +331,7 @@ class _Tables:
             wider = self._named(united(shape, other), name)
             stage.evolve(shape, wider)
             shape = wider
-            stage.merge(shape, more.selectExpr(*_in(shape, other)).localCheckpoint(eager=False))
+            stage.merge(shape, in_columns(more, other, shape).localCheckpoint(eager=False))
         return True
 
     def _named(self, shape: Shape, name: Name) -> Shape:
@@ -399,15 +400,6 @@ def united(held: Shape, other: Shape) -> Shape:
         mapped=held.mapped or other.mapped,
         followed=tuple(sorted([*held.followed, *more])),
     )
-
-
-def _in(shape: Shape, held: Shape) -> list[str]:
-    """The columns of `shape`, as expressions over rows of `held`'s columns."""
-    own = {name.lower(): name for name, _ in held.all_columns}
-    return [
-        f"CAST({quoted(own[name.lower()]) if name.lower() in own else 'NULL'} AS {kind}) AS {quoted(name)}"
-        for name, kind in shape.all_columns
-    ]
 
 
 def _removed(pending: Iterable[Event]) -> set[Name]:

@@ -83,6 +83,11 @@ class Statement:
         """The position of the statement among the rows of its destination."""
         return self.epoch, self.seq
 
+    @property
+    def names(self) -> set[Name]:
+        """The tables that it renames or drops, by their names before and after it."""
+        return {*self.renamed, *self.renamed.values(), *self.dropped}
+
 
 def parse_statement(value: str, where: str) -> Statement:
     """Parse a value of a DDL topic; `where` is its position. Raise MalformedRecord, UnsupportedWire."""

@@ -92,9 +92,10 @@ def conditions(key: Sequence[KeyColumn], limits: Sequence[tuple[str, ...]]) -> l
         for limit in limits
     ]
     inner = [
-        f"({_from(columns, low)}) AND ({_before(columns, high)})" for low, high in pairwise(values)
+        f"({_beyond('>', columns, low)}) AND ({_beyond('<', columns, high)})"
+        for low, high in pairwise(values)
     ]
-    return [_before(columns, values[0]), *inner, _from(columns, values[-1])]
+    return [_beyond("<", columns, values[0]), *inner, _beyond(">", columns, values[-1])]
 
 
 def _even_limits(
@@ -145,7 +146,7 @@ def _found_limits(
         if not found:
             return
         limit = tuple(value or "" for value in found[0])
-        following = _from(columns, [c.literal(v) for c, v in zip(key, limit, strict=True)])
+        following = _beyond(">", columns, [c.literal(v) for c, v in zip(key, limit, strict=True)])
         if following == last:
             # The limit is not the key itself, for example a text in a character set that Unicode lacks.
             return
@@ -153,26 +154,19 @@ def _found_limits(
         yield limit
 
 
-def _from(columns: Sequence[str], values: Sequence[str]) -> str:
-    """The condition on keys from `values` on.
+def _beyond(sign: str, columns: Sequence[str], values: Sequence[str]) -> str:
+    """The condition on keys from `values` on (sign `>`), or on keys before `values` (sign `<`).
 
     MySQL derives no index range from a comparison of rows, so the comparison is written out, with the first
     column's range as a condition of its own.
     """
     first, value = columns[0], values[0]
     if len(columns) == 1:
-        return f"{first} >= {value}"
-    rest = _from(columns[1:], values[1:])
-    return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND ({rest})))"
-
-
-def _before(columns: Sequence[str], values: Sequence[str]) -> str:
-    """The condition on keys before `values`."""
-    first, value = columns[0], values[0]
-    if len(columns) == 1:
-        return f"{first} < {value}"
-    rest = _before(columns[1:], values[1:])
-    return f"{first} <= {value} AND ({first} < {value} OR ({first} = {value} AND ({rest})))"
+        return f"{first} {'>=' if sign == '>' else '<'} {value}"
+    rest = _beyond(sign, columns[1:], values[1:])
+    return (
+        f"{first} {sign}= {value} AND ({first} {sign} {value} OR ({first} = {value} AND ({rest})))"
+    )
 
 
 def _hex(value: str) -> str:

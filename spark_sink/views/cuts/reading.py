@@ -323,17 +323,12 @@ class Moves:
 
     def _known(self) -> Iterator[tuple[str, Place, Iterable[Name]]]:
         for event in self.history.ordered():
-            new = (name for name in event.moves.values() if name is not None)
-            yield event.destination, event.place, {*event.moves, *new}
+            yield event.destination, event.place, event.names
         for text in self.statements:
             one = parse_statement(text, "recent changes")
             # A statement that is decided on is an event already, or concerns no table that the sink follows.
             if one.place > self.history.done.get(one.destination, _NEVER):
-                yield (
-                    one.destination,
-                    one.place,
-                    {*one.renamed, *one.renamed.values(), *one.dropped},
-                )
+                yield one.destination, one.place, one.names
 
 
 _NEVER = (-1, -1)

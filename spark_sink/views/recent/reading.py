@@ -334,10 +334,8 @@ def _unsettled(statements: Iterable[str], ddl: History) -> set[Name]:
     for text in statements:
         one = parse_statement(text, "recent changes")
         if one.place > ddl.done.get(one.destination, (-1, -1)):
-            found |= {*one.renamed, *one.renamed.values(), *one.dropped}
-    for event in ddl.pending():
-        found |= {*event.moves, *(name for name in event.moves.values() if name is not None)}
-    return found
+            found |= one.names
+    return found.union(*(event.names for event in ddl.pending()))
 
 
 def _fitted(merged: Merged, traced: Traced, shape: Shape, beside: DataFrame) -> DataFrame:

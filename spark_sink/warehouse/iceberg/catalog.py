@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -304,13 +305,7 @@ class IcebergTable:
 
     def summaries(self, most: int) -> Iterator[tuple[int, dict[str, str]]]:
         """The time (ms) and the summary of the newest commits, newest first."""
-        at = self._table.currentSnapshot()
-        for _ in range(most):
-            if at is None:
-                return
-            yield int(at.timestampMillis()), {str(k): str(v) for k, v in at.summary().items()}
-            parent = at.parentId()
-            at = None if parent is None else self._table.snapshot(parent)
+        return ((at_ms, summary) for *_, at_ms, summary in islice(self.lineage(), most))
 
     def location(self) -> str:
         """The table's folder."""
