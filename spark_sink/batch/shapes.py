@@ -114,22 +114,20 @@ def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFr
     """
     if rows is None or found.held is None:
         return None
-    how = converted(found, wanted, wanted)
-    if not how.values:
+    values, conditions = converted(found, wanted, wanted)
+    if not values:
         return None
     rows = fitted(rows, found, wanted)
-    differs = " OR ".join(f"NOT ({value} <=> {quoted(name)})" for name, value in how.values.items())
+    differs = " OR ".join(f"NOT ({value} <=> {quoted(name)})" for name, value in values.items())
     key_differs = " OR ".join(
-        f"NOT ({value} <=> {quoted(name)})"
-        for name, value in how.values.items()
-        if name in wanted.key
+        f"NOT ({value} <=> {quoted(name)})" for name, value in values.items() if name in wanted.key
     )
     counts = rows.selectExpr(
-        *(f"count_if({lost}) AS l{n}" for n, (_, lost) in enumerate(how.lost)),
+        *(f"count_if({lost}) AS l{n}" for n, (_, lost) in enumerate(conditions)),
         f"count_if({differs}) AS differs",
         f"count_if({key_differs or 'false'}) AS keys",
     ).collect()[0]
-    lost = [one for n, (one, _) in enumerate(how.lost) if counts[f"l{n}"]]
+    lost = [one for n, (one, _) in enumerate(conditions) if counts[f"l{n}"]]
     if lost:
         which = "; ".join(dict.fromkeys(one.text() for one in lost))
         raise values_changed(_name(wanted), which, (one.source.destination for one in lost))
@@ -139,7 +137,7 @@ def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFr
         return None
     return rows.selectExpr(
         *(
-            f"{how.values[name]} AS {quoted(name)}" if name in how.values else quoted(name)
+            f"{values[name]} AS {quoted(name)}" if name in values else quoted(name)
             for name in rows.columns
         )
     )

@@ -30,7 +30,7 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.text.quoting import METASTORE, full, literal, quoted
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.opening import open_metastore
-from spark_sink.warehouse.protocol import Name, Warehouse
+from spark_sink.warehouse.protocol import Name, Tables, Warehouse
 from spark_sink.warehouse.shape import Shape
 from wire.text import utc_seconds
 from wire.warehouse_folders import table_path
@@ -60,12 +60,6 @@ class Metastore(Protocol):
 
     def remove(self, name: Name) -> None:
         """Remove a table or view, if it exists; never its files."""
-
-
-class _Tables(Protocol):
-    def names(self) -> list[Name]: ...
-
-    def shape(self, database: str, table: str) -> Shape | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +111,7 @@ class Registrar:
     """Registers the tables of a warehouse."""
 
     metastore: Metastore
-    tables: _Tables
+    tables: Tables[Any]
     notes: Notes
     root: str
     databases: str

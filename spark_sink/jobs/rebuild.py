@@ -46,7 +46,7 @@ from spark_sink.errors import (
     ValuesChanged,
 )
 from spark_sink.jobs.load.origin import BEGIN
-from spark_sink.jobs.load.state import Loaded, before_sql, check_records, check_rows
+from spark_sink.jobs.load.state import LoadState, before_sql, check_records, check_rows
 from spark_sink.source.positions import At, Offsets, any_of, spanned
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place
@@ -79,8 +79,10 @@ class Rebuild:
     seen: set[VersionKey] = field(default_factory=set)
     reached: dict[VersionKey, Place] = field(default_factory=dict)
     """The last position of each version whose records or statement the stage has followed."""
-    load: Loaded | None = None
-    """Rows from the source that it starts from, instead of the table's."""
+    load: LoadState | None = None
+    """The load from whose rows it starts, instead of the table's."""
+    loaded: DataFrame | None = None
+    """The rows of the load."""
     aside: dict[At, TableError] = field(default_factory=dict)
     """Skipped records, by position: a later record replaces each, the request allows the skip, or it is a
     dead letter."""
@@ -113,14 +115,14 @@ class Rebuild:
     def begin_loaded(self) -> None:
         """Start from the rows of the load. Raise LoadStale if they do not fit the versions any more."""
         assert self.load is not None
-        state, book = self.load.state, self.applier.book
+        state, book = self.load, self.applier.book
         found = book.versions(one.version_key for one in state.sources)
         versions = [found[one.version_key] for one in state.sources]
         wanted = traced_to(None, None, versions, book, name=self.name, apart=state.apart).wanted
         if wanted.all_columns != state.columns:
             raise LoadStale(f"{'.'.join(self.name)} has other columns now", advice=BEGIN)
         self.seen |= found.keys()
-        self.begin(wanted, self.load.rows)
+        self.begin(wanted, self.loaded)
 
     def check_whole(self, tables: Tables[DataFrame], unseen: DataFrame) -> None:
         """Raise LoadRefused if the load lacks a source of the table.
@@ -128,8 +130,8 @@ class Rebuild:
         `unseen` are the table's records from before the load's offsets that are not in the table.
         """
         if self.load is not None:
-            check_rows(self.load.state, tables)
-            check_records(self.load.state, unseen)
+            check_rows(self.load, tables)
+            check_records(self.load, unseen)
 
     def part(self, rows: DataFrame) -> TablePart | None:
         """What the table's records have; None without any."""
@@ -280,7 +282,7 @@ class Rebuild:
         """Add the changes that the load has read to the table's history, if it has one."""
         if self.load is None or not self.applier.rules.has_history(self.name):
             return
-        own = rows.where(f"{before_sql(self.load.state)} AND NOT {unusable()}")
+        own = rows.where(f"{before_sql(self.load)} AND NOT {unusable()}")
         if prepared := self._prepared(own, until):
             self.applier.histories.add(*prepared)
 
@@ -383,14 +385,14 @@ class Rebuild:
                 "is not in the topics",
                 advice="Add --time-zone with the time zone of the session that altered the table, e.g. +02:00",
             )
-        how = converted(found, held, wanted, time_zone=self.request.time_zone)
-        if lost := [one for one, lost in how.lost if not moved.where(lost).isEmpty()]:
+        values, conditions = converted(found, held, wanted, time_zone=self.request.time_zone)
+        if lost := [one for one, sql in conditions if not moved.where(sql).isEmpty()]:
             which = "; ".join(one.text() for one in lost)
             raise values_changed(self.name, which, (one.source.destination for one in lost))
         is_rekeyed = wanted.keyed and (
-            sorted(wanted.key) != sorted(held.key) or bool(how.values.keys() & {*wanted.key})
+            sorted(wanted.key) != sorted(held.key) or bool(values.keys() & {*wanted.key})
         )
-        rows = self._rows(moved, held, wanted, how.values, is_rekeyed=is_rekeyed)
+        rows = self._rows(moved, held, wanted, values, is_rekeyed=is_rekeyed)
         if is_rekeyed:
             self._check_keys(rows, wanted)
         self.stage.replace(wanted, rows)
@@ -470,7 +472,7 @@ class Rebuild:
         if self.load is None:
             return rows
         # NULL for a record that names no table.
-        return rows.where(f"NOT coalesce({before_sql(self.load.state)}, false)")
+        return rows.where(f"NOT coalesce({before_sql(self.load)}, false)")
 
     def _own(self, rows: DataFrame) -> DataFrame:
         """The table's records, without those of the load and the skipped ones."""

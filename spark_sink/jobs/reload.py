@@ -46,7 +46,7 @@ from spark_sink.errors import (
     table_error,
 )
 from spark_sink.jobs.load.origin import BEGIN
-from spark_sink.jobs.load.state import Loaded, Loads, has_rows_of
+from spark_sink.jobs.load.state import Loads, LoadState, has_rows_of
 from spark_sink.jobs.rebuild import OF_VERSIONS, Rebuild
 from spark_sink.source.envelope import of_table
 from spark_sink.source.kafka import Topics
@@ -458,16 +458,17 @@ class Reloader:
             applier=self._applier,
             stage=self._stage,
             load=load,
+            loaded=self._loads.rows(load) if load is not None and self._loads is not None else None,
             is_fresh=put is None and (request.from_beginning or request.only_new),
         )
         rebuild.start = self._start(held, request, put, load, reached)
         if request.skip_unusable:
             rebuild.unread = held.offsets.keys() - rebuild.start.keys()
         if load is not None:
-            records = self._unseen(held, load.state.offsets)
+            records = self._unseen(held, load.offsets)
             unseen = self._applier.envelopes(records, tables=[request.name])
             rebuild.check_whole(self._store, unseen)
-            rebuild.keep_history(unseen, {**reached, **load.state.offsets})
+            rebuild.keep_history(unseen, {**reached, **load.offsets})
         return rebuild
 
     def _groups(self, rebuilds: Collection[Rebuild]) -> list[list[Rebuild]]:
@@ -584,7 +585,7 @@ class Reloader:
             # A second replacement has begun, whose end will ask again.
             raise published_again(request.name, again)
         end |= until
-        known = load.state.offsets if load is not None else {}
+        known = load.offsets if load is not None else {}
         own = rebuild.places | held.offsets.keys() | known.keys()
         self._put(rebuild, held, {at: end[at] for at in own - rebuild.unread})
         _log.info("table reloaded table=%s.%s", *request.name)
@@ -617,7 +618,7 @@ class Reloader:
                 advice="Write the name as status prints it",
             )
         if load is not None and self._loads is not None:
-            self._loads.keep_placed(load.state)
+            self._loads.keep_placed(load)
         renewed = request.from_beginning or load is not None
         self._replace(shape, cut=(held.since_ms, cut), is_whole=renewed)
         if renewed:
@@ -684,14 +685,14 @@ class Reloader:
                 rebuild.alter()
                 return
 
-    def _load(self, request: Request) -> Loaded | None:
+    def _load(self, request: Request) -> LoadState | None:
         """What a request's load has read; None if the request names no load. Raise ReloadRefused."""
         if not request.load:
             return None
         state = self._loads.of(request.name) if self._loads is not None else None
-        if self._loads is None or state is None or state.number != request.load:
+        if state is None or state.number != request.load:
             raise ReloadRefused("its load is gone", advice="Run the load again")
-        return Loaded(state=state, rows=self._loads.rows(state))
+        return state
 
     def _loaded_floors(self, request: Request) -> list[Floor]:
         """The positions of the source tables of a request's load, as truncates: no earlier change counts."""
@@ -715,7 +716,7 @@ class Reloader:
         held: WaitState,
         request: Request,
         put: dict[At, int] | None,
-        load: Loaded | None,
+        load: LoadState | None,
         reached: Offsets,
     ) -> dict[At, int]:
         names = self._names(request)
@@ -728,7 +729,7 @@ class Reloader:
         offsets |= {**held.offsets, **(put or {})}
         if load is not None:
             # A partition or topic that is new since the load began has no change from before.
-            offsets = {**dict.fromkeys(earliest, 0), **load.state.offsets}
+            offsets = {**dict.fromkeys(earliest, 0), **load.offsets}
         for at, offset in sorted(offsets.items()):
             where, first = f"topic {at[0]}, partition {at[1]}", earliest.get(at)
             if first is None and request.skip_unusable:

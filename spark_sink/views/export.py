@@ -15,9 +15,10 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,31 +41,6 @@ FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
 CUT: Final = "cut.json"
 _FOLDER: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotTable:
-    """One table of a snapshot."""
-
-    name: Name
-    path: str
-    """Its folder within the snapshot's."""
-    rows: int
-    columns: tuple[tuple[str, str], ...]
-    """Names and types, as Spark SQL writes them."""
-    files: tuple[str, ...]
-    """The names of its files, in its folder."""
-
-    def body(self) -> dict[str, Any]:
-        """The table as the manifest has it."""
-        return {
-            "database": self.name[0],
-            "table": self.name[1],
-            "path": self.path,
-            "rows": self.rows,
-            "columns": [{"name": name, "type": kind} for name, kind in self.columns],
-            "files": list(self.files),
-        }
 
 
 def cut_text(positions: Positions, tables: Collection[Name]) -> str:
@@ -100,7 +76,7 @@ def is_folder(name: str) -> bool:
 
 def manifest_text(
     cut: str,
-    tables: Collection[SnapshotTable],
+    tables: Iterable[dict[str, Any]],
     omitted: Mapping[Name, str],
     *,
     written_ms: int,
@@ -110,7 +86,7 @@ def manifest_text(
         "format": FORMAT,
         "written_ms": written_ms,
         "positions": json.loads(cut)["positions"],
-        "tables": [one.body() for one in sorted(tables, key=lambda one: one.name)],
+        "tables": sorted(tables, key=itemgetter("database", "table")),
         "omitted": [
             {"database": database, "table": table, "reason": reason}
             for (database, table), reason in sorted(omitted.items())
@@ -138,8 +114,8 @@ class Snapshot:
     path: str
     is_new: bool
     """Whether this run has completed it."""
-    tables: tuple[SnapshotTable, ...] = ()
-    """The tables of a new snapshot."""
+    tables: tuple[dict[str, Any], ...] = ()
+    """The tables of a new snapshot, as its manifest has them."""
     omitted: dict[Name, str]
     """The tables of the warehouse that have no state in the cut, with the reasons."""
     removed: tuple[str, ...] = ()
@@ -197,7 +173,7 @@ class SnapshotWriter:
             removed=tuple(removed),
         )
 
-    def _table(self, name: Name, rows: DataFrame, path: str) -> SnapshotTable:
+    def _table(self, name: Name, rows: DataFrame, path: str) -> dict[str, Any]:
         below = f"{folder(name[0])}/{folder(name[1])}"
         to = f"{path}/{below}"
         try:
@@ -214,14 +190,15 @@ class SnapshotWriter:
                 ) from fault
             raise
         _log.info("table written table=%s.%s rows=%d", *name, number)
-        files = (file for file in self.files.names(to) if file.endswith(".parquet"))
-        return SnapshotTable(
-            name=name,
-            path=below,
-            rows=number,
-            columns=tuple((column.name, column.dataType.simpleString()) for column in rows.schema),
-            files=tuple(files),
-        )
+        kinds = ((column.name, column.dataType.simpleString()) for column in rows.schema)
+        return {
+            "database": name[0],
+            "table": name[1],
+            "path": below,
+            "rows": number,
+            "columns": [{"name": column, "type": kind} for column, kind in kinds],
+            "files": [file for file in self.files.names(to) if file.endswith(".parquet")],
+        }
 
     def _prune(self, keep: int, own: str) -> list[str]:
         """Remove all complete snapshots but the newest, and the files of incomplete ones.
@@ -271,8 +248,8 @@ def snapshot_lines(snapshot: Snapshot) -> Iterator[str]:
     yield f"snapshot: {snapshot.path}"
     if not snapshot.is_new:
         yield "complete before this run: nothing was written"
-    for one in sorted(snapshot.tables, key=lambda one: one.name):
-        yield f"{'.'.join(one.name)}: {one.rows} rows, {len(one.files)} files"
+    for one in sorted(snapshot.tables, key=itemgetter("database", "table")):
+        yield f"{one['database']}.{one['table']}: {one['rows']} rows, {len(one['files'])} files"
     for name, reason in sorted(snapshot.omitted.items()):
         yield f"{'.'.join(name)}: omitted: {reason}"
     for path in snapshot.removed:

@@ -615,20 +615,13 @@ def _conversions(
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
-    """The new values of a table's columns, in SQL over its rows, and the conditions that they are not known."""
-
-    values: Mapping[str, str]
-    """By the name of the column."""
-    lost: Sequence[tuple[Conversion, str]]
-    """The conditions that a row's value is not known."""
-
-
-def converted(found: Traced, held: Shape, wanted: Shape, *, time_zone: str = "") -> Converted:
+def converted(
+    found: Traced, held: Shape, wanted: Shape, *, time_zone: str = ""
+) -> tuple[dict[str, str], list[tuple[Conversion, str]]]:
     """The values, in altered columns of `wanted`, of the rows of `held`; its columns have their present names.
 
-    Without a time zone, a value that depends on it is not known.
+    Also return each conversion with the condition that a row's value is not known. Without a time zone, a value
+    that depends on it is not known.
     """
     before, after = dict(held.columns), dict(wanted.columns)
     values: dict[str, str] = {}
@@ -648,7 +641,7 @@ def converted(found: Traced, held: Shape, wanted: Shape, *, time_zone: str = "")
         # If the type changes, all rows are of versions from before the change.
         rows = of if before[own] == after[own] else ""
         values[own] = once(value, partial(_altered, one.how, rows, after[own], given))
-    return Converted(values=values, lost=lost)
+    return values, lost
 
 
 def _altered(how: Altered, rows: str, kind: str, given: Mapping[str, str], value: str) -> str:

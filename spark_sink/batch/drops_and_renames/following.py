@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.drops_and_renames.moving import Moving
 from spark_sink.batch.drops_and_renames.statement import (
-    DdlRules,
     DdlTopics,
     Statement,
     decided,
@@ -372,14 +371,15 @@ class Ddl:
         events: list[Event] = []
         is_mapped = cache(self._is_apart)
         for statement in statements:
-            rules = DdlRules(
+            event = decided(
+                statement,
                 on_drop=self.on_drop,
                 on_rename=self.on_rename,
                 is_mapped=is_mapped,
                 floor=self._floor_of(events),
                 is_noted=self._with(events).notes().__contains__,
             )
-            if (event := decided(statement, rules)) is not None:
+            if event is not None:
                 events.append(event)
             self._warn(statement, event)
         self._record(events, end)

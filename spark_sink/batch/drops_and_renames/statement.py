@@ -261,42 +261,55 @@ _MOVED_ASIDE: Final = "when the source dropped it"
 """The beginning, or the end, of the note of a table whose rows a DROP left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DdlRules:
-    """The settings, and what must be known of a table."""
+def decided(
+    statement: Statement,
+    *,
+    on_drop: OnDrop,
+    on_rename: OnRename,
+    is_mapped: Callable[[Name], bool],
+    floor: Callable[[str, Name], Place | None],
+    is_noted: Callable[[Name], bool],
+) -> Event | None:
+    """Return the event of a statement; None if the statement concerns nothing that the sink follows.
 
-    on_drop: OnDrop
-    on_rename: OnRename
-    is_mapped: Callable[[Name], bool]
-    """Whether mapped tables fill a table: the mapping then determines what a DROP does."""
-    floor: Callable[[str, Name], Place | None]
-    """The last truncate of a destination's table."""
-    is_noted: Callable[[Name], bool]
-    """Whether an earlier DROP of a table of that name left its rows."""
-
-
-def decided(statement: Statement, rules: DdlRules) -> Event | None:
-    """Return the event of a statement; None if the statement concerns nothing that the sink follows."""
+    `is_mapped` returns whether mapped tables fill a table: the mapping then determines what a DROP does.
+    `floor` returns the last truncate of a destination's table, and `is_noted`, whether an earlier DROP of a
+    table of that name left its rows.
+    """
     at = utc_seconds(statement.ts_ms)
     moves: dict[Name, Name | None] = {}
     notes: dict[Name, str] = {}
     for name in statement.created:
-        if rules.is_noted(name) and rules.on_drop == "rename" and not rules.is_mapped(name):
+        if is_noted(name) and on_drop == "rename" and not is_mapped(name):
             _rename_dropped(name, statement, moves, notes, at=at)
-        elif rules.is_noted(name):
+        elif is_noted(name):
             text = f"created again at the source {at}; the rows of the table before are still in it"
-            notes[name] = text if rules.on_drop == "keep" else ""
+            notes[name] = text if on_drop == "keep" else ""
     for name in statement.dropped:
-        if rules.is_mapped(name):
+        if is_mapped(name):
             continue
-        if rules.on_drop == "keep":
+        if on_drop == "keep":
             notes[name] = f"{_DROPPED} {at}; its rows are kept (on_drop: keep)"
-        elif rules.on_drop == "rename":
+        elif on_drop == "rename":
             _rename_dropped(name, statement, moves, notes, at=at)
         else:
             moves[name] = None
-            notes[name] = "" if rules.on_drop == "drop" else f"{_DROPPED} {at}"
-    _rename(statement, rules, moves, notes, at=at)
+            notes[name] = "" if on_drop == "drop" else f"{_DROPPED} {at}"
+    names = {*statement.renamed, *statement.renamed.values()}
+    mapped = sorted(filter(is_mapped, names))
+    if on_rename == "move" and not mapped:
+        moves |= statement.renamed
+        # The source had no table of the new name: what the warehouse has there is of an earlier table.
+        left = [new for new in statement.renamed.values() if new not in moves]
+        notes |= dict.fromkeys(names, "")
+        for new in left:
+            if on_drop == "rename":
+                _rename_dropped(new, statement, moves, notes, at=at)
+            else:
+                moves[new] = None
+    else:
+        why = f"a mapping fills {argument(mapped[0])}" if mapped else "on_rename: keep"
+        notes |= _unmoved(statement.renamed, at=at, why=why)
     for name in statement.come_in:
         notes[name] = (
             f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic. "
@@ -316,11 +329,11 @@ def decided(statement: Statement, rules: DdlRules) -> Event | None:
     if not moves and not notes and not statement.altered:
         return None
     carried = {
-        new: floor
+        new: at_floor
         for old, new in moves.items()
-        if new is not None and (floor := rules.floor(statement.destination, old)) is not None
+        if new is not None and (at_floor := floor(statement.destination, old)) is not None
     }
-    is_drop = rules.on_drop == "drop"
+    is_drop = on_drop == "drop"
     return Event(
         destination=statement.destination,
         epoch=statement.epoch,
@@ -362,33 +375,13 @@ def _snapshot(statement: Statement, name: Name) -> str:
     return f"Run: {snapshot_starts([(statement.destination, name)])}"
 
 
-def _rename(
-    statement: Statement,
-    rules: DdlRules,
-    moves: dict[Name, Name | None],
-    notes: dict[Name, str],
-    *,
-    at: str,
-) -> None:
-    """Add the moves of renamed tables, or notes on why their rows stay."""
-    renamed = statement.renamed
-    names = {*renamed, *renamed.values()}
-    mapped = sorted(name for name in names if rules.is_mapped(name))
-    if rules.on_rename == "move" and not mapped:
-        moves |= renamed
-        # The source had no table of the new name: what the warehouse has there is of an earlier table.
-        left = [new for new in renamed.values() if new not in moves]
-        notes |= dict.fromkeys(names, "")
-        for new in left:
-            if rules.on_drop == "rename":
-                _rename_dropped(new, statement, moves, notes, at=at)
-            else:
-                moves[new] = None
-        return
-    why = f"a mapping fills {argument(mapped[0])}" if mapped else "on_rename: keep"
+def _unmoved(renamed: Mapping[Name, Name], *, at: str, why: str) -> dict[Name, str]:
+    """The notes on renamed tables whose rows stay."""
+    notes: dict[Name, str] = {}
     for old, new in renamed.items():
         stay = f"the rows from before are still here ({why})"
         notes[old] = f"renamed to {argument(new)} at the source {at}; {stay}"
     for old, new in renamed.items():
         taken = f"was {argument(old)} until {at}, where its rows from before still are"
         notes[new] = f"{notes[new]}; {taken}" if new in renamed else taken
+    return notes

@@ -68,14 +68,6 @@ class LoadState:
         return json.dumps({"version": _VERSION, **body})
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The rows of a load that has read all of them."""
-
-    state: LoadState
-    rows: DataFrame
-
-
 def _parsed(text: str) -> LoadState | None:
     body: dict[str, Any] = json.loads(text)
     if body.pop("version") != _VERSION:

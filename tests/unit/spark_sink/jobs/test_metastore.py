@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -53,7 +53,7 @@ class Scene:
         self.metastore, self.tables, self.notes = MemoryMetastore(), Tables(*names), MemoryNotes()
         self.registrar = Registrar(
             metastore=self.metastore,
-            tables=self.tables,
+            tables=cast(Any, self.tables),
             notes=self.notes,
             root="/wh",
             databases="{database}",

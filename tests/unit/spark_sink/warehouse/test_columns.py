@@ -302,7 +302,7 @@ def test_each_alteration_adds_to_the_expression_of_a_value_and_does_not_multiply
         held = replace(HELD, columns=(("id", "int"), ("a", "bigint")), followed=followed)
         found = brought(values, held=held, of=[("t", 2 * steps)])
         assert len(found.conversions) == steps
-        return len(converted(found, held, held).values["a"])
+        return len(converted(found, held, held)[0]["a"])
 
     one, two, ten = map(size, (1, 2, 10))
     assert ten == pytest.approx(one + 9 * (two - one), rel=0.1)

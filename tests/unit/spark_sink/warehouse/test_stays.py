@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.batch.drops_and_renames.statement import DdlRules, decided, parse_statement
+from spark_sink.batch.drops_and_renames.statement import decided, parse_statement
 from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Asked, traced
 from spark_sink.warehouse.moves import (
@@ -58,14 +58,14 @@ class Sink:
         events: list[Event] = []
         for one in batch:
             if isinstance(one, str):
-                rules = DdlRules(
+                event = decided(
+                    parse_statement(one, ""),
                     on_drop="rename",
                     on_rename="move",
                     is_mapped=lambda _: False,
                     floor=lambda *_: None,
                     is_noted=lambda _: False,
                 )
-                event = decided(parse_statement(one, ""), rules)
                 assert event is not None
                 events.append(event)
         self.history.add(events)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_sink.batch.drops_and_renames.statement import DdlRules, decided, parse_statement
+from spark_sink.batch.drops_and_renames.statement import decided, parse_statement
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.ledger import Source as Of
 from spark_sink.warehouse.moves import Event, History, Name, Place, belongs, carried_floor, pieces
@@ -25,14 +25,14 @@ class Model:
 
     def follow(self, statements: list[str]) -> None:
         for text in statements:
-            rules = DdlRules(
+            event = decided(
+                parse_statement(text, "here"),
                 on_drop="drop",
                 on_rename="move",
                 is_mapped=lambda _: False,
                 floor=lambda _, name: self.floor(name),
                 is_noted=lambda _: False,
             )
-            event = decided(parse_statement(text, "here"), rules)
             self.history.add([event] if event is not None else [])
         found = pieces(self.history.pending())
         before, self.tables = self.tables, {}

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from spark_sink.batch.drops_and_renames import statement
 from spark_sink.batch.drops_and_renames.statement import (
-    DdlRules,
     KafkaDdl,
     decided,
     parse_statement,
@@ -182,14 +181,14 @@ def event(
     noted: Collection[Name] = (),
     floor: Place | None = None,
 ) -> Event | None:
-    rules = DdlRules(
+    return decided(
+        parse_statement(text, "here"),
         on_drop=on_drop,
         on_rename=on_rename,
         is_mapped=mapped.__contains__,
         floor=lambda _, name: floor if name == A else None,
         is_noted=noted.__contains__,
     )
-    return decided(parse_statement(text, "here"), rules)
 
 
 def noted(event: Event | None) -> dict[Name, str]:
