@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter as Counts
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
@@ -53,133 +54,105 @@ class Metrics:
         self._labelling = threading.Lock()
         self._seen_places: dict[str, Place] = {}
         self._applied_places: dict[str, Place] = {}
-        self._batches = Counter("aqueduct_sink_batches", "Batches applied.", registry=self.registry)
-        self._rows = Counter(
-            "aqueduct_sink_rows",
-            "Row changes applied, by the wire's op.",
-            ["table", "op"],
-            registry=self.registry,
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self._batches = counter("aqueduct_sink_batches", "Batches applied.")
+        self._rows = counter(
+            "aqueduct_sink_rows", "Row changes applied, by the wire's op.", ["table", "op"]
         )
-        self._offset = Gauge(
+        self._offset = gauge(
             "aqueduct_sink_applied_offset",
             "The offset up to which (exclusive) a partition has been applied.",
             ["topic", "partition"],
-            registry=self.registry,
         )
-        self._duration = Histogram(
+        self._duration = histogram(
             "aqueduct_sink_batch_duration_seconds",
             "From a batch's start to its line in the ledger.",
             buckets=_SECONDS,
-            registry=self.registry,
         )
-        self._lag = Histogram(
+        self._lag = histogram(
             "aqueduct_sink_lag_seconds",
             "From the source's commit of a batch's oldest change to its being applied.",
             buckets=_SECONDS,
-            registry=self.registry,
         )
-        self._stage = Histogram(
+        self._stage = histogram(
             "aqueduct_sink_stage_seconds",
             "Time of the stages of batches, and of their tables (fold, merge).",
             ["stage"],
             buckets=_STAGE_SECONDS,
-            registry=self.registry,
         )
-        self._table_seconds = Counter(
-            "aqueduct_sink_table_seconds",
-            "Time that merging a table took.",
-            ["table"],
-            registry=self.registry,
+        self._table_seconds = counter(
+            "aqueduct_sink_table_seconds", "Time that merging a table took.", ["table"]
         )
-        self._table_lag = Gauge(
+        self._table_lag = gauge(
             "aqueduct_sink_table_lag_seconds",
             "From the commit of the oldest change in a table's last batch to its merge.",
             ["table"],
-            registry=self.registry,
         )
-        self._topic_unapplied = Gauge(
+        self._topic_unapplied = gauge(
             "aqueduct_sink_topic_unapplied_offsets",
             "Offsets of a topic that Kafka held when it was last seen and that are not applied.",
             ["topic"],
-            registry=self.registry,
         )
-        self._destination_lag = Gauge(
+        self._destination_lag = gauge(
             "aqueduct_sink_destination_lag_seconds",
             "From the commit of the oldest change of a destination in its last batch to its merge.",
             ["destination"],
-            registry=self.registry,
         )
-        self._applied_seq = Gauge(
+        self._applied_seq = gauge(
             "aqueduct_sink_applied_seq",
             "The highest seq of a destination's changes that are merged.",
             ["destination"],
-            registry=self.registry,
         )
-        self._seen_seq = Gauge(
+        self._seen_seq = gauge(
             "aqueduct_sink_seen_seq",
             "The highest seq of a destination's changes that the sink has read from Kafka.",
             ["destination"],
-            registry=self.registry,
         )
-        self._visible = Gauge(
+        self._visible = gauge(
             "aqueduct_sink_visible_offset",
             "The offset up to which (exclusive) a partition is stored, merged or as recent changes.",
             ["topic", "partition"],
-            registry=self.registry,
         )
-        self._visible_lag = Histogram(
+        self._visible_lag = histogram(
             "aqueduct_sink_visible_lag_seconds",
             "From the source's commit of the oldest of some recent changes to their being stored.",
             buckets=_SECONDS,
-            registry=self.registry,
         )
-        self._newest = Gauge(
+        self._newest = gauge(
             "aqueduct_sink_newest_commit_timestamp_seconds",
             "When the source committed the newest change applied.",
-            registry=self.registry,
         )
-        self._complete = Gauge(
+        self._complete = gauge(
             "aqueduct_sink_complete_until_timestamp_seconds",
             "All that Kafka held at this time is applied; its age is the sink's lag, in a stall too.",
-            registry=self.registry,
         )
-        self._unapplied = Gauge(
+        self._unapplied = gauge(
             "aqueduct_sink_unapplied_offsets",
             "Offsets that Kafka held when it was last seen and that are not applied.",
-            registry=self.registry,
         )
-        self._kafka = Gauge(
-            "aqueduct_sink_kafka_up",
-            "1 while Kafka answers the sink's questions.",
-            registry=self.registry,
-        )
-        self._waiting = Gauge(
+        self._kafka = gauge("aqueduct_sink_kafka_up", "1 while Kafka answers the sink's questions.")
+        self._waiting = gauge(
             "aqueduct_sink_tables_waiting",
             "Tables whose changes wait in Kafka, by the error that they wait for.",
             ["error"],
-            registry=self.registry,
         )
-        self._gaps = Gauge(
+        self._gaps = gauge(
             "aqueduct_sink_tables_with_gaps",
             "Tables of which a statement on partitions has changed rows at the source that no record names.",
-            registry=self.registry,
         )
-        self._unmaintained = Gauge(
+        self._unmaintained = gauge(
             "aqueduct_sink_tables_unmaintained",
             "Tables whose last maintenance failed; status has the reason of each.",
-            registry=self.registry,
         )
-        self._letters = Counter(
+        self._letters = counter(
             "aqueduct_sink_dead_letters",
             "Records that cannot be used and became dead letters, by table and error.",
             ["table", "error"],
-            registry=self.registry,
         )
-        self._error = Gauge(
-            "aqueduct_sink_last_error",
-            "1 for the error that stopped the sink.",
-            ["error"],
-            registry=self.registry,
+        self._error = gauge(
+            "aqueduct_sink_last_error", "1 for the error that stopped the sink.", ["error"]
         )
 
     def serve(self, bind: str, port: int) -> None:
