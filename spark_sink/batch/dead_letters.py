@@ -36,7 +36,7 @@ from spark_sink.source.positions import At, Offsets, any_of, is_within, spanned
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.quoting import argument
 from spark_sink.warehouse.moves import Place
-from spark_sink.warehouse.protocol import COLUMNS, HOUR_MS, DeadLetters, Name
+from spark_sink.warehouse.protocol import HOUR_MS, LETTER_COLUMNS, DeadLetters, Name
 
 _log = logging.getLogger(__name__)
 MOST: Final = 10_000
@@ -256,7 +256,7 @@ def _named(owner: Owner) -> Name | None:
 
 
 def _rows(records: DataFrame, owner: Owner, reasons: Reasons, at_ms: int) -> DataFrame:
-    """The dead letters of Kafka's records at some positions, in the columns of `dead_letters.COLUMNS`."""
+    """The dead letters of Kafka's records at some positions, in the columns of `LETTER_COLUMNS`."""
     database, table = owner
     described = [
         {"topic": topic, "partition": partition, "offset": offset}
@@ -267,4 +267,6 @@ def _rows(records: DataFrame, owner: Owner, reasons: Reasons, at_ms: int) -> Dat
     why = records.sparkSession.range(1, numPartitions=1).select(f.inline(fields))
     own = records.where(any_of(reasons)).join(why, ["topic", "partition", "offset"])
     own = own.withColumn("at", f.expr(f"timestamp_millis({at_ms})"))
-    return own.selectExpr(*(f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in COLUMNS))
+    return own.selectExpr(
+        *(f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in LETTER_COLUMNS)
+    )

@@ -33,9 +33,9 @@ from spark_sink.warehouse.log_fold import (
     Row,
     batch_record,
     ddl_record,
+    earlier_records,
+    earlier_versions,
     floors_record,
-    records,
-    versions,
 )
 from spark_sink.warehouse.milestones import Batch, Share, Stated, batches, last_of_sinks
 from spark_sink.warehouse.moves import Event, History, Place
@@ -112,11 +112,11 @@ class SinkLog:
     def _take_over(self) -> bool:
         """Take over what earlier versions have stored, and remove it; return whether there was a ledger."""
         tables, held = self.earlier, self._folded
-        if tables is None or not (found := versions(tables)):
+        if tables is None or not (found := earlier_versions(tables)):
             return False
         known = held.imported if held.is_made else {}
         if new := [name for name, version in found.items() if known.get(name) != version]:
-            given = records(tables, new)
+            given = earlier_records(tables, new)
             if held.is_made:
                 # An earlier version that was run meanwhile has numbered its states from the beginning again.
                 last = max((row["number"] for row in held.rows), default=0)
@@ -302,7 +302,7 @@ class SinkLog:
         self._fold(live[len(self._taken) :])
         if not self._folded.is_made and self.earlier is not None:
             # No sink of this version has begun yet.
-            for record in records(self.earlier, versions(self.earlier)):
+            for record in earlier_records(self.earlier, earlier_versions(self.earlier)):
                 self._folded.take(record)
             self._folded.is_made = False
         self._names = names

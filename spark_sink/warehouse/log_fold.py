@@ -281,13 +281,13 @@ class EarlierTables(Protocol):
         """Remove a table."""
 
 
-def versions(tables: EarlierTables) -> dict[str, str]:
+def earlier_versions(tables: EarlierTables) -> dict[str, str]:
     """The tables that exist, with their versions."""
     found = {name: tables.version(name) for name in _RECORDS}
     return {name: version for name, version in found.items() if version}
 
 
-def records(tables: EarlierTables, names: Iterable[str]) -> list[Record]:
+def earlier_records(tables: EarlierTables, names: Iterable[str]) -> list[Record]:
     """The contents of these tables, as records of the log."""
     return [record for name in names for record in _RECORDS[name](tables.rows(name))]
 

@@ -20,42 +20,6 @@ from spark_sink.warehouse.milestones import Commit, Position
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.shape import Shape
 
-HOUR_MS: Final = 3_600_000
-"""How long a dead letter counts."""
-COLUMNS: Final = (
-    ("topic", "STRING"),
-    ("partition", "INT"),
-    ("offset", "BIGINT"),
-    ("key", "BINARY"),
-    ("value", "BINARY"),
-    ("headers", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
-    ("timestamp", "TIMESTAMP"),
-    ("database", "STRING"),
-    ("table", "STRING"),
-    ("error", "STRING"),
-    ("reason", "STRING"),
-    ("at", "TIMESTAMP"),
-)
-"""The columns up to `timestamp` are the record's own, as in Spark's Kafka source; `at` is the time at which the
-record became a dead letter."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    """A dead letter without its bytes."""
-
-    topic: str
-    partition: int
-    offset: int
-    database: str | None
-    table: str | None
-    """None if the record does not name its table."""
-    error: str
-    """The class of the error."""
-    reason: str
-    at_ms: int
-
-
 Name = tuple[str, str]
 """Database and table, as named in the warehouse."""
 Rows = TypeVar("Rows")
@@ -214,8 +178,44 @@ class Facts(Protocol):
         """The last merge into the table; None if its last commits have none."""
 
 
+HOUR_MS: Final = 3_600_000
+"""How long a dead letter counts."""
+LETTER_COLUMNS: Final = (
+    ("topic", "STRING"),
+    ("partition", "INT"),
+    ("offset", "BIGINT"),
+    ("key", "BINARY"),
+    ("value", "BINARY"),
+    ("headers", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
+    ("timestamp", "TIMESTAMP"),
+    ("database", "STRING"),
+    ("table", "STRING"),
+    ("error", "STRING"),
+    ("reason", "STRING"),
+    ("at", "TIMESTAMP"),
+)
+"""The columns up to `timestamp` are the record's own, as in Spark's Kafka source; `at` is the time at which the
+record became a dead letter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A dead letter without its bytes."""
+
+    topic: str
+    partition: int
+    offset: int
+    database: str | None
+    table: str | None
+    """None if the record does not name its table."""
+    error: str
+    """The class of the error."""
+    reason: str
+    at_ms: int
+
+
 class DeadLetters(Protocol[Given]):
-    """Records that cannot be used, byte for byte as Kafka had them. Rows have `dead_letters.COLUMNS`."""
+    """Records that cannot be used, byte for byte as Kafka had them. Rows have `LETTER_COLUMNS`."""
 
     def add(self, rows: Given) -> None:
         """Add records in one commit, without those whose positions are stored already."""

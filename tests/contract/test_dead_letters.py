@@ -18,7 +18,7 @@ from spark_sink.text.quoting import LETTERS
 from spark_sink.warehouse.common.own_tables import TableLetters
 from spark_sink.warehouse.delta.own_tables import DeltaLetters
 from spark_sink.warehouse.opening import open_warehouse
-from spark_sink.warehouse.protocol import COLUMNS, DeadLetters, Letter
+from spark_sink.warehouse.protocol import LETTER_COLUMNS, DeadLetters, Letter
 from tests.harness.memory_warehouse import MemoryLetters
 from tests.unit.spark_sink.conftest import FORMATS_LONG, spark
 
@@ -43,7 +43,7 @@ class Case:
 
     def _frame(self, rows: tuple[Row, ...]) -> Any:
         text = json.dumps(rows, default=_json)
-        kinds = dict(COLUMNS) | {"key": "STRING", "value": "STRING"}
+        kinds = dict(LETTER_COLUMNS) | {"key": "STRING", "value": "STRING"}
         kinds |= {"headers": "ARRAY<STRUCT<key: STRING, value: STRING>>"}
         fields = ", ".join(f"`{name}`: {kind}" for name, kind in kinds.items())
         parsed = self.spark.range(1, numPartitions=1).select(

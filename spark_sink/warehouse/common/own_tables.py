@@ -19,9 +19,9 @@ from spark_sink.spark.jobs import temporary_view
 from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.common.commits import gone_by_name
 from spark_sink.warehouse.coverage import Cut, Marker
-from spark_sink.warehouse.protocol import COLUMNS, Letter, Name, Recent
+from spark_sink.warehouse.protocol import LETTER_COLUMNS, Letter, Name, Recent
 
-_COLUMNS: Final = ", ".join(f"{quoted(name)} {kind}" for name, kind in COLUMNS)
+_COLUMNS: Final = ", ".join(f"{quoted(name)} {kind}" for name, kind in LETTER_COLUMNS)
 _SAME: Final = " AND ".join(f"t.{name} = s.{name}" for name in ("topic", "partition", "offset"))
 SEARCHED: Final = ("topic", "partition", "offset", "at")
 """The columns to keep statistics of; keys and values may be large."""
@@ -65,8 +65,8 @@ class TableLetters:
     def add(self, rows: DataFrame) -> None:
         session = rows.sparkSession
         self.table.create(session, _COLUMNS)
-        names = ", ".join(quoted(name) for name, _ in COLUMNS)
-        values = ", ".join(f"s.{quoted(name)}" for name, _ in COLUMNS)
+        names = ", ".join(quoted(name) for name, _ in LETTER_COLUMNS)
+        values = ", ".join(f"s.{quoted(name)}" for name, _ in LETTER_COLUMNS)
         with temporary_view(rows) as view:
             statement = (
                 f"MERGE INTO {self.table.name} AS t USING {quoted(view)} AS s ON {_SAME}{self.table.of_held} "  # noqa: S608 - the names are ours
