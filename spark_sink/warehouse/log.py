@@ -399,7 +399,12 @@ class SinkLog:
                 folded.older[name] = last
             # These include files of a sink that was killed before it had named them.
             since = max(folded.times.values(), default=0) - self.keep_seconds * 1000
-            past = [one for one in there if one.startswith(_OLDER) and _time_of(one) < since]
+            past = [
+                one
+                for one in there
+                if one.startswith(_OLDER)
+                and int(one.removeprefix(_OLDER).partition("-")[0]) < since
+            ]
             folded.older = {name: at for name, at in folded.older.items() if at >= since}
             self._write(folded.records(), [*dict.fromkeys([*before][-_NAMES:] + names)])
             for name in (*sorted(before.keys() & {*there}), *past):
@@ -420,8 +425,3 @@ def _body(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _time_of(older: str) -> int:
-    """The time (ms) of the last batch in a file of older batches."""
-    return int(older.removeprefix(_OLDER).partition("-")[0])

@@ -155,7 +155,9 @@ class SourceServer:
             return self._rows(sql)
         except Py4JJavaError as fault:
             self.close()
-            raise self._fault(fault, table) from fault
+            text = " ".join(str(fault.java_exception.getMessage()).split())
+            error = sql_error(self._spark, fault) or (0, text)
+            raise self._of_sql(*error, table) from fault
 
     def check_readable(self, table: Table, columns: Sequence[str] = ()) -> None:
         """Raise TableUnreadable if a table, or a column that it has, may not be read."""
@@ -284,10 +286,6 @@ class SourceServer:
         }
         parts = "&".join(f"{name}={value}" for name, value in options.items())
         return f"jdbc:mysql://{self._settings.server}/?{parts}"
-
-    def _fault(self, fault: Py4JJavaError, table: Table | None) -> SinkError:
-        text = " ".join(str(fault.java_exception.getMessage()).split())
-        return self._of_sql(*(sql_error(self._spark, fault) or (0, text)), table)
 
     def _of_sql(self, code: int, text: str, table: Table | None) -> SinkError:
         if table is not None and concerns_table(code):

@@ -257,13 +257,17 @@ class Follower:
             seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"), *highest(known)
         )
         if step is Step.BEGIN:
-            self._wait_for_tidying()
+            # A beginning replaces what is tidied, so one of the two commits would fail.
+            if self._tidying is not None:
+                self._tidying.join()
             ends = self._topics.last_values(markers)
             self._log.begin(rows, cut, markers=filter(is_open, ends))
         else:
             self._log.add(rows, cut)
-            if step is Step.ADVANCE:
-                self._tidy(cut)
+            if step is Step.ADVANCE and not (self._tidying and self._tidying.is_alive()):
+                # In a thread of its own: it takes as long as several batches.
+                self._tidying = InheritableThread(target=self._tidied, args=(cut,), daemon=True)
+                self._tidying.start()
         self._has_unused |= step is not Step.ADD
         with self._reached:
             self._until, self._is_beginning = until, False
@@ -288,12 +292,6 @@ class Follower:
         strange = self._installation.judge({topic for topic, _ in spans(start, until)})
         return self._installation.own_sql(strange)
 
-    def _tidy(self, cut: Cut) -> None:
-        """Tidy in a thread of its own: it takes as long as several batches."""
-        if self._tidying is None or not self._tidying.is_alive():
-            self._tidying = InheritableThread(target=self._tidied, args=(cut,), daemon=True)
-            self._tidying.start()
-
     def _tidied(self, cut: Cut) -> None:
         try:
             # This thread inherits the pool of the thread that stores, whose batches must not wait for it.
@@ -303,11 +301,6 @@ class Follower:
             # The next tidying does the same, and more. After a stop, the session may have ended.
             if not self._stopping.is_set():
                 _log.info("recent changes not tidied, trying again later: %s", named(fault))
-
-    def _wait_for_tidying(self) -> None:
-        """Wait for the tidying thread: a beginning replaces what is tidied, so one commit would fail."""
-        if self._tidying is not None:
-            self._tidying.join()
 
     def _of_rows(self, offsets: Offsets) -> dict[tuple[str, int], int]:
         return {

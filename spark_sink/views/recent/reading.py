@@ -272,7 +272,9 @@ def combined(
     traced = traced_to(merged.rows, merged.shape, known, book, name=part.name, apart=part.is_apart)
     shape, known = traced.wanted, traced.versions
     highest = _highest((*floors, *floors_of(part, known)), part.name)
-    rows = _standing(_fitted(merged, traced, shape, records), shape, highest)
+    rows = _fitted(merged, traced, shape, records)
+    for source, floor in highest.items():
+        rows = rows.where(f"NOT coalesce({below_sql(shape, source, floor)}, false)")
     if not part.has_rows:
         return shape, rows
     markers = merged.markers
@@ -345,13 +347,6 @@ def _fitted(merged: Merged, traced: Traced, shape: Shape, beside: DataFrame) -> 
         return beside.sparkSession.createDataFrame([], columns)
     altered = altered_rows(merged.rows, traced, shape) if traced.conversions else None
     return fitted(merged.rows, traced, shape) if altered is None else altered
-
-
-def _standing(rows: DataFrame, shape: Shape, floors: Floors) -> DataFrame:
-    """The rows that no truncate has removed."""
-    for source, floor in floors.items():
-        rows = rows.where(f"NOT coalesce({below_sql(shape, source, floor)}, false)")
-    return rows
 
 
 def _replaced(rows: DataFrame, changed: DataFrame, shape: Shape) -> DataFrame:

@@ -113,7 +113,11 @@ class NewestKeys:
 
     def are_past(self, path: str, version: int, bounds: Sequence[Bound]) -> bool:
         """Whether, in one column of the key, a batch's least value is greater than all of the table's."""
-        greatest = self._at(path, version, [one.name for one in bounds])
+        known = self._known.get(path)
+        if known is None or known[0] != version:
+            names = [one.name for one in bounds]
+            self._known[path] = known = version, self._read(path, version, names)
+        greatest = known[1]
         return any(
             one.name in greatest and _is_less(greatest[one.name], one.least) for one in bounds
         )
@@ -134,12 +138,6 @@ class NewestKeys:
         self._known.pop(path, None)
         self._filled.discard(path)
         self._large.pop(path, None)
-
-    def _at(self, path: str, version: int, names: Sequence[str]) -> Mapping[str, Key | None]:
-        known = self._known.get(path)
-        if known is None or known[0] != version:
-            self._known[path] = known = version, self._read(path, version, names)
-        return known[1]
 
     def _read(self, path: str, version: int, names: Sequence[str]) -> dict[str, Key | None]:
         found = checksum(self.files, path, version)

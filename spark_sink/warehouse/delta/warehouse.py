@@ -41,7 +41,6 @@ from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog
 from spark_sink.warehouse.notes import FileNotes
 from spark_sink.warehouse.protocol import LastMerge, Name, RowCount, Space, TableFacts
 from spark_sink.warehouse.seen_rows import row_count
-from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_rules import Layouts, among, no_layout
 from wire.warehouse_folders import table_path
 
@@ -261,7 +260,9 @@ class DeltaFacts:
         metadata, files = noted.get("metadata"), noted.get("allFiles")
         if metadata is None:
             metadata = DeltaLog(self._spark, path).metadata()
-        shape = _shape(name, metadata, path)
+        schema = StructType.fromJson(json.loads(metadata["schemaString"]))
+        comment = metadata.get("description") or ""
+        shape = shape_at(path, name, metadata["configuration"], schema, comment)
         physical = physical_names(metadata["schemaString"])
         totals = self._computed(path, physical) if files is None else _totals(files, physical)
         written, merged = self._commits(path, last)
@@ -328,12 +329,6 @@ class DeltaFacts:
             "newest_ms": row.newest,
             "destinations": _whole(row.ends),
         }
-
-
-def _shape(name: Name, metadata: dict[str, Any], path: str) -> Shape:
-    properties = metadata["configuration"]
-    schema = StructType.fromJson(json.loads(metadata["schemaString"]))
-    return shape_at(path, name, properties, schema, metadata.get("description") or "")
 
 
 def _totals(files: list[dict[str, Any]], physical: dict[str, str]) -> dict[str, Any]:

@@ -170,7 +170,9 @@ class IcebergTables:
         place = self.place(shape.database, shape.table)
         table = self.catalog.sql_name(place)
         with temporary_view(rows) as view:
-            within = range_sql(key_bounds(shape, rows, is_large=self._is_large(place)))
+            if place not in self._large and self.catalog.existing(place).size() >= LARGE:
+                self._large.add(place)
+            within = range_sql(key_bounds(shape, rows, is_large=place in self._large))
             statement = merge_sql(
                 table,
                 shape,
@@ -266,12 +268,6 @@ class IcebergTables:
         bare = replace(shape, comments=tuple(one for one in shape.comments if not one[0]))
         for comment in comment_sql(table, bare, shape):
             again_on_conflict(partial(session.sql, comment))
-
-    def _is_large(self, place: Place) -> bool:
-        """Whether the table is so large that a small batch's keys should be listed."""
-        if place not in self._large and self.catalog.existing(place).size() >= LARGE:
-            self._large.add(place)
-        return place in self._large
 
     def _former(self, place: Place, wanted: Shape) -> dict[str, str]:
         """The property that keeps what other properties state up to now, if `wanted` differs."""

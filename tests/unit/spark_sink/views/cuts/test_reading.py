@@ -79,7 +79,8 @@ class Sink:
         until = self.bank.ends()
         records = self.warehouse.frame(self.bank.records(self.until, until))
         self.follower._store(records, self.until, until)
-        self.follower._wait_for_tidying()
+        if self.follower._tidying is not None:
+            self.follower._tidying.join()
         self.until = until
 
     def merge(self, until: Offsets | None = None, *, is_whole: bool = False) -> None:
