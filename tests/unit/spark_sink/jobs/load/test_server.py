@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import AnalysisException
 from pyspark.sql import SparkSession
 
-from connectors.mysql.select import table_errors as of_worker
+from connectors.mysql.select import table_checks as of_worker
 from spark_sink.jobs.load.server import (
     SourceServer,
     concerns_table,
