@@ -8,8 +8,7 @@ import re
 import zlib
 from collections.abc import Container
 
-from app.migrate.draft import Draft
-from app.migrate.findings import Entry
+from app.migrate.draft import Draft, Entry
 from tables.rules.table_filter import expressions
 
 _LONGEST = 63

@@ -13,8 +13,7 @@ from pathlib import Path
 from app.migrate.canal.configuration import Surroundings
 from app.migrate.canal.importing import import_canal
 from app.migrate.debezium.importing import import_debezium
-from app.migrate.draft import MAPPING_FILE
-from app.migrate.findings import Imported, Outcome
+from app.migrate.draft import MAPPING_FILE, Imported, Outcome
 from app.operator.arguments import add_format
 from app.operator.output import print_answer
 from connectors.errors import UsageError

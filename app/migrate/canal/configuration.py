@@ -7,13 +7,14 @@ instance's own file, then ``canal.properties``, with placeholders resolved.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from app.migrate.canal.configuration_keys import ADDRESS, Keys, members, named
-from app.migrate.canal.cursors import Cursor, cursor_file, read_cursors
-from app.migrate.findings import Entry
+import orjson
+
+from app.migrate.draft import Entry
 from app.migrate.properties import decoded, lookup_in, parse, resolved
 from connectors.errors import UsageError
 
@@ -166,3 +167,162 @@ def _same(server: Keys, again: list[Entry]) -> Iterator[Entry]:
     values = {entry.key: entry for entry in again}
     for _, entry in server:
         yield values.get(entry.key, entry)
+
+
+# The keys of one Canal server or instance, looked up without regard to case.
+#
+# Invariant: an instance's own keys take precedence over those of `canal.properties`. A number in
+# a key, as in `address9` or `master1.address`, assigns the key to this member of a group.
+
+_MEMBER = re.compile(r"(canal\.instance\.(?:master|standby))(\d+)(\..+)")
+_NUMBERED = re.compile(r"(canal\.(?:instance|mq)\..*?[a-z])(\d+)")
+_TRUE = frozenset({"true", "yes", "on"})
+ADDRESS = "canal.instance.master.address"
+
+
+class Keys:
+    """Entries by their plain names in lower case."""
+
+    def __init__(self, *layers: Iterable[tuple[str, Entry]]) -> None:
+        self._found = {name: entry for layer in layers for name, entry in layer}
+
+    def __iter__(self) -> Iterator[tuple[str, Entry]]:
+        """Return each plain name with its entry."""
+        return iter(self._found.items())
+
+    def get(self, name: str) -> Entry | None:
+        """Return the entry of a key that has a value."""
+        entry = self._found.get(name.lower())
+        return entry if entry is not None and entry.value else None
+
+    def stated(self, name: str, default: str) -> Entry:
+        """Return a key with its value, or with Canal's default, which the report names."""
+        return self.get(name) or Entry(key=name, value=default, file=f"default of Canal: {default}")
+
+    def first(self, *names: str) -> Entry | None:
+        """Return the first of several keys that has a value."""
+        return next(filter(None, map(self.get, names)), None)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return the value of a key."""
+        entry = self.get(name)
+        return entry.value if entry else default
+
+    def is_true(self, name: str, *, default: bool = False) -> bool:
+        """Return whether a switch is on."""
+        entry = self.get(name)
+        return entry.value.lower() in _TRUE if entry else default
+
+
+def named(entries: Iterable[Entry]) -> list[tuple[str, Entry]]:
+    """Return entries with their names in lower case."""
+    return [(entry.key.lower(), entry) for entry in entries]
+
+
+def members(entries: Iterable[Entry]) -> dict[str, list[tuple[str, Entry]]]:
+    """Return the entries of each member of a group by its number; "" has the keys without a number."""
+    found: dict[str, list[tuple[str, Entry]]] = {"": []}
+    for name, entry in named(entries):
+        plain, number = _split(name)
+        found.setdefault(number, []).append((plain, entry))
+    return {number: keys for number, keys in found.items() if not number or ADDRESS in dict(keys)}
+
+
+def plain_name(key: str) -> str:
+    """Return the name of a key in lower case, without the number of a member."""
+    return _split(key.lower())[0]
+
+
+def number_of(key: str) -> str:
+    """Return the number of the member that a key belongs to; empty for other keys."""
+    return _split(key.lower())[1]
+
+
+def _split(name: str) -> tuple[str, str]:
+    if match := _MEMBER.fullmatch(name):
+        return match[1] + match[3], match[2]
+    if match := _NUMBERED.fullmatch(name):
+        return match[1], match[2]
+    return name, ""
+
+
+# Canal's cursors: `meta.dat`, `parse.dat`, and the JSON of its ZooKeeper nodes `cursor` and
+# `parse`.
+#
+# Format: fastjson's serialization of LogPosition, in which the field of the position is spelled
+# `postion`.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """The last change that a client acknowledged, or that Canal's parser delivered."""
+
+    client: str
+    """The client's id; empty for the parser's own position."""
+    host: str
+    port: int
+    file: str
+    position: int
+    timestamp: int
+    """Milliseconds since 1970 by the server's clock; 0 if unknown."""
+    gtid_set: str
+    filter: str = ""
+    """The client's own filter, which replaces the instance's filter."""
+
+    @property
+    def age(self) -> tuple[int, str, int]:
+        """The sort key of the cursors of one instance."""
+        return self.timestamp, self.file, self.position
+
+
+def read_cursors(content: bytes, name: str) -> list[Cursor]:
+    """Return the cursors of a file, empty if no client has one; raise UsageError for a file of another kind."""
+    try:
+        found = orjson.loads(content)
+        if "clientDatas" in found:
+            return [_of_client(one) for one in found["clientDatas"] if one.get("cursor")]
+        return [_cursor(found, client="", own_filter="")]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise UsageError(
+            f"{name} is no cursor of Canal",
+            remedy="Give meta.dat, parse.dat, or the content of the ZooKeeper node "
+            "/otter/canal/destinations/NAME/CLIENT/cursor",
+        ) from None
+
+
+def _of_client(data: dict[str, Any]) -> Cursor:
+    identity = data["clientIdentity"]
+    return _cursor(
+        data["cursor"],
+        client=str(identity.get("clientId", "")),
+        own_filter=identity.get("filter") or "",
+    )
+
+
+def _cursor(found: dict[str, Any], *, client: str, own_filter: str) -> Cursor:
+    position = found.get("postion") or found["position"]
+    address = (found.get("identity") or {}).get("sourceAddress") or {}
+    return Cursor(
+        client=client,
+        host=str(address.get("address") or address.get("hostName") or ""),
+        port=int(address.get("port") or 0),
+        file=str(position.get("journalName") or ""),
+        position=int(position.get("position") or 0),
+        timestamp=int(position.get("timestamp") or 0),
+        gtid_set="".join(str(position.get("gtid") or "").split()),
+        filter=own_filter,
+    )
+
+
+def cursor_file(conf: Path, name: str, server: Keys, given: Path | None) -> Path | None:
+    """Return the file with an instance's cursors: the given file, else the clients', else the parser's."""
+    if given is not None:
+        if not given.is_file():
+            raise UsageError(f"{given} is not a file")
+        return given
+    folder = Path(server.text("canal.file.data.dir", "../conf"))
+    data = (conf.absolute().parent / "bin" / folder).resolve()
+    candidates = [
+        place / name / file for file in ("meta.dat", "parse.dat") for place in (data, conf)
+    ]
+    return next((one for one in candidates if one.is_file()), None)

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.migrate.canal.configuration import (
+    ADDRESS,
     Configuration,
+    Cursor,
     Instance,
+    Keys,
     Surroundings,
+    number_of,
+    plain_name,
     read_configuration,
 )
-from app.migrate.canal.configuration_keys import ADDRESS, Keys, number_of, plain_name
-from app.migrate.canal.instance import client_filters, convert_instance
+from app.migrate.canal.instance import address, client_filters, convert_instance
 from app.migrate.canal.known_keys import KNOWN
-from app.migrate.canal.server import convert_schema_history, convert_server
-from app.migrate.canal.start import convert_start
-from app.migrate.canal.topics import convert_topics
-from app.migrate.draft import Draft
-from app.migrate.findings import Entry, Imported
-from app.migrate.foreign_values import destination_name
+from app.migrate.draft import Draft, Entry, Imported
+from app.migrate.foreign_values import (
+    ALL_DDL,
+    TLS_MODES,
+    convert_login,
+    destination_name,
+    fault_of,
+    literal_name,
+    password_file,
+)
 from app.migrate.properties import is_unresolved
+from app.migrate.yaml_text import YamlPath
 from connectors.errors import UsageError
 
 # Canal's column filters as rules of a mapping.
@@ -152,3 +162,396 @@ def _account(draft: Draft, found: Configuration) -> None:
 
 def _names(text: str) -> Iterator[str]:
     return (part.partition("}")[0].partition(":")[0] for part in text.split("${")[1:])
+
+
+# The settings of Canal's server as a worker's settings: ZooKeeper, Kafka, DDL, the schema
+# history.
+
+_HTTP_PORT = 8083
+_COMPRESSIONS = ("lz4", "gzip", "zstd", "snappy")
+_JDBC = re.compile(r"jdbc:(?:mysql|mariadb)://(?:\[([^\]]+)\]|([^:/?,]+))(?::(\d+))?/([^?;]*)")
+_OTHER_MODES = ("rocketmq", "rabbitmq", "pulsarmq")
+
+
+def convert_server(draft: Draft, keys: Keys) -> None:
+    """Put the settings that a worker has only once."""
+    _worker(draft, keys)
+    _zookeeper(draft, keys)
+    _kafka(draft, keys)
+    _published(draft, keys)
+
+
+def _worker(draft: Draft, keys: Keys) -> None:
+    address = keys.first("canal.register.ip", "canal.ip")
+    if address is not None:
+        path = ("worker", "advertised_address")
+        draft.take(address, path, f"{address.value}:{_HTTP_PORT}")
+    if mode := keys.get("canal.serverMode"):
+        if mode.value.lower() in _OTHER_MODES:
+            draft.lose(mode, "records are published to Kafka only")
+        elif mode.value.lower() == "tcp":
+            draft.lose(mode, "Canal's clients get nothing: they must become Kafka consumers")
+
+
+def _zookeeper(draft: Draft, keys: Keys) -> None:
+    """Put the servers; a path after them, the root of Canal's client, becomes part of Aqueduct's root."""
+    if servers := keys.get("canal.zkServers"):
+        hosts, slash, root = servers.value.partition("/")
+        draft.take(servers, ("zookeeper", "hosts"), hosts)
+        if slash:
+            draft.take(servers, ("zookeeper", "root"), f"/{root.strip('/')}/aqueduct")
+
+
+def _kafka(draft: Draft, keys: Keys) -> None:
+    names = ["kafka.bootstrap.servers"]
+    if keys.text("canal.serverMode", "kafka").lower() == "kafka":
+        names.append("canal.mq.servers")
+    if brokers := keys.first(*names):
+        draft.take(brokers, ("kafka", "bootstrap_servers"), brokers.value)
+    if protocol := keys.get("kafka.security.protocol"):
+        draft.take(protocol, ("kafka", "security_protocol"), protocol.value.upper())
+    if mechanism := keys.get("kafka.sasl.mechanism"):
+        draft.take(mechanism, ("kafka", "sasl_mechanism"), mechanism.value.upper())
+    if login := keys.get("kafka.sasl.jaas.config"):
+        convert_login(draft, login)
+    for name, entry in keys:
+        if name.startswith("kafka.ssl.") and entry.value:
+            draft.by_hand(entry, "export the CA as PEM and name it in kafka.ssl_cafile")
+    if keys.is_true("kafka.kerberos.enable"):
+        kerberos = keys.get("kafka.kerberos.enable")
+        assert kerberos is not None
+        draft.by_hand(kerberos, "Kerberos is not supported; make a SCRAM account")
+
+
+def _published(draft: Draft, keys: Keys) -> None:
+    if compression := keys.first("kafka.compression.type", "canal.mq.compressionType"):
+        value = compression.value.lower()
+        if value == "none":
+            draft.take(compression, ("publish", "compression"), None)
+        elif value in _COMPRESSIONS:
+            draft.take(compression, ("publish", "compression"), value)
+    if keys.is_true("canal.instance.filter.query.ddl"):
+        _take(draft, keys, "canal.instance.filter.query.ddl", ("ddl", "exclude"), ALL_DDL)
+    if keys.is_true("canal.instance.filter.transaction.entry"):
+        path = ("provide_transaction_metadata",)
+        _take(draft, keys, "canal.instance.filter.transaction.entry", path, value=False)
+
+
+def _take(draft: Draft, keys: Keys, name: str, path: tuple[str, ...], value: str | bool) -> None:
+    entry = keys.get(name)
+    if entry is not None:
+        draft.take(entry, path, value)
+
+
+def convert_schema_history(draft: Draft, keys: Keys) -> None:
+    """Put the store and the intervals of Canal's table metadata, TSDB; one history serves all destinations."""
+    if not keys.is_true("canal.instance.tsdb.enable"):
+        return
+    if url := keys.get("canal.instance.tsdb.url"):
+        _store(draft, keys, url)
+    hours = ("canal.instance.tsdb.snapshot.interval", "canal.instance.tsdb.snapshot.expire")
+    for name, setting in zip(hours, ("interval", "expire"), strict=True):
+        if (entry := keys.get(name)) and entry.value.isdecimal():
+            path = ("schema_history", f"snapshot_{setting}_hours")
+            draft.take(entry, path, int(entry.value))
+
+
+def _store(draft: Draft, keys: Keys, url: Entry) -> None:
+    found = _JDBC.match(url.value)
+    if found is None:
+        draft.instead(url, "the schema history is kept in the journal; there is no H2 database")
+        return
+    below = ("schema_history", "mysql")
+    if draft.settings.get((*below, "host")) is None:
+        draft.settings.put(("schema_history", "store"), "mysql", url.origin)
+    draft.take(url, (*below, "host"), found[1] or found[2])
+    draft.take(url, (*below, "port"), int(found[3] or 3306))
+    draft.take(url, (*below, "database"), found[4])
+    _options(draft, url, url.value[found.end() :])
+    if user := keys.get("canal.instance.tsdb.dbUsername"):
+        draft.take(user, (*below, "user"), user.value)
+    if password := keys.get("canal.instance.tsdb.dbPassword"):
+        file = password_file("schema-history")
+        draft.settings.put((*below, "password_file"), file, password.origin)
+        draft.by_hand(password, f"write the password into {file}; it is not copied")
+
+
+def _options(draft: Draft, url: Entry, text: str) -> None:
+    """Take the TLS mode of a JDBC address; report other options by name only, since values may be secrets."""
+    pairs = [one.partition("=") for one in re.split(r"[?;&]", text) if one]
+    others = list[str]()
+    for name, _, value in pairs:
+        if name.lower() == "sslmode" and value.lower() in TLS_MODES:
+            draft.take(url, ("schema_history", "mysql", "tls"), value.lower())
+        else:
+            others.append(name)
+    if others:
+        draft.by_hand(
+            url,
+            f"of its options are not taken over: {', '.join(others)}; schema_history.mysql has user, "
+            "password_file, tls and tls_ca",
+        )
+
+
+# The start of a destination from Canal: the cursor that Canal has stored, or the configured
+# position.
+#
+# Invariant: a start never skips a change that a client of Canal has not acknowledged; it may
+# repeat changes. Canal's offset is the offset of the last acknowledged event, which may be within
+# a transaction.
+
+_FIRST = 4
+_REPEATED = (
+    "stop Canal before this file is read; changes of the second before {position} are published "
+    "again, so subscribers must accept repeated changes"
+)
+_STOPPED = (
+    "stop Canal before this file is read. What it had sent and not noted in this file is published again, as "
+    "Canal would have done itself"
+)
+_GTIDS = (
+    "stop Canal before this file is read. Canal before 1.1.3 may have counted a transaction of which "
+    "clients got only a part: then start from {fallback} instead"
+)
+
+
+def convert_start(draft: Draft, path: YamlPath, instance: Instance) -> None:
+    """Put the destination's start; without a position, it is the end of the binlog, as in Canal."""
+    if instance.cursors and not instance.number:
+        _from_cursor(draft, path, instance)
+        return
+    if instance.cursors:
+        text = (
+            f"{instance.cursor_file} has no position for each member of a group; set start by hand"
+        )
+        draft.note(".".join(map(str, path)), text)
+    for role in ("master", "standby"):
+        if role == "master" or instance.keys.get("canal.instance.standby.address"):
+            at = path if role == "master" else (*path, "sources", 1)
+            _configured(draft, (*at, "start"), instance.keys, f"canal.instance.{role}.")
+
+
+def _configured(draft: Draft, path: YamlPath, keys: Keys, prefix: str) -> None:
+    """Put the position in the properties: GTIDs, a file with offset or time, or a time."""
+    gtid, file = keys.get(f"{prefix}gtid"), keys.get(f"{prefix}journal.name")
+    offset, time = keys.get(f"{prefix}position"), keys.get(f"{prefix}timestamp")
+    if gtid and keys.is_true("canal.instance.gtidon", default=True):
+        draft.take(gtid, (*path, "gtid_set"), gtid.value)
+        return
+    if file:
+        draft.take(file, (*path, "file"), file.value)
+    if file and offset and offset.value.isdecimal() and int(offset.value) > _FIRST:
+        draft.take(offset, (*path, "pos"), int(offset.value))
+    elif time and time.value.isdecimal() and int(time.value):
+        draft.take(time, (*path, "timestamp"), int(time.value))
+
+
+def _from_cursor(draft: Draft, path: YamlPath, instance: Instance) -> None:
+    cursor = min(instance.cursors, key=lambda one: one.age)
+    entry = Entry(key=_label(cursor), value="", file=instance.cursor_file)
+    if cursor.gtid_set and instance.keys.is_true("canal.instance.gtidon"):
+        draft.take(entry, (*path, "start", "gtid_set"), cursor.gtid_set)
+        fallback = f"{{file: {cursor.file}, timestamp: {cursor.timestamp}}}"
+        draft.by_hand(entry, _GTIDS.format(fallback=fallback))
+        return
+    role = _server(cursor, instance.keys)
+    if role is None:
+        _at_time(draft, (*path, "start"), entry, cursor, instance.keys)
+    elif role == "standby":
+        _in_file(draft, (*path, "sources", 1, "start"), entry, cursor)
+        _at_time(draft, (*path, "start"), entry, cursor, instance.keys)
+    else:
+        _in_file(draft, (*path, "start"), entry, cursor)
+    if role == "master" and cursor.position > _FIRST:
+        draft.by_hand(entry, _STOPPED)
+    else:
+        draft.by_hand(entry, _REPEATED.format(position=f"{cursor.file}:{cursor.position}"))
+
+
+def _server(cursor: Cursor, keys: Keys) -> str | None:
+    """The role of the server to which a cursor's file belongs; None if it is neither server."""
+    for role, name in (("master", ADDRESS), ("standby", "canal.instance.standby.address")):
+        host, port = address(keys.text(name))
+        if (_one_name(host), port) == (_one_name(cursor.host), cursor.port):
+            return role
+    return None
+
+
+def _one_name(host: str) -> str:
+    """One name for the machine itself, which Java may name in several ways."""
+    return "localhost" if host in ("127.0.0.1", "::1") else host
+
+
+def _in_file(draft: Draft, path: YamlPath, entry: Entry, cursor: Cursor) -> None:
+    """Put the file and the event of the last change; without an offset, its time, or else the whole file."""
+    draft.take(entry, (*path, "file"), cursor.file)
+    if cursor.position > _FIRST:
+        draft.take(entry, (*path, "event"), cursor.position)
+    elif cursor.timestamp:
+        draft.take(entry, (*path, "timestamp"), cursor.timestamp)
+
+
+def _at_time(draft: Draft, path: YamlPath, entry: Entry, cursor: Cursor, keys: Keys) -> None:
+    """Put a time before the last change, as Canal does on another server than its cursor's."""
+    fallback = keys.text("canal.instance.fallbackIntervalInSeconds", "60")
+    seconds = int(fallback) if fallback.isdecimal() else 60
+    draft.take(entry, (*path, "timestamp"), cursor.timestamp - 1000 * seconds)
+    draft.by_hand(
+        entry,
+        f"the cursor is of {cursor.host}:{cursor.port}, another address than the first source's, so "
+        f"the start is {seconds} s earlier by time",
+    )
+
+
+def _label(cursor: Cursor) -> str:
+    return f"cursor of client {cursor.client}" if cursor.client else "position of Canal's parser"
+
+
+# What readers of Canal's topics see is kept: the names of topics, their partitions, the form of
+# messages.
+#
+# Invariant: what is not kept is reported by its key, even if the key has Canal's default. Source:
+# `MQMessageUtils.messageTopics` and `CanalKafkaProducer.send` of Canal 1.1.7.
+
+_WILD = re.compile(r"[*?+|(){}\[\]\\$^]")
+_QUEUES = ("kafka", "rocketmq", "rabbitmq", "pulsarmq")
+_FLAT = "canal.mq.flatMessage"
+_DDL = "canal.instance.filter.query.ddl"
+_PARTITION = "canal.mq.partition"
+_HASH = "canal.mq.partitionHash"
+_PRIMARY_KEY = "$pk$"
+_EVERYTHING = r".*\..*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """Tables, and their topic."""
+
+    tables: str
+    """An expression over ``database.table``."""
+    topic: str
+    pattern: str
+    """The pattern as Canal has it."""
+    is_of_database: bool
+
+
+def convert_topics(draft: Draft, path: YamlPath, keys: Keys) -> None:
+    """Put the topics of an instance's tables, and the form of its messages, if it publishes to topics."""
+    if keys.text("canal.serverMode", "tcp").lower() not in _QUEUES:
+        return
+    draft.choose(
+        ("topics", "existing"), "keep", "topics that exist keep their partitions and retention"
+    )
+    rules = list(_topics(draft, keys))
+    for number, (entry, named) in enumerate(rules):
+        rule = (*path, "row_topics", number)
+        draft.take(entry, (*rule, "tables"), named.tables)
+        draft.settings.put((*rule, "topic"), named.topic, entry.origin)
+        draft.settings.put((*rule, "shared"), value=True, origin=entry.origin)
+    _partitions(draft, path, keys, [named for _, named in rules])
+    _messages(draft, path, keys)
+
+
+def _messages(draft: Draft, path: YamlPath, keys: Keys) -> None:
+    """Put the form of messages, and report where statements are published."""
+    flat = keys.stated(_FLAT, "true")
+    if flat.value.lower() == "true":
+        draft.note("primary keys", "an update that changes a key is a DELETE and an INSERT")
+        draft.take(flat, (*path, "format"), "canal")
+    else:
+        draft.lose(flat, "messages are Debezium's envelope in JSON, docs/wire.md, and not protobuf")
+    ddl = keys.stated(_DDL, "false")
+    if ddl.value.lower() not in ("true", "yes", "on"):
+        prefix = draft.settings.get(("prefix",))
+        draft.lose(
+            ddl,
+            f"topics of rows have no statements but TRUNCATE; they are on {prefix}.__ddl.{path[-1]}, in "
+            "another form: docs/wire.md",
+        )
+
+
+def _topics(draft: Draft, keys: Keys) -> Iterator[tuple[Entry, _Named]]:
+    """Yield the rules in the order in which Canal tries them: by table, by database, all others."""
+    dynamic, fixed = keys.get("canal.mq.dynamicTopic"), keys.get("canal.mq.topic")
+    if dynamic:
+        rules = [found for item in _items(dynamic.value) if (found := _rule(draft, dynamic, item))]
+        for of_database in (False, True):
+            level = [one for one in rules if one.is_of_database is of_database]
+            if _may_overlap(level):
+                text = "a table that several items match is in the topic of the first alone"
+                draft.lose(dynamic, text)
+            yield from ((dynamic, one) for one in level)
+    if fixed:
+        topic = fixed.value.replace(".", "_") if dynamic else fixed.value
+        every = _Named(tables=_EVERYTHING, topic=topic, pattern="", is_of_database=True)
+        yield fixed, every
+
+
+def _rule(draft: Draft, entry: Entry, item: str) -> _Named | None:
+    """The rule of ``pattern`` or ``topic:pattern``; without a topic, each match has a topic of its name."""
+    topic, colon, pattern = item.partition(":")
+    pattern = (pattern if colon else item).strip()
+    if fault := fault_of(pattern):
+        draft.lose(entry, f"{pattern}: {fault}; its tables have other topics")
+        return None
+    is_wild = _WILD.search(pattern) is not None
+    of_database = r"\." not in pattern if is_wild else "." not in pattern
+    tables = pattern if is_wild else re.escape(pattern)
+    own = "{lower_database}" if of_database else "{lower_database}_{lower_table}"
+    return _Named(
+        tables=rf"(?:{tables})\..*" if of_database else tables,
+        topic=topic.strip().replace(".", "_") if colon else own,
+        pattern=pattern,
+        is_of_database=of_database,
+    )
+
+
+def _may_overlap(rules: list[_Named]) -> bool:
+    """Whether one table may match two rules; Canal then publishes it to both topics."""
+    wild = [one for one in rules if _WILD.search(one.pattern)]
+    plain = [one.pattern for one in rules if one not in wild]
+    matched = any(re.fullmatch(one.pattern, name, re.IGNORECASE) for one in wild for name in plain)
+    return len(wild) > 1 or matched or len({name.lower() for name in plain}) < len(plain)
+
+
+def _partitions(draft: Draft, path: YamlPath, keys: Keys, rules: list[_Named]) -> None:
+    """Put one partition for all rows; if Canal spreads them by a hash, Kafka's own hash replaces it."""
+    hashes, count = keys.get(_HASH), keys.get("canal.mq.partitionsNum")
+    if hashes is None:
+        place = keys.stated(_PARTITION, "0")
+        if place.value != "0":
+            draft.lose(place, "all rows are in partition 0")
+        for number in range(len(rules)):
+            draft.take(place, (*path, "row_topics", number, "partitions"), 1)
+        return
+    draft.lose(
+        hashes,
+        "a row is in the partition of its key by Kafka's own rule, so in another one than before: readers "
+        "should have read all old records of a topic before they read new ones",
+    )
+    if count and count.value.isdecimal():
+        draft.take(count, ("topics", "partitions"), int(count.value))
+    for item in _items(hashes.value):
+        pattern, colon, columns = item.rpartition(":")
+        name = literal_name(pattern) if colon else ""
+        if "." in name and columns.lower() != _PRIMARY_KEY:
+            draft.take_rule(hashes, ("tables", name, "partition_by"), tuple(columns.split("^")))
+    if counts := keys.get("canal.mq.dynamicTopicPartitionNum"):
+        for item in _items(counts.value):
+            _partitions_of_topic(draft, path, counts, item, rules)
+
+
+def _partitions_of_topic(
+    draft: Draft, path: YamlPath, entry: Entry, item: str, rules: list[_Named]
+) -> None:
+    topic, _, number = item.rpartition(":")
+    owners = [at for at, one in enumerate(rules) if one.topic == topic.strip().replace(".", "_")]
+    for at in owners:
+        if number.strip().isdecimal():
+            draft.take(entry, (*path, "row_topics", at, "partitions"), int(number))
+    if not owners:
+        draft.by_hand(entry, f"{item} is of no topic with a name; topics.partitions applies")
+
+
+def _items(text: str) -> Iterator[str]:
+    return (item.strip() for item in re.split(r"[,;]", text) if item.strip())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from app.migrate.canal.configuration import Instance
-from app.migrate.canal.configuration_keys import ADDRESS, Keys
-from app.migrate.draft import Draft
-from app.migrate.findings import Entry
+from app.migrate.canal.configuration import ADDRESS, Instance, Keys
+from app.migrate.draft import Draft, Entry
 from app.migrate.foreign_values import NOTHING, TLS_MODES, fault_of, password_file, server_id
 from app.migrate.yaml_text import YamlPath
 

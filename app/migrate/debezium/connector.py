@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from app.migrate.findings import Entry
+from app.migrate.draft import Entry
 from app.migrate.properties import decoded, parse
 from connectors.errors import UsageError
 

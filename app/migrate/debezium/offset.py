@@ -14,8 +14,7 @@ from typing import Any
 import orjson
 
 from app.migrate.debezium.connector import Connector
-from app.migrate.draft import Draft
-from app.migrate.findings import Entry
+from app.migrate.draft import Draft, Entry
 from app.migrate.yaml_text import YamlPath
 from connectors.errors import UsageError
 

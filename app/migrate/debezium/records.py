@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 
 from app.migrate.debezium.connector import Connector
-from app.migrate.draft import Draft
-from app.migrate.findings import Entry
+from app.migrate.draft import Draft, Entry
 from app.migrate.yaml_text import YamlPath
 from app.settings.mapping import ConnectSettings
 from tables.rules.routes.topic_names import TopicRename

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from app.migrate.findings import Imported
+from app.migrate.draft import Imported
 
 
 def assert_golden(folder: Path, found: Imported) -> None:

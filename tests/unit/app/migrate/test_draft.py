@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import yaml
 
-from app.migrate.draft import Draft, KnownKeys
-from app.migrate.findings import Entry, Imported, Outcome
+from app.migrate.draft import Draft, Entry, Imported, KnownKeys, Outcome
 
 START = ("destinations", "d", "start")
 

@@ -10,7 +10,7 @@ import yaml
 
 from app.migrate.canal.configuration import Surroundings
 from app.migrate.canal.importing import import_canal
-from app.migrate.findings import Imported, Outcome
+from app.migrate.draft import Imported, Outcome
 from app.settings.model import CONFIG_VARIABLE, RowTopicSettings, load
 from connectors.errors import SettingsError, UsageError
 from tables.rules.routes.routes import Routes

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.migrate.debezium.importing import import_debezium
-from app.migrate.findings import Imported, Outcome
+from app.migrate.draft import Imported, Outcome
 from app.settings.mapping import ConnectSettings
 from app.settings.model import CONFIG_VARIABLE, DestinationSettings, load
 from connectors.errors import UsageError
