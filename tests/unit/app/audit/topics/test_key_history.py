@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.audit.topics.key_history import Effect, Entry, KeyHistory, Proof
+from app.audit.topics.existing_rows import Effect, Entry, KeyHistory, Proof
 from app.audit.verdict import FaultKind, Finding
 from tables.history.present_columns import Described
 

@@ -14,7 +14,7 @@ import pytest
 from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics.topics import Shares
 from app.audit.verdict import TableVerdict, Verdict, table_lines
-from app.audit.warehouse.check import Warehouse
+from app.audit.warehouse.check import Warehouse, different
 from app.audit.warehouse.dump import Origin
 from app.audit.warehouse.dump import lines as lines_of
 from app.audit.warehouse.store import WarehouseStore
@@ -624,3 +624,42 @@ def test_images_of_a_log_that_are_not_stored_are_looked_for_too(
     assert found.unjudged == {"rows whose images are not available": len(signs)}
     assert counted(case.verdict(log[1:], [pointer])) == (1, 0, 0)
     assert counted(case.verdict([*log, row(6, 1, "x", delta=0)], [pointer])) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire", "held", "same"),
+    [
+        ("bigint unsigned", 18446744073709551615, "18446744073709551615", True),
+        ("bigint unsigned", 18446744073709551615, "18446744073709551614", False),
+        ("decimal(5,2)", "12.50", "12.5000", True),
+        ("decimal(5,2)", "12.50", "12.51", False),
+        ("float", 0.1, 0.10000000149011612, True),
+        ("double", 0.1, 0.10000000149011612, False),
+        ("date", "2026-01-01", "2026-01-01 00:00:00", True),
+        ("datetime(6)", "2026-01-01T10:00:00.120000", "2026-01-01 10:00:00.12", True),
+        ("datetime", "2026-01-01T10:00:01", "2026-01-01 10:00:00", False),
+        ("timestamp", "2026-01-01T10:00:00Z", "2026-01-01 10:00:00", True),
+        ("varchar(9)", "12.50", "12.5", False),
+        ("vector(2)", [0.5, 0.1], [0.5, 0.10000000149011612], True),
+        ("geometry", {"srid": 0, "wkb": "AQ=="}, {"srid": 0, "wkb": "AQ=="}, True),
+        ("int", 5, "five", False),
+    ],
+)
+def test_values_are_equal_by_value_and_not_by_form(
+    kind: str, wire: Any, held: Any, same: bool
+) -> None:
+    assert (different({"V": wire}, {"V": kind}, {"v": held}, {}) is None) is same
+
+
+def test_a_zero_date_is_what_stands_beside_and_no_null() -> None:
+    zero, types = {"d": "0000-00-00"}, {"d": "date"}
+    assert different(zero, types, {"d": None}, {"d": "0000-00-00"}) is None
+    assert different(zero, types, {"d": None}, {}) == "d"
+    assert different({"d": None}, types, {"d": None}, {"d": "0000-00-00"}) == "d"
+    assert different({"d": None}, types, {"d": None}, {}) is None
+
+
+def test_a_column_that_a_version_does_not_have_is_empty_in_its_rows() -> None:
+    assert different({"a": 1}, {"a": "int"}, {"a": 1, "dropped": None}, {}) is None
+    assert different({"a": 1}, {"a": "int"}, {"a": 1, "dropped": 2}, {}) == "dropped"
+    assert different({"a": 1, "b": 2}, {"a": "int"}, {"a": 1}, {}) == "b"

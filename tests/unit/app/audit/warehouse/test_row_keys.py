@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.audit.warehouse.values import of_record, of_row
+from app.audit.warehouse.check import of_record, of_row
 from tables.history.present_columns import Present
 
 
