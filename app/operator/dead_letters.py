@@ -10,7 +10,7 @@ from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
 from app.operator.output import print_answer, time_text
 from app.settings.model import load
-from app.worker.pipeline.encode.dead_letter import dead_letter_fields
+from app.worker.pipeline.encode import dead_letter_fields
 from connectors.kafka.reading import StoredRecord, read_each
 from connectors.kafka.topics import Topics
 

@@ -38,10 +38,9 @@ from app.operator.output import aligned_table, print_answer
 from app.operator.request import UNCONFIRMED, add_waiting, seconds_of, why_not_applied
 from app.operator.terminal import add_reason, confirm, operator
 from app.settings.model import Settings, load
-from app.worker.coordination.cluster_view import View, read_views
-from app.worker.coordination.znodes import Nodes
+from app.worker.coordination.cluster_view import Nodes, View, read_views
 from app.worker.destination.background import in_its_own_thread
-from app.worker.destination.takeover.committed_state import committed_state
+from app.worker.destination.takeover.recovery import committed_state
 from app.worker.merge.plan import UNIT as MERGE
 from app.worker.wiring import coordination_plan
 from connectors.errors import AqueductError, NotApplied, RequestReplaced, TopicGone, UsageError

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from app.settings.model import Settings
 from app.worker.destination.plan import Plan
-from app.worker.destination.takeover.committed_state import committed_state, whole_state
+from app.worker.destination.takeover.recovery import committed_state, whole_state
 from app.worker.merge.plan import UNIT as MERGE
 from app.worker.wiring import destination_plan, is_mapped, kafka_client, merge_plans, topic_plans
 from connectors.errors import StateUnknown, UsageError

@@ -15,8 +15,7 @@ from typing import Generic, TypeVar
 
 from app.operator.journal_access import Journal, UnitJournal
 from app.settings.model import Settings
-from app.worker.coordination.cluster_view import View, read_views
-from app.worker.coordination.znodes import Nodes
+from app.worker.coordination.cluster_view import Nodes, View, read_views
 from app.worker.wiring import coordination_plan
 from connectors.errors import AqueductError, NotApplied
 from connectors.zookeeper.kazoo_session import opens

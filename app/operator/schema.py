@@ -28,7 +28,7 @@ from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.operator.terminal import report_unreachable
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
-from app.worker.destination.takeover.committed_state import whole_state
+from app.worker.destination.takeover.recovery import whole_state
 from app.worker.wiring import central_store, kafka_client, topic_plans
 from connectors.errors import HistoryTooShort, UsageError
 from connectors.kafka.topics import Topics

@@ -17,15 +17,18 @@ from app import metrics
 from app.settings.file import refuse_unwritable
 from app.settings.model import Settings, load
 from app.version import __version__
+from app.worker.coordination.cluster_view import Identity, Nodes
 from app.worker.coordination.leadership import Leadership, SingleWorker
-from app.worker.coordination.znodes import Identity, Nodes
 from app.worker.coordination.zookeeper_leadership import ZooKeeperLeadership
 from app.worker.destination.destination import Destination
 from app.worker.destination.destinations import Destinations
 from app.worker.destination.plan import Plan
-from app.worker.destination.takeover.committed_state import committed_history
-from app.worker.destination.takeover.earlier_requests import earlier_requests, reads_journal
-from app.worker.destination.takeover.recovery import installation_of
+from app.worker.destination.takeover.recovery import (
+    committed_history,
+    earlier_requests,
+    installation_of,
+    reads_journal,
+)
 from app.worker.logical_schemas.plan import CurrentRoutes
 from app.worker.logical_schemas.unit import FollowedRoutes, logical_schemas_unit
 from app.worker.mapping_versions.watch import MappingWatch
@@ -33,11 +36,11 @@ from app.worker.merge.run import merge_unit
 from app.worker.process import journal_agent
 from app.worker.process.faust_app import AqueductApp, give_up
 from app.worker.process.http import HttpServer
-from app.worker.process.journal_tail import journal_tail
+from app.worker.process.journal_agent import journal_tail
 from app.worker.process.kafka_watch import KafkaWatch
 from app.worker.process.library_logs import escape_values, quiet_libraries
 from app.worker.schemas.store_mirror import CentralStore
-from app.worker.unit.other_workers import client_id, group_of
+from app.worker.unit.takeover import client_id, group_of
 from app.worker.wiring import (
     central_store,
     coordination_plan,

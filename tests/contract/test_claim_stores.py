@@ -215,7 +215,7 @@ def test_what_the_server_does_not_take_at_all_waits_for_an_operator(
 
 def test_without_a_bucket_the_library_is_not_imported() -> None:
     program = (
-        "import sys, app.worker.pipeline.encode.oversize, connectors.store.s3 as s3\n"
+        "import sys, app.worker.pipeline.encode, connectors.store.s3 as s3\n"
         "s3.S3Store('s3://bucket', s3.S3Access())\n"
         "print('botocore' in sys.modules)"
     )

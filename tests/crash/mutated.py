@@ -109,7 +109,7 @@ def fencing_off() -> None:
     answers.uuid = types.SimpleNamespace(UUID=uuid.UUID, uuid5=lambda *_: uuid.uuid4())
     _of("app.worker.destination.plan").Signals.check = lambda _self: None
     _of("app.worker.destination.destination").Destination.observe = lambda _self, _cursor: None
-    _of("app.worker.unit.other_workers").OtherWorkers.check = _leads_all_the_same
+    _of("app.worker.unit.takeover").OtherWorkers.check = _leads_all_the_same
     # The other's rows may be in the topics before its cursor is read.
     _published_unasked()
 
@@ -141,7 +141,7 @@ def lease_off() -> None:
     async def ended(_tasks: Any) -> None:
         """Leave all that is led as it is."""
 
-    _of("app.worker.coordination.led_destinations").ended = ended
+    _of("app.worker.coordination.zookeeper_leadership").ended = ended
 
 
 async def _nothing(*_given: Any) -> None:

@@ -31,7 +31,7 @@ from app.operator.validation.present_images import PresentImages, TableForm, nam
 from app.operator.validation.published_position import STALLED_SECONDS, PublishedPosition
 from app.operator.validation.table_result import TableResult
 from app.worker.merge.start_check import origin_of
-from app.worker.pipeline.encode.oversize import claim_store
+from app.worker.pipeline.encode import claim_store
 from app.worker.pipeline.formats.registry import form_named, format_named
 from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.kafka.reading import (

@@ -13,7 +13,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from app.worker.coordination.znodes import Identity
+from app.worker.coordination.cluster_view import Identity
 from connectors.errors import AqueductError, CoordinationLost, CoordinationRefused, LeadershipLost
 from connectors.zookeeper.protocol import Node, Session, SessionState, now
 

@@ -10,39 +10,42 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from app.failpoints import point
 from app.worker.destination.background import beside
-from app.worker.destination.commit.dead_letter_limit import DeadLetters
-from app.worker.destination.commit.filter_check import FilterCheck
-from app.worker.destination.commit.operator_skips import OperatorSkips
 from app.worker.destination.commit.participants import CommitParticipant, Commits
-from app.worker.destination.commit.progress import Progress
-from app.worker.destination.commit.published_fingerprints import PublishedFingerprints
-from app.worker.destination.commit.skipped_statements import SkippedStatements
-from app.worker.destination.completeness_watch import CompletenessWatch
+from app.worker.destination.commit.run_participants import (
+    DeadLetters,
+    FilterCheck,
+    OperatorSkips,
+    Progress,
+    PublishedFingerprints,
+    SkippedStatements,
+)
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Plan, Signals
 from app.worker.destination.snapshot.snapshot import Snapshot, snapshot_of
-from app.worker.destination.stream_reading import StreamStart
 from app.worker.destination.takeover.cursor_verification import CursorRecheck
 from app.worker.destination.takeover.initial_state import has_column_names
 from app.worker.destination.takeover.takeover import TakenOver, Takeover, usable
 from app.worker.destination.takeover.timings import Phases
 from app.worker.mapping_versions.choice import MappingChoice
-from app.worker.pipeline.capture.reader_thread import Reader
+from app.worker.pipeline.capture.reader_thread import Deletes, Reader
+from app.worker.pipeline.capture.schema_tracker import SchemaTracker
+from app.worker.pipeline.decoders.pool import start as start_decoders
+from app.worker.pipeline.decoders.protocols import Decoders
 from app.worker.pipeline.gather.captured_tables import CapturedTables
+from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
-from app.worker.pipeline.publish.handoff import Handoff
-from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher
-from app.worker.pipeline.publish.topic_preparation import TopicPreparation
+from app.worker.pipeline.publish.handoff import MAX_BYTES, Handoff
+from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher, TopicPreparation
 from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.pipeline.stage import StageSpec
-from app.worker.schemas.history_expiry import Expiry
 from app.worker.schemas.quarantine_release import QuarantineRelease
-from app.worker.schemas.run_schemas import Schemas
+from app.worker.schemas.run_schemas import Expiry, Schemas
 from app.worker.schemas.store_mirror import Mirror
 from app.worker.status import DestinationStatus, State
 from app.worker.unit.retry_policy import ErrorPolicy
@@ -61,9 +64,16 @@ from connectors.errors import (
 from connectors.kafka.producer import ANSWER_TIMEOUT
 from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableChange, TableName
+from connectors.mysql.lookup.binlog_end import BinlogEnd, read_clock_and_end
+from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
+from connectors.mysql.position import SourceOffset
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.stream.replica import BinlogStream
+from tables.history.history import SchemaHistory
+from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
+from tables.state.cursor import Cursor
 from tables.state.journal.checkpoint import Checkpoint
 from tables.state.operator_requests import SKIP_PART
 from tables.state.quarantine import Quarantine
@@ -474,3 +484,139 @@ class SourceAgent:
             return False
         self._retry_at = now + _PARTIAL_SECONDS
         return True
+
+
+# Watch of the time up to which a destination is published while its source is idle, for a merge
+# that waits.
+#
+# Invariant: the source's clock is read before the end of its binlog, so all commits before that
+# time are before that end. Once the cursor has reached the end, all these commits are published.
+
+_SECONDS = 0.3
+"""The interval of queries to the source."""
+_LOST_SECONDS = 2.0
+"""The same while the source does not answer."""
+_IN_FLIGHT_MS = 200
+"""On MariaDB, and at the beginning of a file, a commit may have its time before the end includes it."""
+_MOST = 100
+
+
+@dataclass(slots=True)
+class CompletenessWatch:
+    """The watch of one run."""
+
+    address: SourceAddress
+    stated: Callable[[int], int | None] = lambda time_ms: time_ms
+    """Returns the time to state instead, while rows that were read are not published; None: state no time."""
+    ask: Callable[[SourceAddress], tuple[int, BinlogEnd]] = read_clock_and_end
+    _ends: deque[tuple[int, BinlogEnd]] = field(default_factory=lambda: deque(maxlen=_MOST))
+    """Times, each with the end of the binlog at that time; the cursor has not reached these ends yet."""
+    _complete_ms: int = 0
+    _reported_ms: int = 0
+
+    async def run(self) -> None:
+        """Ask at intervals, until cancelled."""
+        while True:
+            try:
+                time_ms, end = await asyncio.to_thread(self.ask, self.address)
+            except AqueductError:
+                # The run itself reports a source that is lost.
+                await asyncio.sleep(_LOST_SECONDS)
+                continue
+            self._ends.append((time_ms - _IN_FLIGHT_MS, end))
+            await asyncio.sleep(_SECONDS)
+
+    def news(self, offset: SourceOffset) -> int | None:
+        """Return the time, in ms, before which all commits are published; None if it has not advanced."""
+        while self._ends and not self._ends[0][1].may_be_past(offset):
+            self._complete_ms = max(self._complete_ms, self._ends.popleft()[0])
+        if self._complete_ms <= self._reported_ms:
+            return None
+        stated = self.stated(self._complete_ms)
+        if stated is None or stated <= self._reported_ms:
+            return None
+        self._reported_ms = stated
+        return stated
+
+
+# The reading of a run: its decoders, and the thread that reads the binlog for them.
+#
+# Invariant: decoders and stream are opened at the same time; if either fails, both are closed
+# before the error is raised.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStart:
+    """The start of the reading of one run."""
+
+    plan: Plan
+    spec: StageSpec
+    history: SchemaHistory | None
+    address: SourceAddress
+    budget: Budget
+    phases: Phases
+    by_coordinates: bool = False
+    deletes: Deletes | None = None
+    """See Reader."""
+
+    async def read(
+        self,
+        cursor: Cursor,
+        skipper: TransactionSkipper[ResolvedStatement] | None,
+        *,
+        seen: Callable[[Piece], None],
+    ) -> tuple[Reader, Handoff]:
+        """Open the stream at a cursor, without starting the thread. ``seen`` receives each piece first.
+
+        Return the reading thread, and the handoff from which its pieces are taken. Raise the error of the
+        source or of the decoders.
+        """
+        rules = self.plan.rules
+        handoff = Handoff(
+            asyncio.get_running_loop(),
+            max_bytes=max(MAX_BYTES, 2 * rules.max_bytes),
+            enough=rules.max_bytes,
+        )
+
+        def deliver(piece: Piece) -> bool:
+            seen(piece)
+            return handoff.put(piece)
+
+        stream = BinlogStream(
+            self.address,
+            cursor.offset,
+            prepared=cursor.prepared,
+            aim=lambda: self.budget.chunk,
+            by_coordinates=self.by_coordinates,
+            skips=skipper.wants if skipper is not None else None,
+        )
+        tracker = SchemaTracker.of(self.history, self.spec) if self.history is not None else None
+        starting = asyncio.create_task(
+            asyncio.to_thread(
+                start_decoders,
+                self.spec,
+                count=self.plan.decoders,
+                state=Numbers.of(cursor),
+                deliver=deliver,
+                fail=handoff.fail,
+                name=self.plan.name,
+            )
+        )
+        try:
+            async with beside(asyncio.to_thread(stream.open)) as opened:
+                decoders = await asyncio.shield(starting)
+                self.phases.reached("decoders started")
+                await opened
+        except BaseException:
+            stream.close()
+            # Threads cannot be cancelled.
+            await asyncio.shield(asyncio.create_task(_closed(starting)))
+            raise
+        return Reader(stream, decoders, tracker, skipper, self.deletes), handoff
+
+
+async def _closed(starting: asyncio.Task[Decoders]) -> None:
+    """Wait for decoders that are no longer needed, and stop them."""
+    await asyncio.wait([starting])
+    if not starting.cancelled() and starting.exception() is None:
+        await asyncio.to_thread(starting.result().close)

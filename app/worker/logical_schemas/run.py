@@ -18,7 +18,7 @@ import orjson
 
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.destination.background import beside
-from app.worker.destination.takeover.committed_state import committed_state
+from app.worker.destination.takeover.recovery import committed_state
 from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import State

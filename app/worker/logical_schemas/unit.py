@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from app.worker.coordination.cluster_view import Identity
 from app.worker.coordination.write_permit import WritePermit
-from app.worker.coordination.znodes import Identity
 from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.worker.logical_schemas.run import LogicalSchemasRun
 from app.worker.unit.requests import Requests

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from app import metrics
+from app.worker.coordination.cluster_view import Identity
 from app.worker.coordination.write_permit import WritePermit
-from app.worker.coordination.znodes import Identity
 from app.worker.destination.background import beside
-from app.worker.destination.takeover.committed_state import committed_state
+from app.worker.destination.takeover.recovery import committed_state
 from app.worker.merge.plan import MergePlan, MergeStatus
 from app.worker.merge.publishing import MergePublisher
 from app.worker.merge.released import Released

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from app.worker.pipeline.encode.encode import Encoder, Encoding
+from app.worker.pipeline.encode import Encoder, Encoding
 from app.worker.pipeline.gather.gather import weight
 from app.worker.pipeline.gather.items import (
     REMOVED,

@@ -18,7 +18,7 @@ from app.worker.pipeline.decoded import (
     DecodedRead,
     DecodedWatch,
 )
-from app.worker.pipeline.encode.encode import Encoder
+from app.worker.pipeline.encode import Encoder
 from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.worker.pipeline.gather.gather import Gathering

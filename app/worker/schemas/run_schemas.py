@@ -6,6 +6,7 @@ may be further in the history, so every query is as of the cursor.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +15,9 @@ from app import metrics
 from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.rules import PublishingRules
-from app.worker.schemas.history_expiry import Expiry
 from app.worker.schemas.store_mirror import Mirror
 from app.worker.status import DestinationStatus
+from connectors.errors import AqueductError
 from connectors.mysql.ddl.definition import Table, TableName
 from tables.history.codec import checkpoint_records
 from tables.history.history import SchemaHistory
@@ -25,7 +26,54 @@ from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
+from tables.state.history_retention import Expired, Retention
+from tables.state.journal.state import JournalPartition
 from tables.state.quarantine import Quarantine, Resolution, note_of
+
+# The expiry of schema history in the journal, computed concurrently with the run.
+#
+# Invariant: nothing is deleted here; the run writes the expiry with its next batch, in the order
+# of its own records.
+
+
+class Expiry:
+    """Reads the journal of one destination on request, once at a time."""
+
+    def __init__(self, journal: JournalPartition) -> None:
+        self._journal = journal
+        self._task: asyncio.Task[Expired] | None = None
+
+    def begin(self, expire_ms: int) -> None:
+        """Begin to compute what may be deleted, after a new checkpoint."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._find(expire_ms))
+
+    def found(self) -> Expired | None:
+        """Return what may be deleted, once; None while it is not known.
+
+        A failed read is logged, and retried at the next checkpoint.
+        """
+        if self._task is None or not self._task.done():
+            return None
+        task, self._task = self._task, None
+        error = task.exception()
+        if error is None:
+            return task.result()
+        if not isinstance(error, AqueductError):
+            raise error
+        log.warning("%s: what may be forgotten is not known: %s", self._journal.destination, error)
+        return None
+
+    def close(self) -> None:
+        """Cancel the reading."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _find(self, expire_ms: int) -> Expired:
+        retention = Retention(self._journal.destination)
+        await self._journal.read(retention.take)
+        return retention.expired(expire_ms)
+
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import uuid
 
-from app.worker.destination.takeover.earlier_requests import earlier_requests, reads_journal
-from app.worker.process.journal_tail import journal_tail
+from app.worker.destination.takeover.recovery import earlier_requests, reads_journal
+from app.worker.process.journal_agent import journal_tail
 from connectors.kafka.producer import TransactionalProducer, append
 from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import TopicPlan, Topics

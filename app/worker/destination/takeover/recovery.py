@@ -7,10 +7,11 @@ shortens the reading of the journal and never replaces it.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,11 +22,18 @@ from connectors.errors import (
     JournalUnreadable,
 )
 from connectors.kafka.producer import TransactionalProducer, send_all
-from connectors.kafka.reading import StoredRecord, read_first
+from connectors.kafka.reading import StoredRecord, read_each, read_first
 from tables.history.codec import OLDEST
+from tables.history.history import SchemaHistory
 from tables.journal_format import decoded, encoded
 from tables.state.cursor import Cursor
-from tables.state.journal.checkpoint import Checkpoint, records_of, records_of_kind, resume_from
+from tables.state.journal.checkpoint import (
+    Checkpoint,
+    MemoryCheckpoint,
+    records_of,
+    records_of_kind,
+    resume_from,
+)
 from tables.state.journal.records import (
     INSTALLATION,
     INSTALLATION_PARTITION,
@@ -36,8 +44,71 @@ from tables.state.journal.records import (
     leader_in,
     leader_key,
 )
-from tables.state.journal.state import DestinationState, JournalPartition, cursor_key
-from tables.state.operator_requests import SOURCE, SourceChoice
+from tables.state.journal.state import DestinationState, JournalPartition, cursor_key, partition_of
+from tables.state.operator_requests import (
+    CONTROL,
+    SOURCE,
+    Control,
+    DesiredState,
+    SourceChoice,
+    control_in,
+)
+
+# The requests from before a worker's start.
+#
+# Invariant: a destination stays at rest only if the journal, read up to the position at which the
+# worker's tail began, holds no later request. Rows in Faust's tables may be older than the
+# journal, and a destination at rest begins no run that would read the journal.
+
+
+ReadPartition = Callable[[int, int, Callable[[StoredRecord], object]], Awaitable[object]]
+"""Passes on the committed records of a partition of the journal, from an offset to its end."""
+
+
+def reads_journal(topic: str, options: Mapping[str, Any]) -> ReadPartition:
+    """Return the reader of a journal.
+
+    Records after an open transaction are left to the tail, which began at the transaction's first offset or
+    before it.
+    """
+
+    async def read(partition: int, start: int, take: Callable[[StoredRecord], object]) -> None:
+        await read_each(options, topic, partition, start=start, take=take, waits_for_open=False)
+
+    return read
+
+
+async def earlier_requests(
+    checkpoint: Checkpoint, *, partitions: int, read: ReadPartition
+) -> list[Control]:
+    """The last request of each destination; call it once the journal's tail has its position.
+
+    Raise the error that prevents reading, or JournalDamaged.
+    """
+    known = {one.destination: one for one in map(control_in, records_of_kind(CONTROL, checkpoint))}
+    # All other destinations run, and a run reads the journal itself.
+    at_rest = [one for one in known.values() if one.desired is not DesiredState.RUN]
+    for partition, controls in _by_partition(at_rest, partitions).items():
+        names = {one.destination for one in controls}
+
+        def take(record: StoredRecord, names: Collection[str] = names) -> None:
+            if CONTROL.is_of(record.key):
+                control = control_in(record)
+                if control.destination in names:
+                    log.info("%s: %s", control.destination, control.to_text())
+                    known[control.destination] = control
+
+        # From after the first of these requests on, as rows of later records may be missing.
+        await read(partition, min(one.offset for one in controls) + 1, take)
+    return list(known.values())
+
+
+def _by_partition(controls: Collection[Control], partitions: int) -> dict[int, list[Control]]:
+    found: dict[int, list[Control]] = {}
+    for control in controls:
+        found.setdefault(partition_of(control.destination, partitions), []).append(control)
+    return found
+
 
 log = logging.getLogger(__name__)
 
@@ -199,3 +270,59 @@ async def folded_without_history(destination: str, read: Read) -> DestinationSta
     state.begin_history_again()
     state.check_readable()
     return state
+
+
+# The committed state of a destination in the journal, read without a checkpoint and beside any
+# run.
+#
+# Invariant: committed records only; nothing is written or kept, and leaders are not affected.
+#
+# A run may expire records of the schema history while they are read: records that one pass over
+# the journal found to be needed may be gone in the next pass. So an incomplete state is read
+# again before it counts as damaged.
+
+_READS = 5
+_PAUSE_SECONDS = 0.2
+
+
+async def committed_state(
+    journal: JournalPartition, *, whole_history: bool = False
+) -> DestinationState:
+    """The present state; with ``whole_history``, its schema history begins with the oldest checkpoint.
+
+    It is incomplete only if records are missing in the journal; see ``DestinationState.is_whole``.
+    """
+    state = await _read(journal, whole_history=whole_history)
+    for _ in range(_READS - 1):
+        if state.is_whole():
+            break
+        await asyncio.sleep(_PAUSE_SECONDS)
+        state = await _read(journal, whole_history=whole_history)
+    return state
+
+
+async def _read(journal: JournalPartition, *, whole_history: bool) -> DestinationState:
+    try:
+        return await folded(
+            journal.destination, MemoryCheckpoint(), journal.fold_into, whole_history=whole_history
+        )
+    except (JournalUnreadable, JournalTooNew) as error:
+        error.context = {**of_partition(journal), **error.context}
+        raise
+
+
+async def whole_state(journal: JournalPartition) -> DestinationState:
+    """The present state with the whole schema history; raise JournalDamaged if records are missing."""
+    state = await committed_state(journal, whole_history=True)
+    if not state.is_whole():
+        raise JournalDamaged(state.lack(), destination=journal.destination, topic=journal.topic)
+    return state
+
+
+async def committed_history(journal: JournalPartition) -> SchemaHistory:
+    """The whole schema history; raise JournalDamaged if there is none."""
+    state = await whole_state(journal)
+    history = state.history()
+    if history is None:
+        raise JournalDamaged(state.lack(), destination=journal.destination, topic=journal.topic)
+    return history

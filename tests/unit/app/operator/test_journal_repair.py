@@ -12,7 +12,7 @@ import pytest
 
 from app.operator import journal as journal_commands
 from app.operator.journal import _Records, repair
-from app.worker.destination.takeover.committed_state import committed_state
+from app.worker.destination.takeover.recovery import committed_state
 from connectors.errors import JournalUnreadable
 from connectors.kafka.reading import StoredRecord
 from tables.history.codec import OLDEST

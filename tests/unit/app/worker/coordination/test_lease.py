@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from app.worker.coordination import lease as leases
+from app.worker.coordination.cluster_view import Identity
 from app.worker.coordination.lease import PermanentLease, ZNodeLease
-from app.worker.coordination.znodes import Identity
 from connectors.errors import CoordinationLost, LeadershipLost
 from connectors.zookeeper.protocol import SessionState
 from tests.harness.memory_zookeeper import MemoryServer, MemorySession

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import pytest
 
+from app.worker.coordination.cluster_view import Identity, Nodes
 from app.worker.coordination.lease import Lease
-from app.worker.coordination.znodes import Identity, Nodes
 from app.worker.coordination.zookeeper_leadership import ZooKeeperLeadership
 from connectors.errors import Fenced
 from connectors.zookeeper.protocol import Session, SessionState
@@ -119,7 +119,7 @@ class Stage:
 @pytest.fixture
 async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     monkeypatch.setattr("app.worker.coordination.zookeeper_leadership._SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr("app.worker.coordination.delays.OTHERS_TURN_SECONDS", 0.3)
+    monkeypatch.setattr("app.worker.coordination.zookeeper_leadership.OTHERS_TURN_SECONDS", 0.3)
     DestinationRunner.led, DestinationRunner.twice = Counter(), set()
     made = Stage()
     yield made

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
 
 from app import metrics
+from app.worker.coordination.lease import PermanentLease
 from app.worker.destination import destinations
-from app.worker.destination.destinations import Destinations
+from app.worker.destination.destination import Destination
+from app.worker.destination.destinations import Acknowledge, Destinations
+from app.worker.destination.plan import Failover, Plan
 from app.worker.pipeline.decoders.fork_client import FORK_SERVER
+from app.worker.process.journal_agent import Notices
 from app.worker.status import DestinationStatus, State
 from connectors.errors import KafkaLost
-from tables.state.operator_requests import CONTROL, Control, DesiredState
+from connectors.kafka.reading import StoredRecord
+from tables.journal_format import Entry
+from tables.journal_kind import Kind
+from tables.state.cursor import Claimed
+from tables.state.journal.checkpoint import MemoryCheckpoint
+from tables.state.operator_requests import (
+    CONTROL,
+    OUTCOME,
+    Applied,
+    Control,
+    DesiredState,
+    applied_in,
+    outcome_note,
+)
+from tables.state.quarantine import RESOLUTION
 
 
 class FakeSettings(SimpleNamespace):
@@ -190,3 +209,175 @@ async def test_a_destination_that_is_removed_from_the_settings_exports_nothing_a
     status.show(State.STANDBY)
     made.reload()
     assert state() == []
+
+
+class Scene:
+    """One worker, with the destination's leader set by the test."""
+
+    def __init__(self) -> None:
+        plan = SimpleNamespace(
+            name="shop", sources=(), address=None, start=None, failover=Failover(), rules=None
+        )
+        self.destination = Destination(cast(Plan, plan), MemoryCheckpoint())
+        self.here, self.vacant, self.coordination = True, False, cast(Any, {})
+        self.refuses = 0
+        self.said: list[Applied] = []
+        self.heard = asyncio.Event()
+        leadership = SimpleNamespace(
+            why=lambda _: {"here": self.here, "vacant": self.vacant},
+            to_json=lambda: self.coordination,
+        )
+        self.answers = Acknowledge(
+            worker="a",
+            address="a:1",
+            append=self._append,
+            units=lambda: {"shop": self.destination},
+            leadership=lambda: cast(Any, leadership),
+        )
+
+    async def _append(self, _name: str, note: Entry) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise KafkaLost("no broker answers")
+        self.said.append(applied_in(StoredRecord(*note, 9)))
+        self.heard.set()
+
+    def notify(self, kind: Kind[Any], notice: Any) -> None:
+        """The position read by the tail."""
+        if kind is OUTCOME:
+            self.answers.record_applied(notice)
+        else:
+            self.destination.notify(kind, notice)
+
+    def asked(self, desired: DesiredState, offset: int = 5, restart: str = "") -> None:
+        control = Control(
+            destination="shop", desired=desired, by="me", restart=restart, offset=offset
+        )
+        self.destination.obey(control)
+
+    def shows(self, state: State, error: str | None = None) -> None:
+        """Sets the state shown after one pass of the destination's leadership."""
+        self.destination._signals.requests.is_heeded = True
+        self.destination.status.show(state, error)
+
+    async def states(self) -> list[str]:
+        """All reports, after enough time for them."""
+        for _ in range(3):
+            for name, one in self.answers.units().items():
+                await self.answers._answer(name, one)
+        return [one.state for one in self.said]
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    return Scene()
+
+
+async def test_a_pause_is_said_once_it_is_reached_and_only_once(scene: Scene) -> None:
+    scene.destination.status.show(State.RUNNING, None)
+    scene.asked(DesiredState.PAUSE)
+    assert await scene.states() == []
+    scene.shows(State.PAUSED, "pause, requested by me")
+    assert await scene.states() == ["PAUSED"]
+    assert (scene.said[0].worker, scene.said[0].address, scene.said[0].request) == ("a", "a:1", 5)
+
+
+async def test_a_restart_is_not_reached_by_the_run_before_it(scene: Scene) -> None:
+    scene.shows(State.RUNNING)
+    scene.asked(DesiredState.RUN, restart="again")
+    assert await scene.states() == []
+    scene.shows(State.STARTING)
+    assert await scene.states() == []
+    scene.shows(State.RETRYING, "KafkaLost: 1")
+    scene.shows(State.RETRYING, "KafkaLost: 2")
+    assert await scene.states() == ["RETRYING"]
+    scene.shows(State.FAILED, "PositionGone: so")
+    assert await scene.states() == ["RETRYING", "FAILED"]
+    assert scene.said[-1].error == "PositionGone: so"
+
+
+async def test_what_runs_already_is_resumed_at_once(scene: Scene) -> None:
+    scene.shows(State.RUNNING)
+    scene.asked(DesiredState.RUN)
+    assert await scene.states() == ["RUNNING"]
+
+
+async def test_only_who_leads_says_that_it_is_paused(scene: Scene) -> None:
+    scene.here = False
+    scene.asked(DesiredState.PAUSE)
+    scene.shows(State.PAUSED)
+    assert await scene.states() == []
+
+
+async def test_a_stop_is_said_once_nobody_leads_and_first_by_who_led(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.asked(DesiredState.STOP)
+    assert await scene.states() == []
+    scene.here = False
+    assert await scene.states() == []
+    scene.vacant = True
+    assert await scene.states() == ["STOPPED"]
+    # Another worker, which did not lead it, lets that one go first.
+    other = Scene()
+    other.here, other.vacant = False, True
+    other.asked(DesiredState.STOP)
+    assert await other.states() == []
+    monkeypatch.setattr(destinations, "_OTHERS_SECONDS", 0.0)
+    assert await other.states() == ["STOPPED"]
+
+
+async def test_what_another_has_answered_for_good_is_not_answered_again(scene: Scene) -> None:
+    scene.shows(State.RUNNING)
+    scene.asked(DesiredState.RUN)
+    said = Applied(
+        destination="shop", worker="b", address="", request=5, state="RETRYING", error="x",
+        epoch=3, ts_ms=1,
+    )  # fmt: skip
+    notices = Notices(scene.notify)
+    notices.take(2, StoredRecord(*outcome_note(said), 7))
+    notices.take(2, StoredRecord(b"applied/shop/b", b"{ no JSON", 8))
+    notices.take(2, StoredRecord(b"resolution/shop/d/t", b'{"format": 1, "table": 7}', 8))
+    notices.take(2, StoredRecord(b"control/shop/wish", b'{"format": 1, "wish": "dance"}', 8))
+    assert await scene.states() == ["RUNNING"]
+    scene.asked(DesiredState.RUN, offset=6)
+    final = replace(said, request=6, state="RUNNING")
+    notices.take(2, StoredRecord(*outcome_note(final), 9))
+    assert await scene.states() == ["RUNNING"]
+
+
+async def test_without_zookeeper_a_worker_that_another_has_followed_says_nothing(
+    scene: Scene,
+) -> None:
+    scene.coordination = None
+    scene.destination._signals.led = 4
+    scene.destination.observe(Claimed(destination="shop", epoch=5))
+    scene.asked(DesiredState.PAUSE)
+    scene.shows(State.PAUSED)
+    assert await scene.states() == []
+    scene.destination._signals.led = 6
+    assert await scene.states() == ["PAUSED"]
+
+
+async def test_an_answer_that_kafka_does_not_take_is_given_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(destinations, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(destinations, "_GLANCE_SECONDS", 0.0)
+    scene.refuses = 2
+    scene.shows(State.RUNNING)
+    scene.asked(DesiredState.RUN)
+    task = asyncio.create_task(scene.answers.run())
+    async with asyncio.timeout(10):
+        await scene.heard.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert [one.state for one in scene.said] == ["RUNNING"]
+
+
+async def test_a_request_ends_what_a_failed_destination_waits_for(scene: Scene) -> None:
+    waiting = asyncio.create_task(scene.destination._signals.requests.wait(PermanentLease()))
+    await asyncio.sleep(0)
+    scene.destination.notify(RESOLUTION, SimpleNamespace(destination="shop"))
+    async with asyncio.timeout(5):
+        await waiting

@@ -25,7 +25,7 @@ from app.worker.pipeline.gather.parked_event import parked_of
 from app.worker.pipeline.hidden_statement import hidden_table
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk
-from app.worker.schemas.parked_replay import Release
+from app.worker.schemas.quarantine_release import Release
 from connectors.errors import MappingError
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap
@@ -378,7 +378,7 @@ def _slow_rules_off(patch: pytest.MonkeyPatch) -> None:
 
 
 def _unsealed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("app.worker.pipeline.encode.encode.sealed_record", lambda record, _: record)
+    patch.setattr("app.worker.pipeline.encode.sealed_record", lambda record, _: record)
 
 
 def _with_literals(patch: pytest.MonkeyPatch) -> None:

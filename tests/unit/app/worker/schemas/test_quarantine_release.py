@@ -11,8 +11,7 @@ from typing import Any, cast
 import pytest
 
 from app.worker.pipeline.piece import Piece
-from app.worker.schemas.parked_replay import Release
-from app.worker.schemas.quarantine_release import QuarantineRelease
+from app.worker.schemas.quarantine_release import QuarantineRelease, Release
 from connectors.mysql.ddl.definition import Table
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from app.worker.coordination.cluster_view import Identity
 from app.worker.coordination.lease import Lease, PermanentLease
 from app.worker.coordination.write_permit import StopRequested, WritePermit
-from app.worker.coordination.znodes import Identity
 from app.worker.merge.plan import MergeStatus
-from app.worker.unit import other_workers
+from app.worker.unit import takeover
 from app.worker.unit import takeover as module
 from app.worker.unit.requests import Requests
 from app.worker.unit.retry_policy import ErrorPolicy
 from app.worker.unit.run_loop import Unit
-from app.worker.unit.takeover import UnitTakeover
+from app.worker.unit.takeover import UnitTakeover, client_id, is_gone, is_here, living, this_process
 from connectors.errors import AnotherWorkerLeads, Fenced, LeadershipLost
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import StoredRecord
@@ -113,9 +116,9 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
             take(record)
         return len(made.records)
 
-    monkeypatch.setattr(other_workers, "living_workers", living)
+    monkeypatch.setattr(takeover, "living_workers", living)
     monkeypatch.setattr(JournalPartition, "read", read)
-    for place in (module, other_workers):
+    for place in (module, takeover):
         monkeypatch.setattr(place, "this_process", lambda: made.here)
     return made
 
@@ -272,3 +275,40 @@ async def test_a_pause_that_only_the_journal_has_is_found_before_the_claim(kafka
     kafka.records.append(StoredRecord(*control_note(replace(pause, desired=DesiredState.RUN)), 1))
     await worker.claim(producer)
     assert kafka.events == ["transaction"]
+
+
+def test_this_process_lives_and_one_that_has_ended_is_gone() -> None:
+    assert is_here(this_process())
+    assert not is_gone(this_process())
+    result = "from app.worker.unit.takeover import this_process; print(this_process())"
+    ended = subprocess.run(
+        [sys.executable, "-c", result], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert is_here(ended)
+    assert is_gone(ended)
+
+
+def test_one_that_has_another_start_has_only_the_same_number() -> None:
+    assert is_gone(f"{this_process()}0")
+
+
+def test_of_one_elsewhere_nothing_is_guessed() -> None:
+    assert not is_gone("b0-f1-1-7")
+    assert not is_gone("nothing that a worker writes")
+
+
+def test_others_are_those_that_live_and_are_not_this_worker_before_it_was_started_again() -> None:
+    here = this_process().rpartition("-")[0].rpartition("-")[0]
+    clients = [
+        client_id("a"),
+        "faust-0.15.3",
+        "aqueduct.a.b0-f1-1-7",
+        "aqueduct.b.example.com.b0-f1-1-7",
+        f"aqueduct.c.{here}-999999999-5",
+        f"aqueduct.a.{here}-1-{_started_of_the_first()}",
+    ]
+    assert list(living(clients, "a")) == ["b0-f1-1-7", f"{here}-1-{_started_of_the_first()}"]
+
+
+def _started_of_the_first() -> str:
+    return Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19]

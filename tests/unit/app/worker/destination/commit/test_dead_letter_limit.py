@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.worker.destination.commit.dead_letter_limit import HOUR, DeadLetters
+from app.worker.destination.commit.run_participants import HOUR, DeadLetters
 from app.worker.pipeline.piece import DeadLetter, Piece
 from app.worker.status import DestinationStatus
 from connectors.errors import DeadLetterLimitReached

@@ -13,16 +13,20 @@ import orjson
 import pytest
 
 from app import metrics
-from app.worker.destination.commit.dead_letter_limit import DeadLetters
-from app.worker.destination.commit.filter_check import FilterCheck
-from app.worker.destination.commit.operator_skips import OperatorSkips
 from app.worker.destination.commit.participants import CommitParticipant, Commits
-from app.worker.destination.commit.progress import Progress
-from app.worker.destination.commit.published_fingerprints import PublishedFingerprints
-from app.worker.destination.commit.read_tables import ReadTables
-from app.worker.destination.commit.renamed_tables import RenamedTables
-from app.worker.destination.commit.signal_rows import SignalRows
-from app.worker.destination.commit.skipped_statements import SkippedStatements
+from app.worker.destination.commit.run_participants import (
+    DeadLetters,
+    FilterCheck,
+    OperatorSkips,
+    Progress,
+    PublishedFingerprints,
+    SkippedStatements,
+)
+from app.worker.destination.commit.snapshot_participants import (
+    ReadTables,
+    RenamedTables,
+    SignalRows,
+)
 from app.worker.destination.snapshot.entries import Entries
 from app.worker.destination.source_agent import SourceAgent
 from app.worker.pipeline.piece import Piece, TableChanges

@@ -13,7 +13,7 @@ from app.worker.pipeline.gather.parked_event import ParkedEvent, parked_of
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk
 from app.worker.pipeline.stage import StageSpec
-from app.worker.schemas.parked_replay import Release
+from app.worker.schemas.quarantine_release import Release
 from connectors.mysql.ddl.definition import Database, Server, Table, TableName
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.schema.table_map_completion import adopted

@@ -12,7 +12,7 @@ from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import _after
 from app.worker.pipeline.stage import StageSpec
-from app.worker.schemas.parked_replay import Release
+from app.worker.schemas.quarantine_release import Release
 from connectors.errors import UnsupportedEvent
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.stream.chunk import Chunk

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
-from app.worker.schemas.parked_replay import Release, announcing
+from app.worker.schemas.quarantine_release import Release, announcing
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Column, Database
 from tables.state.quarantine import BY_MAPPING, Entry, Outcome, Resolution

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.worker.pipeline.encode.dead_letter import dead_letter_fields
+from app.worker.pipeline.encode import dead_letter_fields
 from app.worker.pipeline.piece import Piece
 from connectors.errors import DeadLetterLimitReached, MalformedEvent
 from connectors.mysql.binlog.events import EventType

@@ -10,7 +10,7 @@ from typing import Any, cast
 from app.worker.destination.background import beside
 from app.worker.pipeline.gather.captured_tables import CapturedTables
 from app.worker.pipeline.piece import Piece, TableChanges
-from app.worker.pipeline.publish.topic_preparation import TopicPreparation
+from app.worker.pipeline.publish.publisher import TopicPreparation
 from connectors.errors import AqueductError, KafkaLost, TopicUnfit
 from connectors.kafka.record_batches import FinishedBatch
 from connectors.mysql.charsets import Charsets

@@ -1,1 +1,0 @@
-"""Encode, the third step: changes, DDL, dead letters and transaction markers as records."""
