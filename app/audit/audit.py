@@ -178,7 +178,7 @@ def audit(scope: Scope) -> Verdict:
         )
         truth = _truth(scope, routes, window, store)
         _report_truth(verdict, truth)
-        of_rows = replace(subject, beginnings=_of_rows(subject, wanted))
+        of_rows = replace(subject, beginnings={part: subject.beginnings[part] for part in wanted})
         existing = stack.enter_context(
             ExistingRows(of_rows, verdict, journal_records.snapshots.all)
         )
@@ -241,10 +241,6 @@ def _uncounted(subject: Subject, journal_records: Journal) -> set[str]:
         for (database, table, _), version in subject.versions.items()
         if (database, table) in journal_records.quarantined
     }
-
-
-def _of_rows(subject: Subject, wanted: Sequence[Partition]) -> dict[Partition, int]:
-    return {part: subject.beginnings[part] for part in wanted}
 
 
 def _report_truth(verdict: Verdict, truth: Truth) -> None:

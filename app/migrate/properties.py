@@ -42,17 +42,13 @@ def _logical_lines(text: str) -> Iterator[str]:
         line = natural.lstrip(_BLANKS)
         if not begun and line[:1] in ("", "#", "!"):
             continue
-        if _is_continued(line):
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
             begun += line[:-1]
             continue
         yield begun + line
         begun = ""
     if begun:
         yield begun
-
-
-def _is_continued(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _unescaped(text: str) -> str:

@@ -35,7 +35,10 @@ class GivenPosition:
         """Parse a position; raise ValueError if the text is not one."""
         text = text.strip()
         if _TIME.fullmatch(text):
-            return cls(_milliseconds(text))
+            found = datetime.fromisoformat(text)
+            return cls(
+                round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+            )
         if _ONE_GTID.fullmatch(text):
             # As the server prints it.
             return cls(text.lower())
@@ -54,11 +57,6 @@ class GivenPosition:
             case int():
                 return AtTime(self.value)
         return SourceOffset(server_uuid=server_uuid, coordinates=coordinates, gtid_set=self.value)
-
-
-def _milliseconds(text: str) -> int:
-    found = datetime.fromisoformat(text)
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 _QUOTED = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")

@@ -82,7 +82,12 @@ async def audit_destination(
             plan = destination_plan(settings, destination, options, topic_plans(settings))
             command = mysqlbinlog_command(witness, mysqlbinlog, reads_files=bool(binlogs))
             if binlogs and server is not None and command is not None:
-                binlog: Witness = _files_witness(binlogs, server, command)
+                missing = [str(path) for path in binlogs if not path.is_file()]
+                if missing:
+                    raise UsageError(f"{missing[0]} is not a file")
+                binlog: Witness = BinlogFiles(
+                    paths=tuple(binlogs), server_uuid=server, program=command
+                )
             else:
                 binlog = _server_witness(plan, topics, command)
             scope = _scope(settings, plan, topics, binlog, begin=begin, until=until)
@@ -164,13 +169,6 @@ def mysqlbinlog_command(
         return program(None)
     except ProgramMissing:
         return None
-
-
-def _files_witness(paths: Sequence[Path], server_uuid: str, command: tuple[str, ...]) -> Witness:
-    missing = [str(path) for path in paths if not path.is_file()]
-    if missing:
-        raise UsageError(f"{missing[0]} is not a file")
-    return BinlogFiles(paths=tuple(paths), server_uuid=server_uuid, program=command)
 
 
 def _server_witness(plan: Plan, topics: KafkaTopics, command: tuple[str, ...] | None) -> Witness:

@@ -514,7 +514,9 @@ async def plan_set(
     answers, SnapshotUnsupported if the server's rows cannot be read exactly.
     """
     present = await journal.initialized_state()
-    names_file = _names_file(start)
+    names_file = isinstance(start, AtCoordinates) or (
+        isinstance(start, AtTime) and bool(start.file)
+    )
     file_server = _server_of(server, present) if names_file else None
     source = await reachable_source(journal, present, report, server_uuid=file_server)
     if names_file:
@@ -540,10 +542,6 @@ async def plan_set(
         )
 
     return await plan_move(journal, present.cursor, offset, source, change=change)
-
-
-def _names_file(start: Start) -> bool:
-    return isinstance(start, AtCoordinates) or (isinstance(start, AtTime) and bool(start.file))
 
 
 def _server_of(server: str | None, state: DestinationState) -> str | None:

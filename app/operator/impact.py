@@ -335,21 +335,19 @@ def _catalog(
 ) -> Catalog:
     """Return the tables by which the statements are judged."""
     if options.input is not None:
-        return _from_file(options.input, options.database)
+        path = options.input
+        database = options.database
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} cannot be read: {error}") from None
+        catalog, skipped = file_catalog(text, database)
+        for fault in skipped:
+            sys.stderr.write(f"schema impact: {path}: ignored: {printed(fault.detail)}\n")
+        return catalog
     if options.live and settings is not None:
         return run_operation(ask(settings, options.destination))
     return run_operation(history_catalog(partial(read_by_name, options.destination)))
-
-
-def _from_file(path: Path, database: str | None) -> Catalog:
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
-    catalog, skipped = file_catalog(text, database)
-    for fault in skipped:
-        sys.stderr.write(f"schema impact: {path}: ignored: {printed(fault.detail)}\n")
-    return catalog
 
 
 def _given(texts: list[str]) -> Iterator[str]:

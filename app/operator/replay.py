@@ -189,16 +189,12 @@ def _print_one(source: Path, output: Path | None) -> None:
 def _write_all(folder: Path, output: Path | None) -> None:
     if output is None:
         raise WrongArguments("--input-dir needs --output-dir")
-    sources = sorted(_files(folder))
+    sources = sorted(path for path in folder.iterdir() if path.suffix == _SUFFIX and path.is_file())
     if not sources:
         raise WrongArguments(f"{folder} has no files named *{_SUFFIX}")
     output.mkdir(parents=True, exist_ok=True)
     for source in sources:
         (output / f"{source.stem}.json").write_bytes(_result(source))
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.iterdir() if path.suffix == _SUFFIX and path.is_file())
 
 
 def _result(source: Path) -> bytes:

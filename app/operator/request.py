@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from app.operator.journal_access import Journal, UnitJournal
 from app.settings.model import Settings
-from app.worker.coordination.cluster_view import Nodes, View, read_views
+from app.worker.coordination.cluster_view import Nodes, read_views
 from app.worker.wiring import coordination_plan
 from connectors.errors import AqueductError, NotApplied
 from connectors.zookeeper.kazoo_session import opens
@@ -96,10 +96,6 @@ async def why_not_applied(settings: Settings, name: str) -> str:
             view = (await read_views(session, nodes, [name]))[name]
     except AqueductError as error:
         return f"the leader is unknown: {error.name}: {error.detail}"
-    return _text(workers, view)
-
-
-def _text(workers: list[str], view: View) -> str:
     if not workers:
         return "no worker runs"
     running = f"worker(s) {', '.join(workers)} running"

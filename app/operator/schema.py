@@ -118,22 +118,18 @@ async def read_store_history(store: MetaStore, destination: str) -> DestinationH
             destination=destination,
             remedy=remedy,
         )
+    newest = history.checkpoints[-1]
+    last = history.records[-1].position if history.count > newest.count else newest.position
     cursor = Cursor(
         destination=destination,
         installation="",
         epoch=0,
         seq=0,
         versions=0,
-        offset=_end_of(history),
+        offset=SourceOffset(server_uuid=last.server_uuid, coordinates=last.end),
         history=history.count,
     )
     return DestinationHistory(history=history, cursor=cursor)
-
-
-def _end_of(history: SchemaHistory) -> SourceOffset:
-    newest = history.checkpoints[-1]
-    last = history.records[-1].position if history.count > newest.count else newest.position
-    return SourceOffset(server_uuid=last.server_uuid, coordinates=last.end)
 
 
 ReadByName = Callable[[str], Coroutine[Any, Any, DestinationHistory]]

@@ -33,7 +33,11 @@ async def request_switch(
     waiting. ``wait`` is in seconds; with None, do not wait. Raise NotApplied if no worker tried the source in
     time.
     """
-    _check_known(journal, address)
+    known = [str(source.address) for source in journal.plan.sources]
+    if address not in known:
+        raise UsageError(
+            f"{journal.plan.name} has no source {address!r}; there is: {', '.join(known)}"
+        )
     before = (await journal.state(whole_history=False)).source_choice.request
     request = SourceRequest(
         destination=journal.plan.name,
@@ -50,14 +54,6 @@ async def request_switch(
 
     found = await answer_to(journal, [source_note(request)], tried, what="source switch", wait=wait)
     return request, found
-
-
-def _check_known(journal: Journal, address: str) -> None:
-    known = [str(source.address) for source in journal.plan.sources]
-    if address not in known:
-        raise UsageError(
-            f"{journal.plan.name} has no source {address!r}; there is: {', '.join(known)}"
-        )
 
 
 def configure_switch(parser: argparse.ArgumentParser) -> None:

@@ -385,7 +385,10 @@ def run_validate(options: argparse.Namespace) -> int:
         print_answer(options.format, found.to_json(), found.lines())
         sys.stdout.flush()
         if repaired_by is not None and found.differences:
-            _repair(settings, found, repaired_by)
+            current = run_operation(with_mapping_in_force(settings, found.destination))
+            journal = Journal.of(current, found.destination)
+            for one in run_operation(repair(journal, found, report_unreachable, by=repaired_by)):
+                sys.stderr.write(f"{printed(one)}\n")
         if options.watch is None:
             break
         # The loop sees an interrupt that another thread takes.
@@ -393,13 +396,6 @@ def run_validate(options: argparse.Namespace) -> int:
     if found.differences:
         return 1
     return 0 if found.is_complete else INCOMPLETE
-
-
-def _repair(settings: Settings, found: Validation, by: str) -> None:
-    current = run_operation(with_mapping_in_force(settings, found.destination))
-    journal = Journal.of(current, found.destination)
-    for one in run_operation(repair(journal, found, report_unreachable, by=by)):
-        sys.stderr.write(f"{printed(one)}\n")
 
 
 class _Progress:

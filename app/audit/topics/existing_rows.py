@@ -237,9 +237,6 @@ class ExistingRows:
                 )
             else:
                 counts += own
-        self._count(counts)
-
-    def _count(self, counts: Counter[Proof]) -> None:
         for proof, count in counts.items():
             if proof is Proof.NONE:
                 self._verdict.unjudged[proof.value] += count

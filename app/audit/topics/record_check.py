@@ -266,7 +266,13 @@ class RecordCheck:
             return
         name = (source["db"], source["table"])
         version = subject.versions.get((*name, source["schema"] or 0))
-        comparer = self._comparer(routes)
+        found = self._comparers.get(id(routes))
+        if found is None:
+            found = self._comparers[id(routes)] = (
+                routes,
+                Comparer(self.verdict.unjudged, routes.of),
+            )
+        comparer = found[1]
         if route is None:
             what = "the mapping that was in force for its seq does not publish its table"
             self._fault(FaultKind.DIFFERENT, one, what)
@@ -291,15 +297,6 @@ class RecordCheck:
             held.tombstones[one.record.key] = self._finding(
                 FaultKind.LOST, one, "its tombstone is missing"
             )
-
-    def _comparer(self, routes: Routes) -> Comparer:
-        found = self._comparers.get(id(routes))
-        if found is None:
-            found = self._comparers[id(routes)] = (
-                routes,
-                Comparer(self.verdict.unjudged, routes.of),
-            )
-        return found[1]
 
     def _tombstone(self, topic: str, partition: int, record: StoredRecord) -> None:
         held = self.held.setdefault((topic, partition), PartitionState())

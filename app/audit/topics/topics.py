@@ -163,7 +163,15 @@ class Journal:
             if not value.get("gone"):
                 names = ("epoch", "seq", "server_uuid", "file", "pos", "gtid_set", "resume")
                 fields = {name: value[name] for name in names}
-                self._move(CursorRecord(offset=record.offset, **fields))
+                cursor = CursorRecord(offset=record.offset, **fields)
+                held = self.cursors
+                if held:
+                    is_back = cursor.epoch < held[-1].epoch or cursor.seq < held[-1].seq
+                    if is_back and len(self.regressions) < _MOST_REGRESSIONS:
+                        self.regressions.append((held[-1], cursor))
+                    if not is_back and [one.epoch for one in held[-2:]] == [cursor.epoch] * 2:
+                        held.pop()
+                held.append(cursor)
         elif kind == MAPPING.name and rest.partition("/")[0] == self.destination:
             self.mappings.take(kind, rest.split("/")[1:], record)
         elif kind == MAPPING_COPY.name and rest == self.destination:
@@ -176,16 +184,6 @@ class Journal:
                 name = (value["database"], value["table"])
                 outcome = Outcome(value["outcome"])
                 self.quarantined[name] = Quarantined(outcome, value["offset"], value.get("lost", 0))
-
-    def _move(self, cursor: CursorRecord) -> None:
-        held = self.cursors
-        if held:
-            is_back = cursor.epoch < held[-1].epoch or cursor.seq < held[-1].seq
-            if is_back and len(self.regressions) < _MOST_REGRESSIONS:
-                self.regressions.append((held[-1], cursor))
-            if not is_back and [one.epoch for one in held[-2:]] == [cursor.epoch] * 2:
-                held.pop()
-        held.append(cursor)
 
 
 def journal(published: Published, prefix: str, destination: str, *, partitions: int) -> Journal:

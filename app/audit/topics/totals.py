@@ -158,7 +158,9 @@ def lost_statements(
         topic = done.subject.ddl_topic
         if shadows(text):
             done.verdict.shadows["statements on shadow tables"] += 1
-        elif done.subject.beginnings.get((topic, 0), 0) > 0 and _is_before_ddl(done, rank):
+        elif done.subject.beginnings.get((topic, 0), 0) > 0 and (
+            not done.statements or rank < min(done.statements)
+        ):
             done.verdict.expired[topic] += 1
         else:
             done.verdict.add(
@@ -169,10 +171,6 @@ def lost_statements(
                     source=f"{transaction.file}:{pos}",
                 )
             )
-
-
-def _is_before_ddl(done: RecordCheck, rank: int) -> bool:
-    return not done.statements or rank < min(done.statements)
 
 
 def numbers(done: RecordCheck, *, compacted: bool) -> None:

@@ -94,7 +94,9 @@ class MarkerCheck:
         if not value["last"]:
             return
         self._open = None
-        self._note(rank)
+        if rank >= len(self._whole):
+            self._whole.extend(bytes(rank + 1 - len(self._whole)))
+        self._whole[rank] = 1
         if rank in self._done.truth.blurred:
             return
         seen = values_of(self._done, rank)
@@ -102,11 +104,6 @@ class MarkerCheck:
             if seen.get(topic, 0) != now.counts[topic]:
                 what = f"it counts {now.counts[topic]} in {topic}, where {seen.get(topic, 0)} are"
                 self._fault(what, name, record)
-
-    def _note(self, rank: int) -> None:
-        if rank >= len(self._whole):
-            self._whole.extend(bytes(rank + 1 - len(self._whole)))
-        self._whole[rank] = 1
 
     def close(self) -> None:
         """Report the transactions with published rows and without markers."""

@@ -17,7 +17,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from app.audit.errors import ProgramMissing, TruthUnreadable, remedy_of
 from app.audit.truth.printed_events import Event, events
@@ -201,13 +200,9 @@ def _run(command: list[str]) -> Iterator[bytes]:
                 process.kill()
             code = process.wait()
         if code != 0:
-            complaint = _last_output(complaints)
+            complaints.seek(0)
+            text = " ".join(complaints.read().decode(errors="replace").split())
+            complaint = text[-_LONGEST_COMPLAINT:] or "it printed no error"
             raise TruthUnreadable(
                 f"mysqlbinlog exited with code {code}: {complaint}", remedy=remedy_of(complaint)
             )
-
-
-def _last_output(file: IO[bytes]) -> str:
-    file.seek(0)
-    text = " ".join(file.read().decode(errors="replace").split())
-    return text[-_LONGEST_COMPLAINT:] or "it printed no error"

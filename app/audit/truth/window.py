@@ -220,7 +220,11 @@ def _is_before(binlog: Witness, file: str, begin: Bound | None) -> bool:
                 return begin not in _previous(binlog, file)
             return Coordinates(file, 4).order <= coordinates.order
         case int():
-            return _begins_before(binlog, file, begin)
+            with closing(binlog.events(file)) as events:
+                first = next(
+                    (event for event in events if isinstance(event, TransactionBegins)), None
+                )
+            return first is not None and first.ts_ms < begin
     return False
 
 
@@ -232,12 +236,6 @@ def _previous(binlog: Witness, file: str) -> GtidSet:
             if not isinstance(event, FileBegins):
                 break
     return GtidSet()
-
-
-def _begins_before(binlog: Witness, file: str, ts_ms: int) -> bool:
-    with closing(binlog.events(file)) as events:
-        first = next((event for event in events if isinstance(event, TransactionBegins)), None)
-    return first is not None and first.ts_ms < ts_ms
 
 
 def _reaches(binlog: Witness, file: str, ts_ms: int) -> bool:

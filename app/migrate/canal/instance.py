@@ -92,7 +92,8 @@ def _tls(draft: Draft, path: YamlPath, keys: Keys, role: str) -> None:
 
 def _server_id(draft: Draft, path: YamlPath, keys: Keys) -> None:
     """Put Canal's own server id, or, without one or if another destination has it, one made of the name."""
-    taken = _server_ids(draft)
+    destinations = draft.settings.values().get("destinations", {})
+    taken = {one["server_id"] for one in destinations.values() if "server_id" in one}
     entry = keys.get("canal.instance.mysql.slaveId")
     if entry and entry.value.isdecimal() and int(entry.value) and int(entry.value) not in taken:
         draft.take(entry, (*path, "server_id"), int(entry.value))
@@ -104,11 +105,6 @@ def _server_id(draft: Draft, path: YamlPath, keys: Keys) -> None:
     if entry and entry.value.isdecimal() and int(entry.value):
         draft.by_hand(entry, "another destination has this server id, so another one was made")
     draft.choose((*path, "server_id"), server_id(str(path[1]), taken), reason)
-
-
-def _server_ids(draft: Draft) -> set[int]:
-    destinations = draft.settings.values().get("destinations", {})
-    return {one["server_id"] for one in destinations.values() if "server_id" in one}
 
 
 def _filter(draft: Draft, path: YamlPath, keys: Keys) -> None:

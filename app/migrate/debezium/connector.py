@@ -62,7 +62,14 @@ def separated(text: str) -> list[str]:
 
 def read_connector(path: Path) -> Connector:
     """Read a connector's file; raise UsageError if it configures no connector for MySQL or MariaDB."""
-    found = _object(path)
+    try:
+        found = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is no JSON object")
     config = found.get("config", found)
     if not isinstance(config, dict) or not config:
         raise UsageError(f"{path} has no configuration of a connector")
@@ -90,18 +97,6 @@ def with_worker(connector: Connector, path: Path) -> Connector:
         if key == f"{side}.converter" or key.startswith(f"{side}.converter.")
     ]
     return replace(connector, entries=(*connector.entries, *more))
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        found = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise UsageError(f"{path} is no JSON object")
-    return found
 
 
 def _entries(config: dict[str, Any], file: str) -> Iterator[Entry]:

@@ -58,15 +58,11 @@ def import_debezium(
     if offsets is not None:
         convert_offset(draft, path, read_offset(offsets), offsets)
     convert_snapshots(draft, path, connector, resumes=offsets is not None)
-    _account(draft, connector)
-    return draft.result(settings_head=_SETTINGS, mapping_head=_MAPPING)
-
-
-def _account(draft: Draft, connector: Connector) -> None:
     for entry in connector.entries:
         if provided(entry) and not draft.is_accounted(entry):
             draft.by_hand(entry, _PROVIDED)
     draft.account(((entry.key, entry) for entry in connector.entries), KNOWN)
+    return draft.result(settings_head=_SETTINGS, mapping_head=_MAPPING)
 
 
 # Debezium's lists of databases and tables as a filter.
@@ -265,7 +261,15 @@ def convert_columns(draft: Draft, connector: Connector) -> None:
         if entry.key in _INCLUDE:
             _included(draft, entry)
         elif entry.key == "message.key.columns":
-            _keys(draft, entry)
+            # Keys of tables, as `database.table:column,column;…`.
+            for item in filter(str.strip, entry.value.split(";")):
+                pattern, _, columns = item.rpartition(":")
+                name = literal_name(pattern)
+                if name.count(".") == 1:
+                    names = tuple(one.strip() for one in columns.split(",") if one.strip())
+                    draft.take_rule(entry, ("tables", name, "key"), names)
+                else:
+                    draft.lose(entry, _BY_PATTERN.format(item.strip()) + "; keys are primary keys")
         elif (action := _action(entry.key)) is not None:
             _actions(draft, entry, *action)
 
@@ -326,18 +330,6 @@ def _included(draft: Draft, entry: Entry) -> None:
             draft.lose(entry, _NOT_CAPTURED.format(part))
     for table, names in columns.items():
         draft.take_rule(entry, ("tables", table, "columns"), tuple(names))
-
-
-def _keys(draft: Draft, entry: Entry) -> None:
-    """Keys of tables, as ``database.table:column,column;…``."""
-    for item in filter(str.strip, entry.value.split(";")):
-        pattern, _, columns = item.rpartition(":")
-        name = literal_name(pattern)
-        if name.count(".") == 1:
-            names = tuple(one.strip() for one in columns.split(",") if one.strip())
-            draft.take_rule(entry, ("tables", name, "key"), names)
-        else:
-            draft.lose(entry, _BY_PATTERN.format(item.strip()) + "; keys are primary keys")
 
 
 def _split(name: str) -> tuple[str, str]:

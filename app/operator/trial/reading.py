@@ -140,22 +140,17 @@ def _last_transactions(count: int, facts: ServerFacts, address: SourceAddress) -
     """Return where the last transactions begin; the files are read from the last file backward."""
     first, wanted = None, count
     for file, _ in reversed(facts.binlogs):
-        found = _starts(file, wanted, address)
+        # Where the last transactions of this file begin, the last of them last.
+        found: deque[Coordinates] = deque(maxlen=wanted)
+        for span in Spans(address, file):
+            if span.start.file != file:
+                break
+            found.append(span.start)
         first = found[0] if found else first
         wanted -= len(found)
         if not wanted:
             break
     return Latest() if first is None else AtCoordinates(first)
-
-
-def _starts(file: str, most: int, address: SourceAddress) -> deque[Coordinates]:
-    """Return where the last transactions of one file begin."""
-    found: deque[Coordinates] = deque(maxlen=most)
-    for span in Spans(address, file):
-        if span.start.file != file:
-            break
-        found.append(span.start)
-    return found
 
 
 _CHUNK = 256 * 1024
@@ -171,7 +166,7 @@ def trial_chunks(
 
     ``seconds`` is the time after which reading ends; None: reading ends at the present end of the binlog.
     """
-    deadline = _deadline(seconds)
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
     stream = BinlogStream(
         address,
         start.offset,
@@ -227,7 +222,3 @@ def _random_id() -> int:
 
 def _id_of(facts: ServerFacts) -> int:
     return int(facts.variables.get("server_id") or 0)
-
-
-def _deadline(seconds: float | None) -> float:
-    return float("inf") if seconds is None else time.monotonic() + seconds

@@ -109,7 +109,11 @@ class ShownValues:
         """Return an error of a pipeline, without a detail that may quote a masked value."""
         if not self._masks_any or isinstance(error, MappingError):
             return error
-        names = _names_in(str(error.context.get("table", "")))
+        # The tables that the text may name: names of databases and tables may contain
+        # dots too.
+        text = str(error.context.get("table", ""))
+        dots = [at for at, char in enumerate(text) if char == "."]
+        names = [(text[:at], text[at + 1 :]) for at in dots]
         if names and not any(self._of(name).either for name in names):
             return error
         shown = type(error)(_REST_HIDDEN, remedy=error.advice)
@@ -121,12 +125,6 @@ class ShownValues:
         if found is None:
             found = self._masks[table] = _masks(self._old.of(table), self._new.of(table))
         return found
-
-
-def _names_in(text: str) -> list[TableName]:
-    """Return the tables that a text may name: the database's and the table's name may contain dots too."""
-    dots = [at for at, char in enumerate(text) if char == "."]
-    return [(text[:at], text[at + 1 :]) for at in dots]
 
 
 def _masks(old: Route | None, new: Route | None) -> _Masks:

@@ -96,7 +96,11 @@ class Tally:
             counts["old"] += 1
             other = new.records.get(identity)
             if other is not None:
-                self._compare(identity, record, other, counts)
+                found, fields = respects(record, other)
+                if not found:
+                    counts["equal"] += 1
+                for respect in found:
+                    self._note(respect, identity, record, other, fields)
             elif identity.row not in new.refused:
                 self._note(Respect.VANISHES, identity, record, None)
         for identity, record in new.records.items():
@@ -104,19 +108,6 @@ class Tally:
             if identity not in old.records:
                 self._note(Respect.APPEARS, identity, None, record)
         self._add_refused(old, new)
-
-    def _compare(
-        self,
-        identity: Identity,
-        old: PublishedRecord,
-        new: PublishedRecord,
-        counts: Counter[str],
-    ) -> None:
-        found, fields = respects(old, new)
-        if not found:
-            counts["equal"] += 1
-        for respect in found:
-            self._note(respect, identity, old, new, fields)
 
     def _add_refused(self, old: Published, new: Published) -> None:
         for row, refusal in new.refused.items():

@@ -346,10 +346,6 @@ def run_try(options: argparse.Namespace) -> int:
         )
     )
     print_answer(options.format, _value(found), _lines(found))
-    return _exit_code(found)
-
-
-def _exit_code(found: Trial) -> int:
     for name, why in found.not_compared.items():
         table = printed(".".join(name))
         sys.stderr.write(f"{table} could not be compared: {printed(why)}\n")

@@ -162,7 +162,14 @@ class FoldedTopic:
         """
         self.records += 1
         try:
-            self._take(part, record)
+            key, headers = record.key, dict(record.headers)
+            if not record.value:
+                if key:
+                    self._waiting.tombstones.append((key, part, record.offset))
+            elif HEADER_FORMAT in headers:
+                self._in_form(record, headers, part)
+            else:
+                self._value(key, orjson.loads(record.value), part, record.offset)
         except (ValueError, KeyError, TypeError) as error:
             # The text of the error is omitted, since it may contain values.
             raise NotComparable(
@@ -170,16 +177,6 @@ class FoldedTopic:
             ) from error
         if len(self._waiting.records) + len(self._waiting.tombstones) >= _BATCH:
             self.flush()
-
-    def _take(self, part: int, record: StoredRecord) -> None:
-        key, headers = record.key, dict(record.headers)
-        if not record.value:
-            if key:
-                self._waiting.tombstones.append((key, part, record.offset))
-        elif HEADER_FORMAT in headers:
-            self._in_form(record, headers, part)
-        else:
-            self._value(key, orjson.loads(record.value), part, record.offset)
 
     def _value(self, key: bytes | None, value: dict[str, Any], part: int, at: int) -> None:
         source = value["source"]
@@ -362,7 +359,8 @@ class FoldedTopic:
         self._db.execute(marked, (run,))
         for found in self._db.execute(_UNEQUAL, (number,)):
             key, digest, image, literals, live, last, doubt, part, at = found
-            versions = [(live, last, doubt), *self._versions(key)]
+            query = "SELECT live, digest, doubt FROM version WHERE key = ?"
+            versions = [(live, last, doubt), *self._db.execute(query, (key,)).fetchall()]
             present = [one for one in versions if one[0]]
             if any(one[1] == digest for one in present):
                 continue
@@ -374,10 +372,6 @@ class FoldedTopic:
                 doubt=self._doubts[doubts[0]] if doubts else None,
                 at=None if part is None else (part, at),
             )
-
-    def _versions(self, key: bytes) -> list[tuple[Any, ...]]:
-        query = "SELECT live, digest, doubt FROM version WHERE key = ?"
-        return self._db.execute(query, (key,)).fetchall()
 
     def unseen(self, table: TableName, run: int) -> Iterator[Unseen]:
         """Yield the rows of the topic that were not selected in a run, in the order of their keys."""

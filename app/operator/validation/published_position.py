@@ -84,13 +84,11 @@ class PublishedPosition:
         name, _, rest = record.key.decode("utf-8", "replace").partition("/")
         if name == CURSOR.name and rest == self._journal.destination:
             if not is_tombstone(record):
-                self._move(Cursor.from_json(decoded(record)))
+                cursor = Cursor.from_json(decoded(record))
+                if cursor.history != self.cursor.history:
+                    self.changes += 1
+                if cursor.offset != self.cursor.offset or cursor.resume != self.cursor.resume:
+                    self._moved = time.monotonic()
+                self.cursor = cursor
         elif name in _OTHER_DEFINITIONS:
             self.changes += rest.partition("/")[0] == quoted(self._journal.destination)
-
-    def _move(self, cursor: Cursor) -> None:
-        if cursor.history != self.cursor.history:
-            self.changes += 1
-        if cursor.offset != self.cursor.offset or cursor.resume != self.cursor.resume:
-            self._moved = time.monotonic()
-        self.cursor = cursor

@@ -122,7 +122,9 @@ class TopicPass:
                 results.append(self._refused(topic, name, error))
         if not images:
             return results
-        home = self._home(topic)
+        # The topic that subscribers read; for a share, the topic into which it is merged.
+        rules = self._definitions.rules
+        home = Shares(prefix=rules.prefix, destination=rules.destination).home(topic)
         partitions = await self._followed(home)
         lost = Counter[str]()
         with closing(self._folded(images, lost)) as folded:
@@ -182,11 +184,6 @@ class TopicPass:
         store = claim_store(rules) if rules.claims else None
         forms = partial(form_named, rules=rules)
         return FoldedTopic(rules.destination, images, Claims(store, lost), forms)
-
-    def _home(self, topic: str) -> str:
-        """The topic that subscribers read; for a share, the topic into which it is merged."""
-        rules = self._definitions.rules
-        return Shares(prefix=rules.prefix, destination=rules.destination).home(topic)
 
     def _merge_wait(
         self, share: str, folded: FoldedTopic, partitions: Sequence[Partition], take: TakeFollowed

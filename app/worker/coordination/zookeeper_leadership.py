@@ -210,7 +210,11 @@ class ZooKeeperLeadership:
             log.info("a session with ZooKeeper, 0x%x, of %.1f s", session.id, session.timeout)
             while not self._is_leaving:
                 await self._turn(session, member)
-            await self._go(member)
+            # Withdraw as a candidate first, so that no worker counts on this one; then end all
+            # leadership.
+            await member.withdraw(candidacies(self._views, self._identity.worker))
+            log.info("leaves the others, %d destination(s) to be handed over", len(self._led))
+            await self._led.end()
         finally:
             metrics.COORDINATION.set(0)
             self._led.revoke("the session with ZooKeeper is over")
@@ -286,23 +290,14 @@ class ZooKeeperLeadership:
             is_mine = plan.get(name) == self._identity.worker
             is_due = is_mine or self._vacant.is_anybodys(name, now())
             if is_due and name in wanted and name not in self._led and now() >= self._may_take:
-                await self._take(session, name)
+                if await self._led.take(session, name):
+                    self._vacant.filled(name)
+                else:
+                    self._wake.set()
         unwanted = {*self._led} - set(self._runner.wanted())
         moving = self._moves.due(self._led, plan, self._identity.worker, now())
         for name in (*unwanted, *moving[:1]):
             self._led.hand_over(name)
-
-    async def _take(self, session: Session, name: str) -> None:
-        if await self._led.take(session, name):
-            self._vacant.filled(name)
-        else:
-            self._wake.set()
-
-    async def _go(self, member: Membership) -> None:
-        """Withdraw as a candidate first, so that no worker counts on this one; then end all leadership."""
-        await member.withdraw(candidacies(self._views, self._identity.worker))
-        log.info("leaves the others, %d destination(s) to be handed over", len(self._led))
-        await self._led.end()
 
     def to_json(self) -> dict[str, Any] | None:
         return session_report(self._session, self._views, self._error)
@@ -428,7 +423,10 @@ class Membership:
         me, path = self._identity.worker, self._nodes.candidate(name, self._identity.worker)
         is_candidate, shown_ready = me in view.candidates, me in view.ready
         if wanted and (not is_candidate or shown_ready != ready):
-            await self._offer(path, ready=ready)
+            node = await self._session.read(path)
+            if node is not None and node.owner == 0:
+                await self._session.delete(path)
+            await self._own(path, self._identity.offer(ready=ready))
             return view.with_candidate(me, ready=ready)
         if not wanted and is_candidate:
             await self._session.delete(path)
@@ -458,12 +456,6 @@ class Membership:
                     f"{root} is of prefix {node.data.decode(errors='replace')!r}",
                     remedy="Give each installation a zookeeper.root of its own.",
                 ) from None
-
-    async def _offer(self, path: str, *, ready: bool) -> None:
-        node = await self._session.read(path)
-        if node is not None and node.owner == 0:
-            await self._session.delete(path)
-        await self._own(path, self._identity.offer(ready=ready))
 
     async def _own(self, path: str, data: bytes) -> None:
         """Create or update a node of this session; raise WorkerIdTaken or NodeUnfit if it has another owner."""

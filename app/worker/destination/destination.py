@@ -89,7 +89,9 @@ class PurgeWatch:
         while True:
             address = self.address()
             if self.status.state not in TO_PUBLISH:
-                self._forget()
+                if self.status.purge is not None:
+                    self.status.purge = None
+                    self._looks.clear()
             elif address is not None and self.status.cursor is not None:
                 await self._look(address)
             await asyncio.sleep(self.seconds if self._looks else min(self.seconds, 5.0))
@@ -160,11 +162,6 @@ class PurgeWatch:
                 name, purge.seconds / 3600, purge.seconds_stopped / 3600,
             )  # fmt: skip
         self._is_warned = is_low
-
-    def _forget(self) -> None:
-        if self.status.purge is not None:
-            self.status.purge = None
-            self._looks.clear()
 
 
 def until_purged(seconds_left: float, looks: list[Observation]) -> Purge:

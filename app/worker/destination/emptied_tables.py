@@ -474,7 +474,11 @@ class LiveRows:
             found = self._read(record, headers)
             if found is not None:
                 self._fold(key, found, (part, record.offset))
-                self._count(headers)
+                # Count the deletes of the transaction, by their greatest ordinal.
+                change_id = headers.get(HEADER_CHANGE_ID, b"")
+                if change_id.startswith(self._prefix):
+                    ordinal = int(change_id[len(self._prefix) :])
+                    self.deleted = max(self.deleted, ordinal + 1)
         if len(self._records) + len(self._tombstones) >= _BATCH:
             self._flush()
 
@@ -526,13 +530,6 @@ class LiveRows:
                 return None
             image = {**orjson.loads(before[0]), **(image or {})}
         return orjson.dumps(image)
-
-    def _count(self, headers: Mapping[str, bytes]) -> None:
-        """Count the deletes of the transaction, by their greatest ordinal."""
-        change_id = headers.get(HEADER_CHANGE_ID, b"")
-        if change_id.startswith(self._prefix):
-            ordinal = int(change_id[len(self._prefix) :])
-            self.deleted = max(self.deleted, ordinal + 1)
 
     def _flush(self) -> None:
         self._db.execute("BEGIN")

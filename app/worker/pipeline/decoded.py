@@ -133,7 +133,12 @@ class DecodedItems:
         if gathered.end_pos is not None:
             numbers.safe = Coordinates(self._start.file, gathered.end_pos)
         elif self._head is not None:
-            self._begin_file(numbers)
+            # Continue after the head of a file, unless the server starts before the requested
+            # position.
+            if numbers.safe.order <= self._safe.order:
+                numbers.safe = self._safe
+            else:
+                self._head = None
         self._safe = numbers.safe
         numbers.open = self._advanced(progress)
         if numbers.resume is not None:
@@ -208,13 +213,6 @@ class DecodedItems:
             for _, after, *_ in item.rows
             if after is not None
         ]
-
-    def _begin_file(self, numbers: Numbers) -> None:
-        """Continue after the head of a file, unless the server starts before the requested position."""
-        if numbers.safe.order <= self._safe.order:
-            numbers.safe = self._safe
-        else:
-            self._head = None
 
     def _first_progress(self, numbers: Numbers) -> Progress | None:
         """Return the progress of the first transaction, if it began before these items or in an earlier run."""

@@ -118,11 +118,19 @@ class ChunkStage:
         """
         self.rules.routes.rest()
         for effect in learned:
-            self._learn(effect)
+            if isinstance(effect, KeyWatch):
+                self._watched = effect.tables
+            elif effect.record is not None:
+                self.tables.learn(effect.record)
         if isinstance(portion, CapturedChunk):
             return self._chunk(portion.chunk, portion.effect)
         if isinstance(portion, InsertedRows):
-            return self._inserted(portion)
+            gathering = Gathering(self.tables, self.rules, value_counter, watched=self._watched)
+            try:
+                self._inserting.transactions(portion.events, gathering)
+            except AqueductError as error:
+                gathering.gathered.stop(error)
+            return DecodedPortion([self.inserted(gathering.gathered, portion.start)])
         if isinstance(portion, SelectedRows):
             return DecodedPortion([self._selected(portion)])
         if isinstance(portion, RemovedRows):
@@ -131,12 +139,6 @@ class ChunkStage:
         assert isinstance(portion, KeyWatch)
         nothing = self.inserted(Gathered(), portion.start)
         return DecodedPortion([DecodedWatch(portion, nothing, self._keys)])
-
-    def _learn(self, effect: Effect) -> None:
-        if isinstance(effect, KeyWatch):
-            self._watched = effect.tables
-        elif effect.record is not None:
-            self.tables.learn(effect.record)
 
     def _chunk(self, chunk: Chunk, effect: ResolvedStatement | None) -> DecodedPortion:
         reader = self._reader
@@ -193,14 +195,6 @@ class ChunkStage:
             QuarantinedTable(name=name, why=why, since=record.position)
             for name in self.tables.lost(record)
         ]
-
-    def _inserted(self, portion: InsertedRows) -> DecodedPortion:
-        gathering = Gathering(self.tables, self.rules, value_counter, watched=self._watched)
-        try:
-            self._inserting.transactions(portion.events, gathering)
-        except AqueductError as error:
-            gathering.gathered.stop(error)
-        return DecodedPortion([self.inserted(gathering.gathered, portion.start)])
 
     def inserted(self, gathered: Gathered, start: Coordinates) -> DecodedItems:
         """Return items from outside a chunk, which neither begin nor end a transaction of the source."""

@@ -53,13 +53,19 @@ class KafkaWatch(Service):  # type: ignore[misc]  # mode has no types
         if error is None:
             self._failures = 0
             if self.lost is not None:
-                self._found()
+                self.lost = None
+                metrics.KAFKA_UP.set(1)
+                log.info("Kafka answers again after %.0f s", time.monotonic() - self._since)
+                self._changed(None)
             return
         self._failures += 1
         if self._failures == 1:
             self._since = time.monotonic()
         if self._failures >= _FAILURES and type(error) is not type(self.lost):
-            self._lost(error)
+            self.lost = error
+            metrics.KAFKA_UP.set(0)
+            log.error("%s: %s. Nothing is lost: destinations wait and resume.", error.name, error)
+            self._changed(error)
 
     async def _answer(self) -> AqueductError | None:
         try:
@@ -70,15 +76,3 @@ class KafkaWatch(Service):  # type: ignore[misc]  # mode has no types
             # An unforeseen library error must not end a worker that publishes.
             return KafkaLost(f"{type(error).__name__}: {error}")
         return None
-
-    def _lost(self, error: AqueductError) -> None:
-        self.lost = error
-        metrics.KAFKA_UP.set(0)
-        log.error("%s: %s. Nothing is lost: destinations wait and resume.", error.name, error)
-        self._changed(error)
-
-    def _found(self) -> None:
-        self.lost = None
-        metrics.KAFKA_UP.set(1)
-        log.info("Kafka answers again after %.0f s", time.monotonic() - self._since)
-        self._changed(None)

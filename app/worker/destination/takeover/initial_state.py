@@ -46,7 +46,7 @@ from connectors.mysql.schema.baseline import (
     read_baseline,
     server_of,
 )
-from connectors.mysql.schema.information_schema import Estimate, InventoryReader, estimates, shown
+from connectors.mysql.schema.information_schema import InventoryReader, estimates
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.history.codec import (
     checkpoint_records,
@@ -441,7 +441,7 @@ def check_earliest(
     found = estimates(captures, address)
     if was_purged(facts):
         why = f"it has purged its binlog before {oldest}"
-    elif found := _older(found, int(created_at(address, oldest))):
+    elif found := [one for one in found if one.created < int(created_at(address, oldest))]:
         why = f"these tables are older than its oldest binlog file, {oldest}"
     else:
         return
@@ -459,7 +459,3 @@ def log_omitted_rows(destination: str, address: SourceAddress, captures: Capture
         destination,
         shown(found),
     )
-
-
-def _older(found: list[Estimate], file_created: int) -> list[Estimate]:
-    return [one for one in found if one.created < file_created]

@@ -53,7 +53,7 @@ class Published:
             news = await versions
         for one, record in rows.items():
             source = source_of(record)
-            if _number(source) > (state.cursor.epoch, state.cursor.seq) or (
+            if (source["epoch"], source["seq"]) > (state.cursor.epoch, state.cursor.seq) or (
                 source["seq"] > state.cursor.seq
             ):
                 what = f"epoch {source['epoch']} seq {source['seq']}"
@@ -173,7 +173,3 @@ def _since(cursor: Cursor) -> int | None:
 def _is_known(version: TableVersion, state: DestinationState) -> bool:
     known = state.versions.get((version.database, version.table))
     return known is not None and known.version >= version.version
-
-
-def _number(source: Mapping[str, Any]) -> tuple[int, int]:
-    return source["epoch"], source["seq"]

@@ -263,6 +263,10 @@ def log_output(output: IO[bytes], name: str) -> None:
 
 
 def _started(descriptor: int) -> subprocess.Popen[bytes]:
+    # Our environment without the settings; a child uses the same module path.
+    kept = {
+        name: text for name, text in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)
+    }
     return subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
         [
             sys.executable,
@@ -278,16 +282,8 @@ def _started(descriptor: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=_environment(),
+        env=kept | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
     )
-
-
-def _environment() -> dict[str, str]:
-    """Return our environment without the settings; a child uses the same module path."""
-    kept = {
-        name: text for name, text in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)
-    }
-    return kept | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
 
 
 @contextmanager

@@ -45,6 +45,10 @@ class _Table:
         if envelope["op"] == "u":
             was = self._written(before)
             old = [{name: was[name] for name in data if was.get(name, data[name]) != data[name]}]
+        found = _of_columns(self._sql_types, image)
+        larger = {
+            name: _jdbc(kind, image[name]) for name, kind in self._unsigned.items() if name in image
+        }
         return _message(
             envelope,
             subscribers_name(envelope["source"]),
@@ -53,15 +57,8 @@ class _Table:
             mysqlType=_of_columns(self._mysql_types, image),
             old=old,
             pkNames=[name for name in image if name in self._key] or None,
-            sqlType=self._types_of(image),
+            sqlType={**found, **larger},
         )
-
-    def _types_of(self, image: dict[str, Any]) -> dict[str, int]:
-        found = _of_columns(self._sql_types, image)
-        larger = {
-            name: _jdbc(kind, image[name]) for name, kind in self._unsigned.items() if name in image
-        }
-        return {**found, **larger}
 
     def _written(self, image: dict[str, Any]) -> Texts:
         texts = self._texts

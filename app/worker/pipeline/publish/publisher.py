@@ -470,11 +470,8 @@ class Publisher:
             journal_topic(self._plans.prefix),
             key=note[0],
             value=note[1],
-            partition=self._journal_partition(),
+            partition=journal.partition_of(self.cursor.destination, self._plans.journal_partitions),
         )
-
-    def _journal_partition(self) -> int:
-        return journal.partition_of(self.cursor.destination, self._plans.journal_partitions)
 
     async def _send_cursor(self, kafka: Any, cursor: Cursor) -> Any:
         note = journal.cursor_key(cursor.destination), journal.encoded(cursor.to_json())
