@@ -19,7 +19,6 @@ from app.worker.pipeline.decoded import (
     DecodedWatch,
 )
 from app.worker.pipeline.encode import Encoder
-from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import CapturedTables, Schema
 from app.worker.pipeline.gather.gather import Gathering
 from app.worker.pipeline.gather.inserted_events import Inserting
@@ -125,7 +124,7 @@ class ChunkStage:
         if isinstance(portion, CapturedChunk):
             return self._chunk(portion.chunk, portion.effect)
         if isinstance(portion, InsertedRows):
-            gathering = Gathering(self.tables, self.rules, value_counter, watched=self._watched)
+            gathering = Gathering(self.tables, self.rules, watched=self._watched)
             try:
                 self._inserting.transactions(portion.events, gathering)
             except AqueductError as error:
@@ -145,7 +144,6 @@ class ChunkStage:
         gathering = Gathering(
             self.tables,
             self.rules,
-            value_counter,
             limit=self.rules.max_bytes,
             resolved=effect,
             passing=self._passing,
@@ -217,7 +215,7 @@ class ChunkStage:
         transaction = Transaction(
             start.file, start.pos, None, 0, portion.read, portion.read_ms, portion.server_id
         )
-        gathering = SelectGathering(self.tables, self.rules, value_counter)
+        gathering = SelectGathering(self.tables, self.rules)
         try:
             if portion.empties:
                 gathering.empty(transaction, portion.table, start.pos)
@@ -238,7 +236,7 @@ class ChunkStage:
         transaction = Transaction(
             start.file, start.pos, None, 0, portion.name, portion.removed_ms, portion.server_id
         )
-        gathering = SelectGathering(self.tables, self.rules, value_counter)
+        gathering = SelectGathering(self.tables, self.rules)
         try:
             if portion.rows:
                 table_map = self._inserting.mapped(portion.table_map)

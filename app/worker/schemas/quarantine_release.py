@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.failpoints import point
-from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import Schema
 from app.worker.pipeline.gather.gather import Gathering, weight
 from app.worker.pipeline.gather.inserted_events import Inserting
@@ -163,7 +162,7 @@ class QuarantineRelease:
             assert stage is not None
             if not stage.is_other(name, table):
                 continue
-            gathering = Gathering(stage.tables, stage.rules, value_counter)
+            gathering = Gathering(stage.tables, stage.rules)
             at = self._announcing(name)
             gathering.announce(at, name, table, at.pos)
             piece = stage.piece(gathering.gathered, self._publisher.cursor)
@@ -357,7 +356,7 @@ class Release:
 
         The outcome in the returned entry is REFUSED if an event does not fit the definition.
         """
-        gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
+        gathering = Gathering(self._stage.tables, self._stage.rules)
         outcome, reason, name, done, size = Outcome.RELEASING, "", "", 0, 0
         for event in events:
             known = len(gathering.gathered.items)
@@ -379,7 +378,7 @@ class Release:
 
     def last(self, cursor: Cursor, at: Transaction) -> Piece:
         """Return the piece after all quarantined events: it announces the table's columns, unless a row did."""
-        gathering = Gathering(self._stage.tables, self._stage.rules, value_counter)
+        gathering = Gathering(self._stage.tables, self._stage.rules)
         if self.table is not None and self._stage.is_other(self._resolution.name, self.table):
             gathering.announce(at, self._resolution.name, self.table, at.pos)
         return self._stage.piece(gathering.gathered, cursor)

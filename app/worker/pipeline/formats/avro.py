@@ -40,7 +40,6 @@ from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SchemaRefused
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.compiled import Row
 from connectors.mysql.types.registry import Schema, ValueOf, kind_of, sql_type
 from connectors.store.registry import (
     ConfluentRegistry,
@@ -66,10 +65,6 @@ class AvroFactory:
 
     def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> Avro:
         return Avro(self.opened(rules.registry), rules, connector=connector, epoch=epoch)
-
-    @staticmethod
-    def values_of(rows: list[Row], event_type: int) -> int:
-        return Debezium.values_of(rows, event_type)
 
     @staticmethod
     def keeps_tombstones(_rules: PublishingRules) -> bool:

@@ -31,7 +31,6 @@ from app.worker.pipeline.formats.shaped import absent_images, envelope_of, versi
 from app.worker.pipeline.formats.transcoded import Encode, EncodeKey, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.compiled import Row
 from connectors.mysql.types.registry import Form, Modes, Schema, ValueOf, kind_of, sql_type
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
@@ -48,10 +47,6 @@ class ConnectFactory:
 
     def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> Connect:
         return Connect(rules, connector=connector, epoch=epoch)
-
-    @staticmethod
-    def values_of(rows: list[Row], event_type: int) -> int:
-        return Debezium.values_of(rows, event_type)
 
     @staticmethod
     def keeps_tombstones(rules: PublishingRules) -> bool:

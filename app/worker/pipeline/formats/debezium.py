@@ -35,7 +35,6 @@ from connectors.mysql.binlog.statement_kind import type_of
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
 from connectors.mysql.ddl.online import OnlineAlter
 from connectors.mysql.rows.compiled import SPLIT, Row
-from connectors.mysql.rows.decoder import UPDATES
 from connectors.mysql.schema.table_map_key import row_key
 from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
 from tables.history.resolved_statement import ResolvedStatement
@@ -54,8 +53,6 @@ from wire.records import (
 )
 from wire.table_version import Definition
 
-_UPDATES = frozenset(map(int, UPDATES))
-"""Event types whose rows have two images, as plain numbers."""
 _JSON = json.JSONDecoder()
 _BEFORE, _AFTER = '{"before":', ',"after":'
 """The text before each image in every row's value."""
@@ -67,13 +64,6 @@ class Debezium:
     def __init__(self, rules: PublishingRules, *, connector: str, epoch: int) -> None:
         self._rules, self._connector, self._epoch = rules, connector, epoch
         self._texts: dict[tuple[str, str], TableText] = {}
-
-    @staticmethod
-    def values_of(rows: list[Row], event_type: int) -> int:
-        """Return the record count: one for each row, two for a row whose key changed."""
-        if event_type not in _UPDATES:
-            return len(rows)
-        return len(rows) + sum([row[2] != row[3] for row in rows])
 
     @staticmethod
     def keeps_tombstones(_rules: PublishingRules) -> bool:

@@ -1,7 +1,7 @@
 """The protocol of record formats: one format for a run, and a record writer for each piece.
 
 Invariant: a format decides the content of a record, never whether it exists, its topic or its number. A
-statement and a TRUNCATE are one record with a value each; ``values_of`` returns the count for rows.
+statement and a TRUNCATE are one record with a value each; ``values_of_rows`` returns the count for rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.record_batches import RecordWriter
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.rows.compiled import Row
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from wire.table_version import Definition
@@ -106,10 +105,6 @@ class FormatFactory(Protocol):
 
     def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> RecordFormat:
         """Return the format for a run; ``connector``: the kind of the source server."""
-
-    @staticmethod
-    def values_of(rows: list[Row], event_type: int) -> int:
-        """Return the count of records with a value that the rows of an event make."""
 
     @staticmethod
     def keeps_tombstones(rules: PublishingRules) -> bool:

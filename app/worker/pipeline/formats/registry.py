@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from app.worker.pipeline.formats.avro import Avro, AvroFactory
 from app.worker.pipeline.formats.canal import CANAL
@@ -12,7 +12,6 @@ from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import FormatFactory, RecordForm
 from app.worker.pipeline.formats.shaped import ShapedFactory
 from app.worker.pipeline.rules import PublishingRules
-from connectors.mysql.rows.compiled import Row
 from tables.rules.mapping.rules import DEBEZIUM
 
 FORMATS: Mapping[str, FormatFactory] = {
@@ -26,11 +25,6 @@ FORMATS: Mapping[str, FormatFactory] = {
 def format_named(name: str) -> FormatFactory:
     """Return a format by name; raise KeyError if there is none."""
     return FORMATS[name]
-
-
-def value_counter(name: str) -> Callable[[list[Row], int], int]:
-    """Return the ``values_of`` function of a format by name."""
-    return format_named(name).values_of
 
 
 def keeps_tombstones(name: str, rules: PublishingRules) -> bool:

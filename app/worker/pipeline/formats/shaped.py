@@ -24,7 +24,6 @@ from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
-from connectors.mysql.rows.compiled import Row
 from connectors.mysql.types.registry import kind_of
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
@@ -40,10 +39,6 @@ class ShapedFactory:
 
     def __call__(self, rules: PublishingRules, *, connector: str, epoch: int) -> Shaped:
         return Shaped(self.shape, rules, connector=connector, epoch=epoch)
-
-    @staticmethod
-    def values_of(rows: list[Row], event_type: int) -> int:
-        return Debezium.values_of(rows, event_type)
 
     @staticmethod
     def keeps_tombstones(rules: PublishingRules) -> bool:

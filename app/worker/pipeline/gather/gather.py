@@ -29,8 +29,8 @@ from app.worker.pipeline.gather.items import (
     ParkedRows,
     Rows,
     TableUse,
-    ValuesOf,
     values_of,
+    values_of_rows,
 )
 from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
@@ -84,7 +84,6 @@ class Gathering:
         self,
         tables: CapturedTables,
         rules: PublishingRules,
-        values_of: Callable[[str], ValuesOf],
         *,
         limit: int | None = None,
         resolved: ResolvedStatement | None = None,
@@ -95,16 +94,13 @@ class Gathering:
         watched: Collection[TableName] = (),
         published_as: int | None = None,
     ) -> None:
-        """``values_of``: returns the record counter of a format by name.
-
-        ``limit``: bytes of records from which the items are cut; None: they never are. ``landmark``: returns
+        """``limit``: bytes of records from which the items are cut; None: they never are. ``landmark``: returns
         the transaction that ended last, as it is in the chunk. ``is_cut``: whether the portion begins within a
         transaction. ``watched``: the tables whose changed keys are recorded. ``published_as``: replaces the
         type of the rows' events.
         """
         self._tables = tables
         self._rules = rules
-        self._values_of = values_of
         self._limit = limit
         self._resolved = resolved
         """The effect of the statement at the end of the chunk."""
@@ -216,7 +212,7 @@ class Gathering:
         """Add rows of the table of ``_use``, with cuts between them if they exceed the limit."""
         use = self._use
         assert use is not None
-        values, limit = use.values_of(rows, event_type), self._limit
+        values, limit = values_of_rows(rows, event_type), self._limit
         if limit is not None:
             size = weight_of_rows(rows, values)
             if size >= 2 * limit and len(rows) > 1:
@@ -312,8 +308,7 @@ class Gathering:
             return
         use = self._uses.get(table.name)
         if use is None or use.table is not table:
-            count = self._values_of(table.route.format)
-            use = self._uses[table.name] = TableUse(table, transaction, pos, values_of=count)
+            use = self._uses[table.name] = TableUse(table, transaction, pos)
             gathered.uses.append(use)
         self._use = use
 

@@ -7,7 +7,6 @@ the end of the last whole transaction are kept; an error drops the rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions
 from connectors.mysql.rows.compiled import Row
 from connectors.mysql.rows.counter import row_boundaries
+from connectors.mysql.rows.decoder import UPDATES
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
@@ -34,8 +34,8 @@ SELECTED = -1
 """In place of an event's type, for rows that a SELECT returned."""
 REMOVED = -2
 """In place of an event's type, for deletes of rows that subscribers have and the source does not."""
-ValuesOf = Callable[[list[Row], int], int]
-"""Returns the count of records with a value that the rows of an event of this type make."""
+_UPDATES = frozenset(map(int, UPDATES))
+"""Event types whose rows have two images, as plain numbers."""
 
 
 class Rows(NamedTuple):
@@ -146,23 +146,27 @@ Item = Rows | Ddl | ParkedRows | DeadRows | End
 class TableUse:
     """A table as used by rows of this piece, from its first rows on."""
 
-    __slots__ = ("pos", "table", "transaction", "values_of", "version")
+    __slots__ = ("pos", "table", "transaction", "version")
 
-    def __init__(
-        self, table: CapturedTable, transaction: Transaction, pos: int, *, values_of: ValuesOf
-    ) -> None:
+    def __init__(self, table: CapturedTable, transaction: Transaction, pos: int) -> None:
         self.table = table
         self.transaction = transaction
         self.pos = pos
-        self.values_of = values_of
         self.version: TableVersion
         """Set when the portion is numbered."""
+
+
+def values_of_rows(rows: list[Row], event_type: int) -> int:
+    """Return the count of records with a value: one for each row, two for a row whose key changed."""
+    if event_type not in _UPDATES:
+        return len(rows)
+    return len(rows) + sum([row[2] != row[3] for row in rows])
 
 
 def values_of(item: Item) -> int:
     """Return the count of records with a value, without transaction markers."""
     if isinstance(item, Rows):
-        return item.use.values_of(item.rows, item.event_type)
+        return values_of_rows(item.rows, item.event_type)
     return item.values if isinstance(item, Ddl) else 0
 
 

@@ -7,7 +7,7 @@ no row with that key that the rules publish.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.worker.pipeline.gather.gather import Gathering, bare_keys, changed_keys
@@ -18,7 +18,6 @@ from app.worker.pipeline.gather.items import (
     Item,
     Replacement,
     Rows,
-    ValuesOf,
     values_of,
 )
 from app.worker.pipeline.gather.removed_rows import RemovedRow, removed_rows
@@ -37,11 +36,9 @@ from tables.rules.routes.routes import Route
 class SelectGathering:
     """Gathers the rows of one read of one table."""
 
-    def __init__(
-        self, tables: CapturedTables, rules: PublishingRules, values_of: Callable[[str], ValuesOf]
-    ) -> None:
+    def __init__(self, tables: CapturedTables, rules: PublishingRules) -> None:
         self._tables, self._rules = tables, rules
-        self._gathering = Gathering(tables, rules, values_of, published_as=SELECTED)
+        self._gathering = Gathering(tables, rules, published_as=SELECTED)
         self.gathered = self._gathering.gathered
         self.refused: str | None = None
         """Why none of the rows can be published."""

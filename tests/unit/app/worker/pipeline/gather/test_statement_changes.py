@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.worker.pipeline.formats.registry import value_counter
 from app.worker.pipeline.gather.captured_tables import CapturedTables, GivenUp
 from app.worker.pipeline.gather.gather import Gathering
 from app.worker.pipeline.gather.items import Ddl, Gathered, Rows
@@ -92,7 +91,7 @@ def test_a_statement_that_is_not_understood_is_refused_without_its_data() -> Non
 
 def gathered(*events: bytes, include: str, context: tuple[bytes, ...] = ()) -> Gathered:
     """A decoder's result for a chunk."""
-    gathering = Gathering(book(include), RULES, value_counter, passing=passing(include))
+    gathering = Gathering(book(include), RULES, passing=passing(include))
     chunk = chunk_of(*events, context=context, context_start=START if context else None)
     TransactionReader(SERVER, CHARSETS).read(chunk, gathering)
     return gathering.gathered
@@ -141,9 +140,7 @@ def test_rows_that_did_not_happen_take_no_place_of_those_that_a_select_returned(
 
     monkeypatch.setattr("app.worker.pipeline.gather.gather.changed_keys", keys_of)
     name = ("shop", "t")
-    gathering = Gathering(
-        book(r"shop\..*"), RULES, value_counter, passing=passing(), watched=frozenset({name})
-    )
+    gathering = Gathering(book(r"shop\..*"), RULES, passing=passing(), watched=frozenset({name}))
     rows = *MAP_AND_ROWS, query("SAVEPOINT s"), *MAP_AND_ROWS, *MAP_AND_ROWS
     chunk = chunk_of(gtid(5), BEGIN, *rows, *end)
     TransactionReader(SERVER, CHARSETS).read(chunk, gathering)
@@ -178,7 +175,7 @@ def test_rows_that_are_known_to_be_undone_leave_their_ordinals_to_the_source(
         *head, *undone, *saved, context=context, context_start=START if context else None
     )
     at = sum(map(len, (*head, MAP)))
-    gathering = Gathering(book(r"shop\..*"), RULES, value_counter, passing=passing())
+    gathering = Gathering(book(r"shop\..*"), RULES, passing=passing())
     known = replace(chunk, undone=frozenset({at}), is_settled=True)
     TransactionReader(SERVER, CHARSETS).read(known, gathering)
     (kept,) = (item for item in gathering.gathered.items if isinstance(item, Rows))
@@ -213,7 +210,7 @@ def test_a_table_in_memory_that_its_server_has_emptied_is_truncated_and_no_other
         tables = CapturedTables(
             Routes(prefix="aq", include=r"shop\..*"), CHARSETS, server=OURS, known=known
         )
-        gathering = Gathering(tables, RULES, value_counter, passing=passing())
+        gathering = Gathering(tables, RULES, passing=passing())
         chunk, reader = (
             chunk_of(gtid(5), BEGIN, emptied, xid()),
             TransactionReader(SERVER, CHARSETS),
@@ -231,9 +228,7 @@ def test_a_table_in_memory_that_its_server_has_emptied_is_truncated_and_no_other
 def test_a_temporary_table_of_the_name_of_a_captured_table_is_truncated_alone() -> None:
     effect = ResolvedStatement(type="TRUNCATE TABLE", is_of_temporary=True)
     for resolved, tables in ((effect, []), (None, [("shop", "t")])):
-        gathering = Gathering(
-            book(r"shop\..*"), RULES, value_counter, passing=passing(), resolved=resolved
-        )
+        gathering = Gathering(book(r"shop\..*"), RULES, passing=passing(), resolved=resolved)
         TransactionReader(SERVER, CHARSETS).read(chunk_of(gtid(5), query("TRUNCATE t")), gathering)
         (item,) = [one for one in gathering.gathered.items if isinstance(one, Ddl)]
         assert [one.table for one in item.emptied] == tables
