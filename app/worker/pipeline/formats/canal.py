@@ -10,14 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.worker.pipeline.formats.shape import Envelope, Shape, Shaped, ShapeRow, truncate_statement
+from app.worker.pipeline.formats.shape import (
+    Envelope,
+    Shape,
+    Shaped,
+    ShapeRow,
+    converted,
+    truncate_statement,
+)
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.types.registry import Kind, ValueOf, kind_of, sql_type
 from tables.rules.table_version import TableVersion
 from wire.records import subscribers_name
 
 _TYPES = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE"}
-Texts = dict[str, str | None]
 
 
 class _Table:
@@ -40,10 +46,10 @@ class _Table:
         """Return the message of a row's change."""
         before, after = envelope["before"], envelope["after"]
         image = before if after is None else after
-        data = self._written(image)
+        data = converted(image, self._texts)
         old = None
         if envelope["op"] == "u":
-            was = self._written(before)
+            was = converted(before, self._texts)
             old = [{name: was[name] for name in data if was.get(name, data[name]) != data[name]}]
         found = _of_columns(self._sql_types, image)
         larger = {
@@ -59,13 +65,6 @@ class _Table:
             pkNames=[name for name in image if name in self._key] or None,
             sqlType={**found, **larger},
         )
-
-    def _written(self, image: dict[str, Any]) -> Texts:
-        texts = self._texts
-        return {
-            name: texts[name](value) if value is not None and name in texts else value
-            for name, value in image.items()
-        }
 
 
 def _jdbc(kind: Kind, value: Any) -> int:

@@ -9,7 +9,6 @@ records. Defaults of columns are omitted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,7 +25,7 @@ from app.worker.pipeline.formats.protocol import (
     Records,
     WrittenImage,
 )
-from app.worker.pipeline.formats.shape import Envelope
+from app.worker.pipeline.formats.shape import Envelope, converted, exact_json
 from app.worker.pipeline.formats.shaped import absent_images, envelope_of, version_of
 from app.worker.pipeline.formats.transcoded import Encode, EncodeKey, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
@@ -166,7 +165,7 @@ class _Table:
             return key
         own = key
         if self._key_values:
-            own = orjson.dumps(_written(orjson.loads(key), self._key_values))
+            own = orjson.dumps(converted(orjson.loads(key), self._key_values))
         return _with_schema(self._key_head, own)
 
 
@@ -213,14 +212,7 @@ def _value(envelope: Envelope, values: dict[str, ValueOf], name: str) -> dict[st
 
 
 def _image(image: dict[str, Any] | None, values: dict[str, ValueOf]) -> dict[str, Any] | None:
-    return None if image is None else _written(image, values)
-
-
-def _written(image: dict[str, Any], values: dict[str, ValueOf]) -> dict[str, Any]:
-    return {
-        name: values[name](value) if value is not None and name in values else value
-        for name, value in image.items()
-    }
+    return None if image is None else converted(image, values)
 
 
 class ConnectRecords:
@@ -262,9 +254,7 @@ class ConnectRecords:
 
 def _payload(value: bytes) -> dict[str, Any]:
     """A record without its schema; numbers stay as they are written."""
-    found: dict[str, Any] = json.loads(
-        value, parse_float=orjson.Fragment, parse_int=orjson.Fragment
-    )
+    found = exact_json(value)
     return found["payload"] if "schema" in found and "payload" in found else found
 
 

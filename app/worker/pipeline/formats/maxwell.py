@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.worker.pipeline.formats.shape import Envelope, Shape, Shaped, ShapeRow, truncate_statement
+from app.worker.pipeline.formats.shape import (
+    Envelope,
+    Shape,
+    Shaped,
+    ShapeRow,
+    converted,
+    truncate_statement,
+)
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.types.registry import ValueOf, kind_of, sql_type
 from tables.rules.table_version import TableVersion
@@ -36,17 +43,10 @@ class _Table:
         data = {**after, **{name: value for name, value in before.items() if name not in after}}
         changed = {name: value for name, value in before.items() if _differs(name, value, after)}
         shaped = _head(envelope, subscribers_name(envelope["source"]), _TYPES[envelope["op"]])
-        shaped["data"] = self._written(data)
+        shaped["data"] = converted(data, self._values)
         if changed:
-            shaped["old"] = self._written(changed)
+            shaped["old"] = converted(changed, self._values)
         return shaped
-
-    def _written(self, image: dict[str, Any]) -> dict[str, Any]:
-        values = self._values
-        return {
-            name: values[name](value) if value is not None and name in values else value
-            for name, value in image.items()
-        }
 
 
 def _differs(name: str, value: Any, after: dict[str, Any]) -> bool:

@@ -5,12 +5,15 @@ Invariant: pure functions. What the envelope does not have, such as a masked val
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from connectors.mysql.ddl.definition import TableName
-from connectors.mysql.types.registry import Kind
+from connectors.mysql.types.registry import Kind, ValueOf
 from tables.rules.table_version import TableVersion
 
 Envelope = dict[str, Any]
@@ -43,6 +46,22 @@ class Shape:
     """Returns the row of a value that has one."""
     images: tuple[str, ...] = ("data", "old")
     """The members of a value that contain parts of the row."""
+
+
+def converted(image: Mapping[str, Any], functions: Mapping[str, ValueOf]) -> dict[str, Any]:
+    """Return an image with the values of these columns converted; NULL stays as it is."""
+    return {
+        name: functions[name](value) if value is not None and name in functions else value
+        for name, value in image.items()
+    }
+
+
+def exact_json(value: bytes) -> dict[str, Any]:
+    """Return JSON whose numbers stay as they are written: a decimal has more digits than a float."""
+    found: dict[str, Any] = json.loads(
+        value, parse_float=orjson.Fragment, parse_int=orjson.Fragment
+    )
+    return found
 
 
 def truncate_statement(table: TableName) -> str:

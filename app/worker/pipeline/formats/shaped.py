@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from app.worker.pipeline.formats.protocol import (
     RestoredImage,
     WrittenImage,
 )
-from app.worker.pipeline.formats.shape import Envelope, Shape
+from app.worker.pipeline.formats.shape import Envelope, Shape, exact_json
 from app.worker.pipeline.formats.transcoded import Encode, TranscodedRecords
 from app.worker.pipeline.rules import PublishingRules
 from connectors.mysql.ddl.definition import TableName
@@ -87,8 +86,7 @@ class Shaped:
         return truncation
 
     def detach_images(self, value: bytes) -> DetachedImages:
-        # Numbers stay as they are written: a decimal has more digits than a float.
-        whole = json.loads(value, parse_float=orjson.Fragment, parse_int=orjson.Fragment)
+        whole = exact_json(value)
         images = {name: whole[name] for name in self._shape.images if whole.get(name) is not None}
         rest = {**whole, **dict.fromkeys(images)}
 
@@ -125,12 +123,12 @@ class ShapedForm:
         row = self._shape.rows(version_of(table, definition))
 
         def image(values: Image) -> Image:
-            return self._shape.image(_exact(orjson.dumps(row(envelope_of(table, values)))))
+            return self._shape.image(exact_json(orjson.dumps(row(envelope_of(table, values)))))
 
         return image
 
     def read(self, key: bytes | None, value: bytes, headers: Mapping[str, bytes]) -> ReadRecord:
-        content, schema = _exact(value), headers.get(HEADER_SCHEMA)
+        content, schema = exact_json(value), headers.get(HEADER_SCHEMA)
         op, real = self._shape.op(content), _real_table(key)
         absent = absent_images(content)
         return ReadRecord(
@@ -201,11 +199,3 @@ def absent_images(content: Mapping[str, Any]) -> str | None:
     if content.get("left_out") is not None:
         return _WITHOUT
     return None if content.get("claim_check") is None else _CLAIMED
-
-
-def _exact(value: bytes) -> dict[str, Any]:
-    """JSON whose numbers stay as they are written: a decimal has more digits than a float."""
-    found: dict[str, Any] = json.loads(
-        value, parse_float=orjson.Fragment, parse_int=orjson.Fragment
-    )
-    return found
