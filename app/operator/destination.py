@@ -117,15 +117,6 @@ NOT_LED = "NOT LED"
 _WITHOUT_LEADER = (DesiredState.STOP, DesiredState.DELETE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
-    """A run as its leader reports it; ``state`` is None if it is not known, and ``error`` gives the reason."""
-
-    state: str | None = None
-    error: str | None = None
-    lag_seconds: float | None = None
-
-
 async def list_destinations(
     settings: Settings,
 ) -> tuple[list[dict[str, Any]], AqueductError | None]:
@@ -139,9 +130,10 @@ async def list_destinations(
     leaders = {name: _leader(settings, one, views.get(name)) for name, one in states.items()}
     answers = await read_statuses(one for one in leaders.values() if one is not None)
     listed = [
-        _listed(
-            name, state, views.get(name), _run_status(name, state, leaders[name], answers, fault)
-        )
+        {
+            **_listed(name, state, views.get(name)),
+            **_run_status(name, state, leaders[name], answers, fault),
+        }
         for name, state in states.items()
     ]
     return listed, fault
@@ -168,28 +160,29 @@ def _run_status(
     leader: WorkerAt | None,
     answers: Mapping[WorkerAt, dict[str, Any] | str],
     fault: AqueductError | None,
-) -> RunStatus:
-    """Return the run as the leader reports it; ``fault`` is the reason why ZooKeeper names no leader."""
-    desired = state.control.desired if state.control else DesiredState.RUN
+) -> dict[str, Any]:
+    """Return the run as the leader reports it; ``fault`` is the reason why ZooKeeper names no leader.
+
+    The state is None if it is not known; the error is then the reason.
+    """
+    is_led = (state.control.desired if state.control else DesiredState.RUN) not in _WITHOUT_LEADER
+    unknown = {"state": None, "error": None, "lag_seconds": None}
     if fault is not None:
-        return RunStatus(error=f"the leader is unknown: {fault.name}")
+        return {**unknown, "error": f"the leader is unknown: {fault.name}"}
     if leader is None:
-        if desired in _WITHOUT_LEADER:
-            return RunStatus(state="STOPPED")
-        return RunStatus(state=NOT_LED, error="no worker leads it")
+        if not is_led:
+            return {**unknown, "state": "STOPPED"}
+        return {**unknown, "state": NOT_LED, "error": "no worker leads it"}
     answer = answers[leader]
     if isinstance(answer, str):
-        return RunStatus(error=answer)
-    one = answer.get(name)
-    if one is None:
-        state_of = "STOPPED" if desired in _WITHOUT_LEADER else None
-        return RunStatus(state=state_of, error=f"worker {leader.worker} does not run it")
-    return RunStatus(state=one["state"], error=one["error"], lag_seconds=one["lag_seconds"])
+        return {**unknown, "error": answer}
+    if (one := answer.get(name)) is not None:
+        return {field: one[field] for field in unknown}
+    found = {**unknown, "error": f"worker {leader.worker} does not run it"}
+    return found if is_led else {**found, "state": "STOPPED"}
 
 
-def _listed(
-    name: str, state: DestinationState, view: View | None, run: RunStatus
-) -> dict[str, Any]:
+def _listed(name: str, state: DestinationState, view: View | None) -> dict[str, Any]:
     control, leader, cursor = state.control, state.leader, state.cursor
     if view is not None:
         worker, address = view.leader, view.address
@@ -206,9 +199,6 @@ def _listed(
         "seq": cursor.seq if cursor else None,
         "position": str(cursor.offset.coordinates) if cursor else None,
         "gtid_set": str(cursor.offset.gtid_set) if cursor and cursor.offset.gtid_set else None,
-        "state": run.state,
-        "error": run.error,
-        "lag_seconds": run.lag_seconds,
     }
 
 

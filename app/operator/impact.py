@@ -204,29 +204,15 @@ async def judge(
 
     The statements are applied to the catalog.
     """
-    return tuple(_Judge(catalog, rules).each(statements, session))
-
-
-class _Judge:
-    """Takes statements one after the other, each on the tables as the previous statement left them."""
-
-    def __init__(self, catalog: Catalog, rules: ImpactRules) -> None:
-        self._catalog = catalog
-        self._rules = rules
-        self._last: dict[TableName, Table] = {}
-
-    def each(self, given: Iterable[str], session: Session) -> Iterator[StatementImpact]:
-        for sql in given:
-            if (database := used_database(sql)) is not None:
-                session = replace(session, database=database)
-            else:
-                yield self._one(sql, session)
-
-    def _one(self, sql: str, session: Session) -> StatementImpact:
-        route_of = self._rules.routes.of
-        statement = _parsed(sql, self._catalog.server, session)
-        self._last |= dict(self._catalog.items())
-        found = resolved(statement, self._catalog)
+    judged, last = [], dict[TableName, Table]()
+    route_of = rules.routes.of
+    for sql in statements:
+        if (database := used_database(sql)) is not None:
+            session = replace(session, database=database)
+            continue
+        statement = _parsed(sql, catalog.server, session)
+        last |= dict(catalog.items())
+        found = resolved(statement, catalog)
         if found.reason is not None:
             raise DdlUnresolved(
                 found.reason,
@@ -236,14 +222,14 @@ class _Judge:
             )
         if statement.type == "TRUNCATE TABLE":
             emptied = [truncated(name, route_of) for name in sorted(statement.tables)]
-            return StatementImpact(sql=sql, type=statement.type, impacts=sum(emptied, ()))
-        logical_changes = logical(
-            found.changes, self._rules.shadows, known=self._catalog, before=self._last.get
-        )
-        impacts = impact(logical_changes, route_of, renames=found.renames)
-        for name, what in found.unlogged:
-            impacts += rows_changed(name, what, route_of)
-        return StatementImpact(sql=sql, type=statement.type, impacts=impacts)
+            impacts: tuple[Impact, ...] = sum(emptied, ())
+        else:
+            changes = logical(found.changes, rules.shadows, known=catalog, before=last.get)
+            impacts = impact(changes, route_of, renames=found.renames)
+            for name, what in found.unlogged:
+                impacts += rows_changed(name, what, route_of)
+        judged.append(StatementImpact(sql=sql, type=statement.type, impacts=impacts))
+    return tuple(judged)
 
 
 BREAKS = 3

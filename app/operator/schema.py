@@ -339,12 +339,8 @@ def _state_lines(name: TableName, state: TableState | None) -> Iterator[str]:
             yield f"because {state.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A step that concerns a table, and its changes."""
-
-    record: SchemaRecord
-    differences: tuple[Difference, ...]
+Step = tuple[SchemaRecord, list[Difference]]
+"""A step that concerns a table, and its changes."""
 
 
 def _steps(found: DestinationHistory, name: TableName) -> Iterator[Step]:
@@ -357,7 +353,7 @@ def _steps(found: DestinationHistory, name: TableName) -> Iterator[Step]:
             if isinstance(change, TableChange) and found.key(change.name) == key:
                 changed += _renames(change)
                 changed += [] if change.renamed_to else differences(change.old, change.new)
-        yield Step(record=record, differences=tuple(changed))
+        yield record, changed
 
 
 def _renames(change: TableChange) -> Iterator[Difference]:
@@ -423,8 +419,8 @@ def _print_one(options: argparse.Namespace, found: DestinationHistory) -> int:
 
 
 def _step_value(step: Step) -> dict[str, Any]:
-    found = [difference_value(one) for one in step.differences]
-    return {**record_value(step.record), "differences": found}
+    record, changed = step
+    return {**record_value(record), "differences": [difference_value(one) for one in changed]}
 
 
 def _history_lines(history: SchemaHistory, name: TableName, steps: Sequence[Step]) -> Iterator[str]:
@@ -439,13 +435,14 @@ def _history_lines(history: SchemaHistory, name: TableName, steps: Sequence[Step
 
 
 def _step_lines(step: Step) -> Iterator[str]:
-    record, what = step.record, record_kind(step.record)
+    record, changed = step
+    what = record_kind(record)
     yield f"{record.number}  {time_text(record.position.ts_ms)}  {position_text(record.position)}  {what}"
     if record.given is not None:
         yield f"    given by {record.given.by}, {time_text(record.given.ts_ms)}"
     if record.reason is not None:
         yield f"    not resolved: {record.reason}"
-    yield from (f"    {one}" for one in step.differences)
+    yield from (f"    {one}" for one in changed)
 
 
 def _cell(value: object) -> str:

@@ -31,9 +31,8 @@ from app.operator.source_connection import ReportUnreachable, reachable_source
 from app.operator.terminal import operator, report_unreachable
 from app.operator.validation.definitions import definitions_now, wanted_tables
 from app.operator.validation.errors import NotComparable, NotRepaired, SourceMoved
-from app.operator.validation.extra_rows import ExtraRow
-from app.operator.validation.published_position import PublishedPosition
-from app.operator.validation.table_result import TableResult
+from app.operator.validation.looks import PublishedPosition
+from app.operator.validation.table_result import ExtraRow, TableResult
 from app.operator.validation.topic_pass import TopicPass
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread

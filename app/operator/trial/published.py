@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -209,14 +209,8 @@ class Respect(StrEnum):
     """A row that the new mapping makes impossible to publish."""
 
 
-class Missing:
-    """In place of a value: the record has no such field."""
-
-    def __repr__(self) -> str:
-        return "(none)"
-
-
-MISSING = Missing()
+MISSING: Final = object()
+"""In place of a value: the record has no such field."""
 
 
 class FieldDifference(NamedTuple):

@@ -40,9 +40,15 @@ from app.operator.trial.reading import (
     trial_chunks,
     trial_offset,
 )
-from app.operator.trial.shown_values import ShownField, ShownValues
 from app.operator.trial.side import Side, known_tables, rules_of_next, tried_again
-from app.operator.trial.tally import Counts, ShownRecord, TableDifferences, Tally
+from app.operator.trial.tally import (
+    Counts,
+    ShownField,
+    ShownRecord,
+    ShownValues,
+    TableDifferences,
+    Tally,
+)
 from app.settings.mapping import read_mapping
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread

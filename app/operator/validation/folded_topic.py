@@ -8,7 +8,7 @@ topic.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -87,14 +87,6 @@ class Unequal(NamedTuple):
     """Partition and offset of the key's last record, if there is one."""
 
 
-class Unseen(NamedTuple):
-    """A row of the topic that no SELECT returned."""
-
-    key: bytes
-    part: int
-    at: int
-
-
 @dataclass(slots=True)
 class _Owner:
     """A real table whose records are folded."""
@@ -106,14 +98,6 @@ class _Owner:
     """Epoch and seq of its last TRUNCATE: earlier rows are gone."""
     is_emptied: bool = False
     """Whether the table was truncated in this look."""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """The buffered records and tombstones, which are written at once."""
-
-    records: list[tuple[Any, ...]] = field(default_factory=list)
-    tombstones: list[tuple[bytes, int, int]] = field(default_factory=list)
 
 
 def _unknown_form(name: str) -> RecordForm:
@@ -146,7 +130,9 @@ class FoldedTopic:
         self._form, self._forms = form, dict[str, RecordForm]()
         self._db = scratch(_TABLES)
         self._doubts: list[str] = []
-        self._waiting = _Waiting()
+        self._records: list[tuple[Any, ...]] = []
+        """Buffered records, which are written at once with the tombstones."""
+        self._tombstones: list[tuple[bytes, int, int]] = []
         self._looks = False
         self.records = 0
         """Count of the records that were read."""
@@ -165,7 +151,7 @@ class FoldedTopic:
             key, headers = record.key, dict(record.headers)
             if not record.value:
                 if key:
-                    self._waiting.tombstones.append((key, part, record.offset))
+                    self._tombstones.append((key, part, record.offset))
             elif HEADER_FORMAT in headers:
                 self._in_form(record, headers, part)
             else:
@@ -175,7 +161,7 @@ class FoldedTopic:
             raise NotComparable(
                 f"its topic has a record that no worker wrote, in partition {part} at offset {record.offset}"
             ) from error
-        if len(self._waiting.records) + len(self._waiting.tombstones) >= _BATCH:
+        if len(self._records) + len(self._tombstones) >= _BATCH:
             self.flush()
 
     def _value(self, key: bytes | None, value: dict[str, Any], part: int, at: int) -> None:
@@ -194,7 +180,7 @@ class FoldedTopic:
             if value["op"] != "d":
                 live, (digest, doubt) = 1, self._image(owner, value)
             record = (key, owner.number, live, digest, doubt, part, at, *order)
-            self._waiting.records.append(record)
+            self._records.append(record)
 
     def _reach(self, part: int, order: Order) -> None:
         if order > self.reached.get(part, (0, 0)):
@@ -223,7 +209,7 @@ class FoldedTopic:
             if found.op != "d":
                 live, (digest, doubt) = 1, self._image_in_form(owner, name, found)
             row = (record.key, owner.number, live, digest, doubt, part, record.offset, *order)
-            self._waiting.records.append(row)
+            self._records.append(row)
 
     def _read(self, name: str, record: StoredRecord, headers: Mapping[str, bytes]) -> ReadRecord:
         form = self._forms.get(name)
@@ -316,17 +302,18 @@ class FoldedTopic:
 
     def flush(self) -> None:
         """Write the buffered records and tombstones."""
-        waiting, self._waiting, db = self._waiting, _Waiting(), self._db
-        if not waiting.records and not waiting.tombstones:
+        records, tombstones, db = self._records, self._tombstones, self._db
+        if not records and not tombstones:
             return
+        self._records, self._tombstones = [], []
         db.execute("BEGIN")
         if self._looks:
-            keys = [(one[0],) for one in (*waiting.records, *waiting.tombstones)]
+            keys = [(one[0],) for one in (*records, *tombstones)]
             db.executemany(_BEFORE, keys)
-            versions = [(one[0], *one[2:5]) for one in waiting.records]
+            versions = [(one[0], *one[2:5]) for one in records]
             db.executemany("INSERT INTO version VALUES (?, ?, ?, ?)", versions)
-        db.executemany(_PUT, waiting.records)
-        db.executemany(_TOMBSTONE, waiting.tombstones)
+        db.executemany(_PUT, records)
+        db.executemany(_TOMBSTONE, tombstones)
         db.execute("COMMIT")
 
     def begin_look(self) -> None:
@@ -373,8 +360,7 @@ class FoldedTopic:
                 at=None if part is None else (part, at),
             )
 
-    def unseen(self, table: TableName, run: int) -> Iterator[Unseen]:
-        """Yield the rows of the topic that were not selected in a run, in the order of their keys."""
+    def unseen(self, table: TableName, run: int) -> Iterator[tuple[bytes, int, int]]:
+        """Yield key, partition and offset of the rows that were not selected in a run, ordered by key."""
         self.flush()
-        for found in self._db.execute(_UNSEEN, (self._owners[table].number, run)):
-            yield Unseen(*found)
+        yield from self._db.execute(_UNSEEN, (self._owners[table].number, run))

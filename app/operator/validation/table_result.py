@@ -7,12 +7,18 @@ named: a table is equal only if nothing differs, and everything was judged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from app.operator.validation.extra_rows import ExtraRow
-from connectors.mysql.ddl.definition import TableName
+import orjson
+
+from connectors.errors import SnapshotUnsupported
+from connectors.mysql.ddl.definition import Table, TableName
+from connectors.mysql.select.record_keys import RecordKeys
+from tables.rules.routes.routes import Route
+from tables.rules.routes.table_faults import place_columns
+from wire.records import KEY_SHARD
 from wire.validation import Finding, Kind, table_lines
 
 MOST_REPAIRED = 10_000
@@ -108,3 +114,65 @@ class TableResult:
             "not_compared": self.not_compared,
             "notes": self.notes,
         }
+
+
+# Extra rows of a table: the keys by which a worker can look for them at the source, and remove
+# them.
+#
+# Invariant: a key is removable only if SQL would find the source's row with this key, and only if
+# no row of another table could have it. If a key is not removable, the reason is stated.
+
+_SHARED = (
+    "its keys do not name the real table (shard_in_key: never), so another one may have the row"
+)
+_MASKED = "its key is masked, so the source's row cannot be looked for"
+_PLACED = "partition_by has columns that are not in its key"
+
+
+class ExtraRow(NamedTuple):
+    """A row that only the topic has."""
+
+    key: str
+    """The key of its record, as JSON."""
+    literals: tuple[str, ...]
+    """The source's key as SQL."""
+
+
+def removable_rows(
+    keys: Iterable[bytes], route: Route, table: Table, own_keys: RecordKeys
+) -> tuple[list[ExtraRow], set[str]]:
+    """Return the extra rows of a table that can be removed, and the reasons why others cannot.
+
+    ``keys`` are those of the rows' records; ``own_keys`` makes SQL of the values of the source's key.
+    """
+    actions = route.mapped.rules.column_actions if route.mapped is not None else ()
+    renamed = {one.argument: one.column for one in actions if one.action == "rename"}
+    columns = {name.lower(): name for name in table.primary_key}
+    found, obstacles = list[ExtraRow](), set[str]()
+    for key in keys:
+        values: dict[str, Any] = orjson.loads(key)
+        if route.shard is not None:
+            values.pop(KEY_SHARD, None)
+        own = {renamed.get(name, name).lower(): value for name, value in values.items()}
+        if (obstacle := _obstacle(route, values, own.keys(), columns.keys())) is not None:
+            obstacles.add(obstacle)
+            continue
+        try:
+            literals = own_keys.literals({columns[name]: value for name, value in own.items()})
+            found.append(ExtraRow(key.decode(), literals))
+        except SnapshotUnsupported as error:
+            obstacles.add(error.detail)
+    return found, obstacles
+
+
+def _obstacle(
+    route: Route, values: dict[str, Any], own: Set[str], primary_key: Set[str]
+) -> str | None:
+    """Why a row cannot be removed; ``own``: the source's names of the columns of its key, in lower case."""
+    if not primary_key.isdisjoint(route.column_rules):
+        return _MASKED
+    if route.mapped is not None and route.mapped.rules.shard_in_key == "never":
+        return _SHARED
+    if place_columns(route, values) is None:
+        return _PLACED
+    return None if own == primary_key else "its key had other columns"

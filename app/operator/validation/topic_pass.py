@@ -24,12 +24,17 @@ from app.operator.journal_access import Journal
 from app.operator.source_connection import ReachableSource
 from app.operator.validation.definitions import Definitions, definitions_now
 from app.operator.validation.errors import NotComparable, PublishingStalled, TableChanged
-from app.operator.validation.extra_rows import ExtraRows
 from app.operator.validation.folded_topic import FoldedTopic, Order, Unequal, UnknownVersion
-from app.operator.validation.looks import After, Look, Looks, Places
+from app.operator.validation.looks import (
+    STALLED_SECONDS,
+    After,
+    Look,
+    Looks,
+    Places,
+    PublishedPosition,
+)
 from app.operator.validation.present_images import PresentImages, TableForm, names_its_table, stored
-from app.operator.validation.published_position import STALLED_SECONDS, PublishedPosition
-from app.operator.validation.table_result import TableResult
+from app.operator.validation.table_result import TableResult, removable_rows
 from app.worker.merge.start_check import origin_of
 from app.worker.pipeline.encode import claim_store
 from app.worker.pipeline.formats.registry import form_named, format_named
@@ -187,7 +192,7 @@ class TopicPass:
 
     def _merge_wait(
         self, share: str, folded: FoldedTopic, partitions: Sequence[Partition], take: TakeFollowed
-    ) -> MergeWait:
+    ) -> Callable[[], Awaitable[None]]:
         async def goals() -> Goals:
             found = await newest(
                 self._journal.options, [share], since_ms=None, wanted=lambda one: bool(one.value)
@@ -195,7 +200,7 @@ class TopicPass:
             last = {part: origin_of(one.value, one.headers) for (_, part), one in found.items()}
             return {part: (one.epoch, one.seq) for part, one in last.items()}
 
-        return MergeWait(folded, self._follower, partitions, newest=goals, take=take)
+        return partial(wait_for_merge, folded, self._follower, partitions, newest=goals, take=take)
 
     async def _followed(self, topic: str) -> list[Partition]:
         """Follow the topic from its beginning."""
@@ -213,7 +218,7 @@ class TopicPass:
         folded: FoldedTopic,
         partitions: Sequence[Partition],
         take: TakeFollowed,
-        wait: MergeWait | None,
+        wait: Callable[[], Awaitable[None]] | None,
     ) -> None:
         name, facts = result.name, self._source.facts
         table = self._definition(name)
@@ -240,7 +245,7 @@ class TopicPass:
             take=take,
             changes=self._changes,
             is_same=partial(self._is_same, name),
-            caught_up=None if wait is None else wait.caught_up,
+            caught_up=wait,
         )
         validation = TableValidation(
             looks,
@@ -274,7 +279,7 @@ class TopicPass:
         route = self._definitions.rules.routes.of(name)
         assert route is not None
         keys = RecordKeys(name, table, facts.charsets, server=server_of(facts))
-        result.removable, obstacles = ExtraRows(route, table, keys).removable(result.extra)
+        result.removable, obstacles = removable_rows(result.extra, route, table, keys)
         result.notes += [f"a repair leaves extra rows: {one}" for one in sorted(obstacles)]
 
     def _random_keys(
@@ -420,9 +425,9 @@ class TableValidation:
     def _count_unseen(self, first: Places) -> None:
         """Count the topic's rows that no look covered; rows written since the first look are not judged."""
         topic = self._result.topic
-        for one in self._folded.unseen(self._result.name, self._run):
-            if one.at < first[topic, one.part]:
-                self._result.add(Kind.EXTRA, one.key)
+        for key, part, at in self._folded.unseen(self._result.name, self._run):
+            if at < first[topic, part]:
+                self._result.add(Kind.EXTRA, key)
             else:
                 self._result.later += 1
         self._show(self._result)
@@ -449,45 +454,30 @@ Goals = Mapping[int, Order]
 """Epoch and seq of the last record in each partition of a share."""
 
 
-class MergeWait:
-    """Waits for the merge of one topic, while the topic is folded."""
+async def wait_for_merge(
+    folded: FoldedTopic,
+    follower: Follower,
+    partitions: Sequence[Partition],
+    *,
+    newest: Callable[[], Awaitable[Goals]],
+    take: TakeFollowed,
+    stalled_seconds: float = STALLED_SECONDS,
+) -> None:
+    """Wait until all that the destination has published by now is merged, and folded.
 
-    def __init__(
-        self,
-        folded: FoldedTopic,
-        follower: Follower,
-        partitions: Sequence[Partition],
-        *,
-        newest: Callable[[], Awaitable[Goals]],
-        take: TakeFollowed,
-        stalled_seconds: float = STALLED_SECONDS,
-    ) -> None:
-        """``partitions`` are those of the merged topic; ``newest`` reads the present goals."""
-        self._folded, self._follower, self._partitions = folded, follower, partitions
-        self._newest, self._take, self._stalled_seconds = newest, take, stalled_seconds
-
-    async def caught_up(self) -> None:
-        """Wait until all that the destination has published by now is merged, and folded.
-
-        Raise PublishingStalled if none of its records is merged for ``stalled_seconds``.
-        """
-        goals, reached = await self._newest(), self._folded.reached
-        missing, moved = self._missing(goals), time.monotonic()
-        while missing:
-            before = dict(reached)
-            await read_some(self._follower, self._partitions, self._take)
-            if reached != before:
-                moved = time.monotonic()
-            missing = self._missing(goals)
-            if missing and time.monotonic() - moved > self._stalled_seconds:
-                topic, part = self._partitions[0][0], missing[0]
-                raise PublishingStalled(
-                    f"for {self._stalled_seconds:.0f} s no record of it is merged, and {topic} [{part}] ends "
-                    f"before seq {goals[part][1]}: the merge does not run, or waits",
-                    destination=self._folded.destination,
-                )
-
-    def _missing(self, goals: Goals) -> list[int]:
-        """The partitions whose goal is not reached."""
-        reached = self._folded.reached
-        return [part for part, goal in sorted(goals.items()) if reached.get(part, (0, 0)) < goal]
+    ``partitions`` are those of the merged topic; ``newest`` reads the present goals. Raise PublishingStalled if
+    none of its records is merged for ``stalled_seconds``.
+    """
+    goals, reached, moved = await newest(), folded.reached, time.monotonic()
+    while missing := [at for at, goal in sorted(goals.items()) if reached.get(at, (0, 0)) < goal]:
+        if time.monotonic() - moved > stalled_seconds:
+            topic, part = partitions[0][0], missing[0]
+            raise PublishingStalled(
+                f"for {stalled_seconds:.0f} s no record of it is merged, and {topic} [{part}] ends "
+                f"before seq {goals[part][1]}: the merge does not run, or waits",
+                destination=folded.destination,
+            )
+        before = dict(reached)
+        await read_some(follower, partitions, take)
+        if reached != before:
+            moved = time.monotonic()

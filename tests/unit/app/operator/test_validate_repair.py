@@ -12,8 +12,7 @@ from app.operator import validate
 from app.operator.terminal import report_unreachable
 from app.operator.validate import Validation, conditions, repair, request_removal, request_repair
 from app.operator.validation.errors import NotRepaired
-from app.operator.validation.extra_rows import ExtraRow
-from app.operator.validation.table_result import TableResult
+from app.operator.validation.table_result import ExtraRow, TableResult
 from connectors.errors import AqueductError, NotApplied, TableUnreadable, UsageError
 from connectors.mysql.ddl.definition import TableName
 from tables.state.snapshots.table_snapshot import SnapshotState

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.operator.trial.shown_values import ShownValues
 from app.operator.trial.side import Side
-from app.operator.trial.tally import Tally
+from app.operator.trial.tally import ShownValues, Tally
 from app.worker.pipeline.gather.captured_tables import Schema
 from connectors.mysql.binlog.events import EventType
 from connectors.mysql.binlog.table_map import TableMap

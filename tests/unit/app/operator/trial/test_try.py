@@ -12,8 +12,7 @@ from app.__main__ import main
 from app.operator.trial import trial
 from app.operator.trial.published import Respect
 from app.operator.trial.reading import AtCursor, LastMinutes, LastTransactions
-from app.operator.trial.shown_values import ShownField
-from app.operator.trial.tally import Counts, Sample, ShownRecord, TableDifferences
+from app.operator.trial.tally import Counts, Sample, ShownField, ShownRecord, TableDifferences
 from app.operator.trial.trial import Trial
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Latest

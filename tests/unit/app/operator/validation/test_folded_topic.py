@@ -68,7 +68,7 @@ def test_equal_rows_are_seen_and_the_others_are_not(folded: FoldedTopic) -> None
     assert compared(folded, selected(1, "a"), selected(3, "a")) == []
     folded.begin_look()
     assert compared(folded, selected(4, "a")) == []
-    assert [(one.key, one.at) for one in folded.unseen(NAME, 1)] == [(key(0), 0), (key(2), 2)]
+    assert [(one, at) for one, _, at in folded.unseen(NAME, 1)] == [(key(0), 0), (key(2), 2)]
     # Another run begins without any.
     assert len(list(folded.unseen(NAME, 2))) == 5
 

@@ -12,7 +12,7 @@ import pytest
 from app.audit.topics.topics import Claims
 from app.operator.validation.errors import PublishingStalled
 from app.operator.validation.folded_topic import FoldedTopic
-from app.operator.validation.topic_pass import Goals, MergeWait
+from app.operator.validation.topic_pass import Goals, wait_for_merge
 from connectors.kafka.reading import StoredRecord
 from tests.unit.app.operator.validation.records import NAME, images, record
 
@@ -39,11 +39,11 @@ def folded() -> Iterator[FoldedTopic]:
     topic.close()
 
 
-def wait(folded: FoldedTopic, merge: Merge, goals: Goals, *, seconds: float = 60.0) -> MergeWait:
+async def wait(folded: FoldedTopic, merge: Merge, goals: Goals, *, seconds: float = 60.0) -> None:
     async def newest() -> Goals:
         return goals
 
-    return MergeWait(
+    await wait_for_merge(
         folded,
         cast(Any, merge),
         PARTITIONS,
@@ -63,16 +63,16 @@ async def test_each_partition_is_read_until_it_has_the_shares_last_record(
         (0, record(1, "b", at=1, seq=5)),
         (1, record(2, "a", at=1, seq=7)),
     )
-    await wait(folded, merge, {0: (1, 5), 1: (1, 6)}).caught_up()
+    await wait(folded, merge, {0: (1, 5), 1: (1, 6)})
     assert len(merge.waiting) == 1
     assert folded.reached == {0: (1, 5), 1: (1, 6)}
-    await wait(folded, merge, {0: (1, 5)}).caught_up()
+    await wait(folded, merge, {0: (1, 5)})
     assert len(merge.waiting) == 1
 
 
 async def test_an_earlier_epoch_is_no_goal_that_is_missed(folded: FoldedTopic) -> None:
     folded.take(0, record(1, "a", at=0, seq=3, epoch=2))
-    await wait(folded, Merge(), {0: (1, 9)}).caught_up()
+    await wait(folded, Merge(), {0: (1, 9)})
 
 
 async def test_a_merge_that_copies_nothing_of_the_destination_is_an_error(
@@ -83,8 +83,7 @@ async def test_a_merge_that_copies_nothing_of_the_destination_is_an_error(
             await asyncio.sleep(0)
             return {PARTITIONS[0]: [record(1, "a", at=0, seq=99, destination="b")]}
 
-    waiting = wait(folded, Others(), {0: (1, 5)}, seconds=1.0)
     with pytest.raises(PublishingStalled, match=r"aq\.t \[0\] ends before seq 5") as error:
         async with asyncio.timeout(30):
-            await waiting.caught_up()
+            await wait(folded, Others(), {0: (1, 5)}, seconds=1.0)
     assert error.value.context["destination"] == "shop"

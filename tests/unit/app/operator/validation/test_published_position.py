@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.operator.validation import published_position
+from app.operator.validation import looks
 from app.operator.validation.errors import PublishingStalled, SourceMoved
-from app.operator.validation.published_position import PublishedPosition
+from app.operator.validation.looks import PublishedPosition
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
@@ -89,7 +89,7 @@ async def test_it_does_not_settle_within_a_transaction() -> None:
 
 @pytest.mark.remedy("PublishingStalled")
 async def test_a_cursor_that_does_not_move_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published_position, "STALLED_SECONDS", 0.0)
+    monkeypatch.setattr(looks, "STALLED_SECONDS", 0.0)
     published, _ = made()
     with pytest.raises(PublishingStalled, match=r"not up to binlog\.000002:5"):
         await published.reached(Coordinates("binlog.000002", 5))

@@ -245,7 +245,7 @@ def test_a_key_names_the_real_table_and_so_does_its_truncation(writer: Writer, t
     if writer.name != "avro":
         with pytest.raises(NotComparable, match=r"trade\.orders .* does not name its real table"):
             folded.take(0, writer.record(ROW, at=1))
-    assert [one.key for one in folded.unseen(NAME, 1)] == [SHARD % 7]
+    assert [key for key, *_ in folded.unseen(NAME, 1)] == [SHARD % 7]
     folded.take(0, writer.record(None, at=2, op="t", named=REAL))
     assert list(folded.unseen(NAME, 1)) == []
     assert folded.is_emptied(NAME)

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.operator.trial import shown_values
-from app.operator.trial.shown_values import MASKED, ShownValues
-from app.operator.trial.tally import Tally
+from app.operator.trial import tally
+from app.operator.trial.tally import MASKED, ShownValues, Tally
 from connectors.errors import MalformedEvent, MappingError, RowUnreadable, RuleImpossible
 from connectors.mysql.stream.chunk import Chunk
 from tests import made
@@ -145,11 +144,11 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def _shows_masked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shown_values, "_actions", lambda _: {})
+    patch.setattr(tally, "_actions", lambda _: {})
 
 
 def _shows_queries(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shown_values, "_PLAIN_FIELDS", {"source.query"})
+    patch.setattr(tally, "_PLAIN_FIELDS", {"source.query"})
 
 
 @pytest.mark.parametrize("guard", [_shows_masked, _shows_queries])
