@@ -205,7 +205,6 @@ def _listed(name: str, state: DestinationState, view: View | None) -> dict[str, 
 async def _views(
     settings: Settings, names: Iterable[str]
 ) -> tuple[dict[str, View], AqueductError | None]:
-    """Return ZooKeeper's views; nothing without ZooKeeper."""
     coordination = coordination_plan(settings)
     if coordination is None:
         return {}, None

@@ -134,7 +134,6 @@ def file_catalog(text: str, database: str | None) -> tuple[Catalog, list[DdlUnre
 
 
 def _rebuild_output(value: Any) -> str:
-    """Return the statements that ``schema rebuild`` printed."""
     databases = value.get("databases") if isinstance(value, dict) else None
     if not isinstance(databases, dict):
         raise UsageError("the file is JSON, but not an output of `schema rebuild --format json`")
@@ -342,7 +341,6 @@ def _given(texts: list[str]) -> Iterator[str]:
 
 
 def _severity(found: Iterable[StatementImpact]) -> Severity:
-    """Return the worst severity of all statements."""
     return severest(one for each in found for one in each.impacts)
 
 

@@ -364,7 +364,6 @@ def configure_set(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_reason(parser: argparse.ArgumentParser) -> None:
-    """Add the reason, which is stored with the version."""
     parser.add_argument(
         "--why", required=True, metavar="TEXT", help="the reason, shown by `mapping history`"
     )

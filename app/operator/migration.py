@@ -24,7 +24,6 @@ SETTINGS_FILE = "aqueduct.yaml"
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the folder for the files, and the format of the report."""
     parser.add_argument(
         "--output",
         required=True,

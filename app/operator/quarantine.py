@@ -66,7 +66,6 @@ async def list_quarantined(journal: Journal) -> list[tuple[Entry, int]]:
 async def _waiting_counts(
     journal: Journal, entries: Mapping[TableName, Entry]
 ) -> Mapping[TableName, int]:
-    """Return the number of waiting events of each table."""
     keys = {key_of(name): name for name in entries}
     found: Counter[TableName] = Counter()
 
@@ -379,7 +378,6 @@ def _given_definition(options: argparse.Namespace) -> tuple[DefinitionSource, st
 
 
 def _outcome(tried: Answer[Entry]) -> tuple[int, str]:
-    """Return the exit code, and the outcome as text."""
     entry = tried.value
     if entry.is_given_up:
         return 0, (

@@ -143,7 +143,6 @@ def _read_history(options: argparse.Namespace, read_by_name: ReadByName) -> Dest
 
 
 async def _from_store(destination: str) -> DestinationHistory:
-    """Read the settings, then the central store."""
     store = central_store(load())
     if store is None:
         raise UsageError(
@@ -446,7 +445,6 @@ def _step_lines(step: Step) -> Iterator[str]:
 
 
 def _cell(value: object) -> str:
-    """Return a value as text."""
     return "" if value is None else str(value)
 
 

@@ -93,7 +93,6 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_logical_table(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
-    """Add a logical table."""
     parser.add_argument(
         "table",
         metavar="TABLE",
@@ -119,7 +118,6 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def _table_lines(found: PublishedSchema) -> list[str]:
-    """Return one logical table as text."""
     content = found.content
     since = f"since {time_text(found.since_ms)}"
     key = content["primary_key"]

@@ -86,7 +86,6 @@ def run_switch(options: argparse.Namespace) -> int:
 
 
 def _outcome(tried: Answer[Current]) -> tuple[int, str]:
-    """Return the exit code, and the outcome as text."""
     current = tried.value
     if current.refused is not None:
         return 1, f"refused, {current.address} is still read: {current.refused}"

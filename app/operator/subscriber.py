@@ -367,7 +367,6 @@ _MOST_SHOWN = 8
 
 
 def _add_group(parser: argparse.ArgumentParser) -> None:
-    """Add the group, a table or topic, and the output format."""
     parser.add_argument("group", metavar="GROUP", help="a group of subscribers")
     parser.add_argument(
         "table",

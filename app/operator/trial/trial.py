@@ -419,7 +419,6 @@ def _lines(found: Trial) -> list[str]:
 
 
 def _value(found: Trial) -> dict[str, Any]:
-    """Return the result as JSON."""
     return {
         "destination": found.destination,
         "in_force": found.in_force,

@@ -173,7 +173,6 @@ class TopicPass:
         return PresentImages(name, self._definitions.versions, found, form)
 
     def _others(self, name: TableName) -> list[Route]:
-        """The routes of the other captured tables."""
         routes = self._definitions.rules.routes
         found = [routes.of(one) for one in self._definitions.tables if one != name]
         return [one for one in found if one is not None]

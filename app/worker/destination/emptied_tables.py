@@ -268,7 +268,6 @@ class EmptiedTables:
         await read_each(self.kafka_options, schemas_topic(self.spec.rules.prefix), 0, take=take)
 
     async def _fold(self, route: Route, rows: LiveRows) -> None:
-        """Read the topic up to its end."""
 
         def take(partition: Partition, record: StoredRecord) -> None:
             if self._closing.is_set():

@@ -401,7 +401,6 @@ class SourceAgent:
             await handoff.gather(began + self.plan.interval - committed)
 
     async def _commit(self, publisher: Publisher, piece: Piece, commits: Commits) -> None:
-        """Publish a piece together with the participants' records."""
         point("handoff.taken")
         tables = piece.tables
         self._names.update((one.database, one.table) for one in tables.versions)
@@ -432,7 +431,6 @@ class SourceAgent:
                 yield name, route
 
     def _tables_of(self, topic: str) -> set[TableName]:
-        """The known tables that are published to a topic."""
         return {name for name, route in self._routes() if topic in route.topics}
 
     def _by_topic(self) -> dict[str, list[str]]:

@@ -287,7 +287,6 @@ class Encoding:
         )
 
     def _park(self, record: tuple[bytes, bytes, Headers], name: tuple[str, str]) -> None:
-        """Write an event of a quarantined table to the quarantine topic."""
         key, value, headers = record
         topic = quarantine_topic(self._rules.prefix, self._rules.destination)
         self._single(topic).append(key, value, headers)
@@ -303,7 +302,6 @@ class Encoding:
         return sealed_record(record, routes.keys) if is_masked else record
 
     def _write_dead_rows(self, item: DeadRows) -> None:
-        """Write undecodable rows to the dead letter topic."""
         ordinal = self._ordinal + item.ordinal
         key, value, headers = self._discreet(dead_letter_record(item, ordinal), item.name)
         topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
@@ -312,7 +310,6 @@ class Encoding:
         self.dead_letters.append(letter_of(item, ordinal))
 
     def _records(self, name: str) -> Records:
-        """Return the writer of this piece's records in a format."""
         found = self._formats.get(name)
         if found is None:
             found = self._encoder.format(name).records(self._emitted, self._now)
@@ -579,7 +576,6 @@ class OversizeRecords:
         return key, smaller, [*headers, (name, orjson.dumps(member))]
 
     def _store_images(self, topic: str, detached: DetachedImages) -> dict[str, Any]:
-        """Store the images and return their claim."""
         stored = detached.images
         digest = hashlib.sha256(stored).hexdigest()
         day = datetime.fromtimestamp(detached.committed_ms / 1000, UTC).date().isoformat()

@@ -177,7 +177,6 @@ class ChunkStage:
     def _changed(
         self, chunk: Chunk, gathered: Gathered, effect: ResolvedStatement | None
     ) -> TableChanges:
-        """Return what the statement at a chunk's end changed."""
         if effect is None or gathered.error is not None:
             return TableChanges()
         changed = TableChanges(unlogged=_unlogged(chunk, gathered, effect))
@@ -187,7 +186,6 @@ class ChunkStage:
         return changed
 
     def _lost(self, record: SchemaRecord) -> list[QuarantinedTable]:
-        """Return the tables that can no longer be read after a statement."""
         why = record.reason or ""
         return [
             QuarantinedTable(name=name, why=why, since=record.position)

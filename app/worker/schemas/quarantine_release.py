@@ -230,13 +230,11 @@ class QuarantineRelease:
         return await self._publish(piece, given_up)
 
     def _now(self, since: HistoryPosition) -> HistoryPosition:
-        """Return the position at which the run begins."""
         return HistoryPosition.between(self._publisher.cursor.offset, ts_ms=since.ts_ms)
 
     async def _waiting(
         self, resolution: Resolution, start: int
     ) -> AsyncGenerator[list[ParkedEvent]]:
-        """Yield the quarantined events of a table, in their order."""
         key, keys = key_of(resolution.name), self.spec.rules.routes.keys
         topic = quarantine_topic(self.spec.rules.prefix, resolution.destination)
         async with aclosing(read_in_pieces(self._options, topic, 0, start=start)) as pieces:

@@ -313,7 +313,6 @@ class Sources:
         return f"{current.address} was given up: {fault or 'its heartbeat failed'}"
 
     def _fault(self, faults: list[tuple[Source, AqueductError]]) -> AqueductError:
-        """The error if no source fits."""
         if len(faults) == 1:
             return faults[0][1]
         for _, error in faults:

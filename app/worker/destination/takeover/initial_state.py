@@ -140,7 +140,6 @@ class InitialStateBuilder:
         return replace(opened, found=frozenset(baseline.unseen))
 
     def _again(self, state: DestinationState, before: Cursor) -> InitialState:
-        """Resume at a cursor."""
         offset, proof = self.moved, before.proof
         if offset is None:
             offset = in_current_terms(before.offset, self.facts, self.address)
@@ -200,7 +199,6 @@ class InitialStateBuilder:
         )
 
     def _first(self) -> InitialState:
-        """Begin at the configured start."""
         self._check_existing_rows()
         if self.policy is not None and isinstance(self.start, Latest):
             baseline = self._baseline()

@@ -42,7 +42,6 @@ def main() -> None:
 
 
 def _fork(name: str, files: list[int], control: socket.socket) -> bytes:
-    """Fork a copy with its socket and its output."""
     try:
         pid = os.fork()
         if not pid:

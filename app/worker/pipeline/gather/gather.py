@@ -122,7 +122,6 @@ class Gathering:
         self._begin(is_cut=is_cut)
 
     def _begin(self, *, is_cut: bool) -> None:
-        """Start with no items and no tables."""
         prints = None if self._digests is None else self._digests(is_cut=is_cut)
         self.gathered = Gathered(prints=prints)
         self._size = self._before = 0

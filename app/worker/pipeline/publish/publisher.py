@@ -458,14 +458,12 @@ class Publisher:
             yield await send_finished(kafka, batch)
 
     async def _send_version(self, kafka: Any, version: TableVersion) -> Any:
-        """Send a table version to its topic."""
         key, value = orjson.dumps(version.key_json()), orjson.dumps(version.to_json())
         return await kafka.send(
             schemas_topic(self._plans.prefix), key=key, value=value, partition=0
         )
 
     async def _note(self, kafka: Any, note: Note) -> Any:
-        """Send a journal record."""
         return await kafka.send(
             journal_topic(self._plans.prefix),
             key=note[0],
@@ -501,7 +499,6 @@ def _of_batches(piece: Piece, sent: list[Any]) -> Iterable[tuple[FinishedBatch, 
 
 
 def _after(cursor: Cursor, piece: Piece) -> Cursor:
-    """Return the cursor after a piece is committed."""
     old = cursor.offset
     gtids = old.gtid_set
     if gtids is not None and piece.trace.gtids:
