@@ -14,7 +14,7 @@ from dataclasses import replace
 from app.operator.trial.published import Published, published_of
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.decoders.protocols import named
-from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
+from app.worker.pipeline.gather.captured_tables import Schema, Unpublished
 from app.worker.pipeline.number.numbers import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk, Effect
@@ -102,7 +102,7 @@ class Side:
         if name in self.unreadable or not any(name):
             raise error
         self.unreadable[name] = error
-        self._stage.tables.put(name, QuarantinedMarker())
+        self._stage.tables.put(name, Unpublished.QUARANTINED)
 
     def _follow(self, pieces: list[Piece]) -> None:
         self.position = pieces[-1].coordinates
@@ -158,9 +158,9 @@ def known_tables(
         if name in again or reached(entry.since, offset) is False:
             continue
         if entry.is_quarantined:
-            known[name] = QuarantinedMarker()
+            known[name] = Unpublished.QUARANTINED
         elif entry.is_given_up:
-            known[name] = GivenUp()
+            known[name] = Unpublished.GIVEN_UP
     return known
 
 

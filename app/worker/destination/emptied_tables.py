@@ -27,7 +27,7 @@ import orjson
 from app.worker.pipeline.capture.reader_thread import ReaderClosed
 from app.worker.pipeline.formats.protocol import Image, RecordForm, RestoredImage
 from app.worker.pipeline.formats.registry import form_named
-from app.worker.pipeline.gather.captured_tables import CapturedTable, GivenUp, QuarantinedMarker
+from app.worker.pipeline.gather.captured_tables import CapturedTable, Unpublished
 from app.worker.pipeline.gather.removed_rows import RemovedRow, key_values
 from app.worker.pipeline.number.table_versions import masked_since
 from app.worker.pipeline.piece import Piece
@@ -219,7 +219,7 @@ class EmptiedTables:
     def _waits(self, name: TableName) -> bool:
         """Whether a table is quarantined or given up, so that statements on it wait or have no effect."""
         known = self.spec.known.get(name)
-        is_marked = isinstance(known, QuarantinedMarker | GivenUp)
+        is_marked = isinstance(known, Unpublished)
         return is_marked or isinstance(self.history.state(*name), Unresolved)
 
     def _described(self, route: Route, table: Table) -> tuple[bytes, CapturedTable]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from app import metrics
-from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker, Schema
+from app.worker.pipeline.gather.captured_tables import Schema, Unpublished
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.rules import PublishingRules
 from app.worker.schemas.store_mirror import Mirror
@@ -115,8 +115,8 @@ class Schemas:
             name: table for name, table in tables.items() if routes.of(name) is not None
         }
         self._show_unfit(tables, known)
-        known.update(dict.fromkeys(self._quarantine.quarantined, QuarantinedMarker()))
-        known.update(dict.fromkeys(self._quarantine.given_up, GivenUp()))
+        known.update(dict.fromkeys(self._quarantine.quarantined, Unpublished.QUARANTINED))
+        known.update(dict.fromkeys(self._quarantine.given_up, Unpublished.GIVEN_UP))
         self._show()
         return known
 

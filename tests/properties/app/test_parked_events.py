@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
+from app.worker.pipeline.gather.captured_tables import Unpublished
 from connectors.mysql.ddl.definition import Table
 from tables.state.quarantine import Outcome
 from tests.properties.examples import examples
@@ -65,7 +65,7 @@ def test_what_waited_comes_back_as_if_it_had_never_waited(
     history = spelled(drawn)
     source = Source(history, gtids=True)
     plain = records_of(pieces(source, cut, KNOWN))
-    parted = records_of(pieces(source, cut, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    parted = records_of(pieces(source, cut, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     assert described(parted, "aq.shop.log") == described(plain, "aq.shop.log")
     assert described(parted, "aq.__ddl.shop") == described(plain, "aq.__ddl.shop")
     assert not described(parted, "aq.shop.orders")

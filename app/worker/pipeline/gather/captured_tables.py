@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from enum import Enum
 from itertools import groupby
 from typing import NamedTuple
 
@@ -126,36 +127,19 @@ class CapturedTable:
         """Whether ``definition`` has the columns' nullability."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantinedMarker:
-    """The marker for a quarantined table, in place of its definition."""
+class Unpublished(Enum):
+    """Why the rows of a captured table are not published; in place of its definition and of its decoder."""
+
+    QUARANTINED = "quarantined"
+    """Its events are parked."""
+    GIVEN_UP = "given up"
+    """An operator gave it up; its events are dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenUp:
-    """The marker for a table that an operator gave up, in place of its definition; its events are dropped."""
-
-
-Schema = Table | QuarantinedMarker | GivenUp
+Schema = Table | Unpublished
 """The entry of a table in the schema history; a table that the history does not know has no entry."""
 
-
-class ParkedTable:
-    """A quarantined table."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: Name) -> None:
-        self.name = name
-
-
-class DroppedTable:
-    """A table that was given up."""
-
-    __slots__ = ()
-
-
-TableHandling = CapturedTable | ParkedTable | DroppedTable
+TableHandling = CapturedTable | Unpublished
 """The handling of a table's rows."""
 
 
@@ -198,7 +182,7 @@ class CapturedTables:
             if not self.is_given_up(change.name) or remakes(change):
                 self.put(change.name, change.new)
         for name in self.lost(record):
-            self.put(name, QuarantinedMarker())
+            self.put(name, Unpublished.QUARANTINED)
 
     def lost(self, record: SchemaRecord) -> list[Name]:
         """Return the captured tables whose rows cannot be read after a statement that could not be resolved.
@@ -292,11 +276,11 @@ class CapturedTables:
 
     def is_given_up(self, name: Name) -> bool:
         """Whether a table was given up, so that its events are dropped."""
-        return isinstance(self._known.get(name), GivenUp)
+        return self._known.get(name) is Unpublished.GIVEN_UP
 
     def is_quarantined(self, name: Name) -> bool:
         """Whether a table is quarantined, so that its events are parked."""
-        return isinstance(self._known.get(name), QuarantinedMarker)
+        return self._known.get(name) is Unpublished.QUARANTINED
 
     def of(self, table_map: TableMap) -> TableHandling | None:
         """Return the table, or None if it is not captured.
@@ -314,11 +298,7 @@ class CapturedTables:
         None if it is not captured, is quarantined or given up, or if only its rows show how they are published.
         """
         route = self.route(name)
-        if (
-            route is None
-            or route.fault
-            or isinstance(self._known.get(name), QuarantinedMarker | GivenUp)
-        ):
+        if route is None or route.fault or isinstance(self._known.get(name), Unpublished):
             return None
         try:
             described = described_table(
@@ -350,10 +330,8 @@ class CapturedTables:
     def _described(self, table_map: TableMap, route: Route) -> TableHandling:
         name = route.table
         known = self._known.get(name)
-        if isinstance(known, QuarantinedMarker):
-            return ParkedTable(name)
-        if isinstance(known, GivenUp):
-            return DroppedTable()
+        if isinstance(known, Unpublished):
+            return known
         names_columns = has_full_metadata(table_map)
         if route.fault:
             raise TopicUnusable.of(name, route.fault)

@@ -16,8 +16,7 @@ from typing import Protocol
 from app.worker.pipeline.gather.captured_tables import (
     CapturedTable,
     CapturedTables,
-    DroppedTable,
-    ParkedTable,
+    Unpublished,
 )
 from app.worker.pipeline.gather.items import (
     REMOVED,
@@ -132,7 +131,7 @@ class Gathering:
         self._map: TableMap | None = None
         self._use: TableUse | None = None
         """The table of ``_map``; None if it is not captured."""
-        self._unpublished: ParkedTable | DroppedTable | None = None
+        self._unpublished: Unpublished | None = None
         """The table of ``_map``, if it is quarantined or given up."""
 
     def finished(self, open_: Transaction | None) -> list[Gathered]:
@@ -269,7 +268,7 @@ class Gathering:
     ) -> None:
         """Note rows of a table that is not published."""
         unpublished = self._unpublished
-        if isinstance(unpublished, ParkedTable):
+        if unpublished is Unpublished.QUARANTINED:
             self._park(transaction, table_map, event_type, body, pos)
             return
         self._passed.append((table_map, event_type, body))
@@ -302,7 +301,7 @@ class Gathering:
         self._map = self._use = self._unpublished = None
         table = self._tables.of(table_map)
         self._map = table_map
-        if table is None or isinstance(table, DroppedTable | ParkedTable):
+        if table is None or isinstance(table, Unpublished):
             self._unpublished = table
             return
         use = self._uses.get(table.name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.operator.trial.side import known_tables, rules_of_next, tried_again
-from app.worker.pipeline.gather.captured_tables import GivenUp, QuarantinedMarker
+from app.worker.pipeline.gather.captured_tables import Schema, Unpublished
 from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates, SourceOffset
 from tables.history.position import HistoryPosition
@@ -53,20 +53,20 @@ def quarantine(*, is_by_rule: bool, since: SourceOffset = LATER) -> Quarantine:
     return found
 
 
-def known(found: Quarantine, offset: SourceOffset) -> type:
+def known(found: Quarantine, offset: SourceOffset) -> Schema:
     again = tried_again(found)
-    return type(known_tables(routes(None), history(), found, offset, again=again)[ORDERS])
+    return known_tables(routes(None), history(), found, offset, again=again)[ORDERS]
 
 
 def test_a_table_that_a_rule_quarantined_is_tried_again_and_no_other() -> None:
     after = replace(LATER, coordinates=Coordinates(made.FILE, 9999))
-    assert known(quarantine(is_by_rule=True), after) is not QuarantinedMarker
-    assert known(quarantine(is_by_rule=False), after) is QuarantinedMarker
+    assert known(quarantine(is_by_rule=True), after) is not Unpublished.QUARANTINED
+    assert known(quarantine(is_by_rule=False), after) is Unpublished.QUARANTINED
     waits = quarantine(is_by_rule=True)
     waits.resolutions[ORDERS] = Resolution(
         destination="shop", name=ORDERS, id="r", table=None, by="ann", ts_ms=0
     )
-    assert known(waits, after) is QuarantinedMarker
+    assert known(waits, after) is Unpublished.QUARANTINED
 
 
 def test_a_table_that_a_mapping_does_not_place_keeps_no_other_from_a_trial() -> None:
@@ -78,9 +78,9 @@ def test_a_table_that_a_mapping_does_not_place_keeps_no_other_from_a_trial() -> 
 
 def test_a_table_is_as_it_was_at_the_position() -> None:
     found = quarantine(is_by_rule=False)
-    assert known(found, START) is not QuarantinedMarker
+    assert known(found, START) is not Unpublished.QUARANTINED
     found.entries[ORDERS] = replace(found.entries[ORDERS], outcome=Outcome.GIVEN_UP)
-    assert known(found, LATER) is GivenUp
+    assert known(found, LATER) is Unpublished.GIVEN_UP
     found.entries[ORDERS] = replace(found.entries[ORDERS], outcome=Outcome.RELEASED)
-    assert known(found, LATER) is not QuarantinedMarker
+    assert known(found, LATER) is not Unpublished.QUARANTINED
     assert USERS in known_tables(routes(None), history(), found, LATER)

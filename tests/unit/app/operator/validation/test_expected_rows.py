@@ -12,7 +12,7 @@ import pytest
 
 from app.operator.validation.errors import NotComparable, TableChanged
 from app.operator.validation.expected_rows import ExpectedRows
-from app.worker.pipeline.gather.captured_tables import QuarantinedMarker, Schema
+from app.worker.pipeline.gather.captured_tables import Schema, Unpublished
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import Table
@@ -164,7 +164,7 @@ def test_tables_without_a_key_and_quarantined_ones_are_refused_until_that_ends()
     with pytest.raises(NotComparable, match=r"no key that identifies rows.*app audit"):
         expected(known=keyless).definition(NAME, keyless)
     with pytest.raises(NotComparable, match=r"quarantined.*app schema quarantine"):
-        expected(known=QuarantinedMarker()).definition(NAME, ORDERS)
+        expected(known=Unpublished.QUARANTINED).definition(NAME, ORDERS)
     assert expected(known=ORDERS).definition(NAME, ORDERS)
     odd = table(*COLUMNS, column("frob(3)", "x"), key="id")
     with pytest.raises(SnapshotUnsupported):

@@ -19,7 +19,7 @@ import orjson
 import pytest
 
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
-from app.worker.pipeline.gather.captured_tables import QuarantinedMarker, Schema
+from app.worker.pipeline.gather.captured_tables import Schema, Unpublished
 from app.worker.pipeline.gather.masked_columns import MaskedColumns
 from app.worker.pipeline.gather.parked_event import parked_of
 from app.worker.pipeline.hidden_statement import hidden_table
@@ -198,7 +198,7 @@ class Published:
             largest=largest,
             max_batch_bytes=largest,
         )
-        known: dict[tuple[str, str], Schema] = {("shop", "parked"): QuarantinedMarker()}
+        known: dict[tuple[str, str], Schema] = {("shop", "parked"): Unpublished.QUARANTINED}
         self.spec = replace(spec_of(rules, _cursor(), {}), server=SERVER, known=known)
         self.history = history()
         tracker = SchemaTracker(

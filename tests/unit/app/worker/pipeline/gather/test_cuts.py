@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
+from app.worker.pipeline.gather.captured_tables import Unpublished
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.publisher import _after
 from app.worker.pipeline.stage import StageSpec
@@ -169,7 +169,7 @@ def test_the_rest_of_such_an_event_waits_if_its_table_is_quarantined_after_any_p
     for done, piece in enumerate(parts[:-1], start=1):
         cursor = replace(_after(cursor, piece), epoch=2)
         assert cursor.resume is not None
-        quarantined = replace(spec, known={("shop", "t"): QuarantinedMarker()})
+        quarantined = replace(spec, known={("shop", "t"): Unpublished.QUARANTINED})
         (last,) = joined(run_stage([chunk], cursor, quarantined))
         assert last.counts.parked == {("shop", "t"): 1}
         (record,) = (one for one in records_of([last]) if one.topic == WAITING)

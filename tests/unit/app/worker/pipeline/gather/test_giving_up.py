@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.worker.pipeline.gather.captured_tables import GivenUp
+from app.worker.pipeline.gather.captured_tables import Unpublished
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.ddl.show_create import create_table
 from tests.unit.app.worker.pipeline.actions import Action, Ddl, RowsOf, Truncate
@@ -45,6 +45,6 @@ def test_what_it_becomes_under_another_name_is_a_table_of_its_own() -> None:
         [[Ddl("RENAME TABLE log TO kept, orders TO log")], [RowsOf(LOG, "c", ((1, 1),))]],
         gtids=True,
     )
-    found = pieces(source, NOWHERE, {**KNOWN, LOG: GivenUp()})
+    found = pieces(source, NOWHERE, {**KNOWN, LOG: Unpublished.GIVEN_UP})
     # It is read again, and what its rows say is believed.
     assert isinstance(found[-1].error, WitnessesDiffer)

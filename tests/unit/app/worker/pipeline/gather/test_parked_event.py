@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.worker.pipeline.gather.captured_tables import QuarantinedMarker
+from app.worker.pipeline.gather.captured_tables import Unpublished
 from app.worker.schemas.quarantine_release import Release, announcing
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Column, Database
@@ -35,7 +35,7 @@ from tests.unit.app.worker.pipeline.runs import NOWHERE, RULES, first_cursor, re
 
 def test_what_waited_comes_back_in_transactions_of_the_size_that_is_set() -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),) * 100)]], gtids=True)
-    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     back, entry = released(source, waiting_in(parted), table(ORDERS), each=1000, max_bytes=5_000)
     assert len(back) == 100
     assert numbers(back) == list(range(1, 101))
@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_refused_with_its_place_and_what_fits_is_published(
     rows = RowsOf(ORDERS, "c", ((1, 1), (2, 2)))
     widened = Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)
     source = Source([[rows], [widened], [rows]], gtids=True)
-    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     waiting = waiting_in(parted)
     assert [event.event_type == 0 for event in waiting] == [False, True, False]
 
@@ -68,7 +68,7 @@ def test_what_a_rule_quarantined_is_released_with_the_statements_before_its_firs
     rows = RowsOf(ORDERS, "c", ((1, 1),))
     source = Source([[Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)], [rows]], gtids=True)
     waiting = waiting_in(
-        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     )
     assert [event.event_type == 0 for event in waiting] == [True, False]
     back, entry = released(source, waiting, table(ORDERS), each=10, by_mapping=True)
@@ -86,7 +86,7 @@ def test_what_statements_made_of_a_quarantined_table_is_announced_though_no_row_
     there, back = (f"ALTER TABLE orders {change}" for change in ("ADD c0 INT", "DROP c0"))
     source = Source([[rows], [Ddl(there)], [Ddl(back)]], gtids=True)
     waiting = waiting_in(
-        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     )
     found, _ = released(source, waiting, table(ORDERS), each=each)
     assert announced(found) == [(ORDERS, 2), (ORDERS, 3)]
@@ -119,7 +119,7 @@ def test_a_definition_that_fits_some_events_is_kept_for_the_next_version_of_the_
     widened = Ddl("ALTER TABLE orders ADD c0 INT", ORDERS)
     again = Ddl("ALTER TABLE orders ADD c1 INT", ORDERS)
     source = Source([[rows], [widened], [rows], [again], [rows]], gtids=True)
-    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+    parted = records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     waiting = waiting_in(parted)
     without_a_statement = [*waiting[:3], waiting[4]]
     _, entry = released(source, without_a_statement, table(ORDERS), each=10, by_mapping=True)
@@ -173,7 +173,7 @@ def test_a_table_without_history_is_read_by_the_binlog_where_that_has_all() -> N
 def decoded(source: Source, *, given: bool) -> tuple[Release, Entry]:
     """The release of what waits of a table, by its own definition, which is given or the quarantine's."""
     waiting = waiting_in(
-        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     )
     own = table(ORDERS)
     entry = Entry(
@@ -250,7 +250,7 @@ def test_a_statement_that_copies_a_table_that_is_not_known_is_refused() -> None:
 def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(truncates: str) -> None:
     source = Source([[RowsOf(ORDERS, "c", ((1, 1),))], [Truncate(ORDERS)]], gtids=True)
     waiting = waiting_in(
-        records_of(pieces(source, (False,), {**KNOWN, ORDERS: QuarantinedMarker()}))
+        records_of(pieces(source, (False,), {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     )
     routes = replace(RULES.routes, truncates=truncates)
     found, entry = released(
@@ -276,7 +276,7 @@ def test_versions_between_which_rows_waited_are_announced_once_and_in_order(each
     first, second = (Ddl(f"ALTER TABLE orders ADD c{n} INT", ORDERS) for n in (0, 1))
     source = Source([[rows], [first], [rows], [second], [rows]], gtids=True)
     waiting = waiting_in(
-        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: QuarantinedMarker()}))
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
     )
     found, _ = released(source, waiting, table(ORDERS), each=each)
     assert announced(found) == [(ORDERS, 2), (ORDERS, 3)]

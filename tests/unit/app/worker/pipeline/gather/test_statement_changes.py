@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.worker.pipeline.gather.captured_tables import CapturedTables, GivenUp
+from app.worker.pipeline.gather.captured_tables import CapturedTables, Unpublished
 from app.worker.pipeline.gather.gather import Gathering
 from app.worker.pipeline.gather.items import Ddl, Gathered, Rows
 from app.worker.pipeline.gather.statement_changes import StatementJudge
@@ -30,7 +30,7 @@ MAP_AND_ROWS = MAP, int_rows(int_table(), 5)
 
 
 def book(include: str) -> CapturedTables:
-    known = {("shop", "lost"): GivenUp()}
+    known = {("shop", "lost"): Unpublished.GIVEN_UP}
     return CapturedTables(Routes(prefix="aq", include=include), CHARSETS, server=OURS, known=known)
 
 
