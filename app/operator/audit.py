@@ -29,10 +29,9 @@ from app.audit.verdict import Verdict
 from app.audit.warehouse.dump import given_dump, requested_dump
 from app.operator import arguments
 from app.operator.arguments import GivenPosition
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import check_destination
 from app.operator.mapping import routes_in_force
-from app.operator.output import print_answer
+from app.operator.terminal import print_answer, run_operation
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.plan import Plan

@@ -22,12 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from app.operator.arguments import add_destination, add_format, add_gtid_or_file, parse_time
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
-from app.operator.output import print_answer
 from app.operator.snapshot import replacing_requests
 from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
-from app.operator.terminal import add_reason, confirm, operator, report_unreachable
+from app.operator.terminal import (
+    add_reason,
+    confirm,
+    operator,
+    print_answer,
+    report_unreachable,
+    run_operation,
+)
 from app.settings.model import load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.plan import Plan

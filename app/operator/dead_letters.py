@@ -6,13 +6,13 @@ import argparse
 from typing import Any
 
 from app.operator.arguments import add_destination, add_format
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
-from app.operator.output import print_answer, time_text
+from app.operator.terminal import print_answer, run_operation
 from app.settings.model import load
 from app.worker.pipeline.encode import dead_letter_fields
 from connectors.kafka.reading import StoredRecord, read_each
 from connectors.kafka.topics import Topics
+from wire.text import utc
 
 
 async def list_dead_letters(journal: Journal, *, start: int = 0) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def _text(letter: dict[str, Any]) -> list[str]:
     )
     position = f"{letter['file']}:{letter['pos']}"
     return [
-        f"{letter['offset']}  {letter['database']}.{letter['table']}  {time_text(letter['ts_ms'])}",
+        f"{letter['offset']}  {letter['database']}.{letter['table']}  {utc(letter['ts_ms'])}",
         f"  {what} {letter['row']} of {letter['gtid'] or 'a transaction'} at {position}, {size_text}",
         f"  why: {letter['reason']}",
     ]

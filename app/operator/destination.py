@@ -25,7 +25,6 @@ from functools import partial
 from typing import Any
 
 from app.operator.arguments import add_destination, add_format
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import (
     UnitJournal,
     check_destination,
@@ -34,9 +33,15 @@ from app.operator.journal_access import (
     wait_for_record,
     write_notes,
 )
-from app.operator.output import aligned_table, print_answer
 from app.operator.request import UNCONFIRMED, add_waiting, seconds_of, why_not_applied
-from app.operator.terminal import add_reason, confirm, operator
+from app.operator.terminal import (
+    add_reason,
+    aligned_table,
+    confirm,
+    operator,
+    print_answer,
+    run_operation,
+)
 from app.settings.model import Settings, load
 from app.worker.coordination.cluster_view import Nodes, View, read_views
 from app.worker.destination.background import in_its_own_thread

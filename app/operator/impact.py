@@ -21,11 +21,10 @@ from typing import Any
 import orjson
 
 from app.operator import arguments
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import check_destination
 from app.operator.mapping import with_mapping_in_force
-from app.operator.output import print_answer, shortened
 from app.operator.schema import ReadByName, ReadHistory, from_journal
+from app.operator.terminal import print_answer, run_operation, shortened
 from app.settings.model import Settings, load
 from app.settings.statement_filter import shadow_rules
 from app.worker.destination.background import in_its_own_thread

@@ -18,10 +18,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from app.operator.arguments import add_destination, add_format
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import journal_of
-from app.operator.output import print_answer
-from app.operator.terminal import operator
+from app.operator.terminal import operator, print_answer, run_operation
 from app.settings.model import load
 from app.worker.destination.takeover.recovery import installation_of
 from connectors.errors import JournalUnreadable, StateUnknown, UsageError

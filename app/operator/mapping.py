@@ -20,10 +20,8 @@ from typing import Any
 
 from app.audit.routes_in_force import RoutesInForce, Stretch
 from app.operator.arguments import add_format, parse_table
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
-from app.operator.output import aligned_table, print_answer, time_text
-from app.operator.terminal import operator
+from app.operator.terminal import aligned_table, operator, print_answer, run_operation
 from app.settings.mapping import read_mapping
 from app.settings.model import Settings, load
 from app.worker.mapping_versions.store import MappingStore
@@ -36,7 +34,7 @@ from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
 from tables.state.mapping_in_force import MAPPING_PART, MappingInForce, MappingsInForce
-from wire.text import printed
+from wire.text import printed, utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +240,7 @@ def version_value(one: StoredVersion) -> dict[str, Any]:
         "version": one.number,
         "digest": one.digest,
         "by": one.by,
-        "time": time_text(one.ts_ms),
+        "time": utc(one.ts_ms),
         "why": one.why,
         "restores": one.restores,
     }
@@ -334,7 +332,7 @@ def run_get(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_answer("json", version_value(found) | {"mapping": found.to_yaml()}, ())
         return 0
-    head = f"version {found.number} by {found.by}, {time_text(found.ts_ms)}: {found.why}"
+    head = f"version {found.number} by {found.by}, {utc(found.ts_ms)}: {found.why}"
     # One line, whatever the reason contains: the rest is YAML.
     sys.stdout.write(f"# {printed(head)}\n{found.to_yaml()}")
     return 0
@@ -438,7 +436,7 @@ def run_history(options: argparse.Namespace) -> int:
 
 def _version_row(one: StoredVersion) -> tuple[str, ...]:
     why = one.why if one.restores is None else f"{one.why} (restores version {one.restores})"
-    return str(one.number), time_text(one.ts_ms), one.by, one.digest[:12], why
+    return str(one.number), utc(one.ts_ms), one.by, one.digest[:12], why
 
 
 async def stored_versions(settings: Settings, most: int) -> list[StoredVersion]:

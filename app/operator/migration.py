@@ -15,7 +15,7 @@ from app.migrate.canal.importing import import_canal
 from app.migrate.debezium.importing import import_debezium
 from app.migrate.draft import MAPPING_FILE, Imported, Outcome
 from app.operator.arguments import add_format
-from app.operator.output import print_answer
+from app.operator.terminal import print_answer
 from connectors.errors import UsageError
 
 NOT_KEPT = 3

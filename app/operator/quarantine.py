@@ -19,14 +19,17 @@ from functools import partial
 from pathlib import Path
 
 from app.operator import arguments
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
 from app.operator.mapping import with_mapping_in_force
-from app.operator.output import print_answer, time_text
 from app.operator.request import UNCONFIRMED, Answer, add_waiting, answer_to, done_text, seconds_of
 from app.operator.schema import given_value
 from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
-from app.operator.terminal import operator, report_unreachable
+from app.operator.terminal import (
+    operator,
+    print_answer,
+    report_unreachable,
+    run_operation,
+)
 from app.settings.model import load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.pipeline.gather.parked_event import is_of_rows, key_of
@@ -45,7 +48,7 @@ from connectors.mysql.schema.baseline import read_baseline, server_of
 from connectors.mysql.server.facts import ServerFacts
 from tables.state.journal.state import DestinationState
 from tables.state.quarantine import AGAIN, GIVE_UP, Entry, Outcome, Resolution, note_of
-from wire.text import printed
+from wire.text import printed, utc
 from wire.topics import quarantine_topic
 
 
@@ -118,7 +121,7 @@ def _entry_lines(entry: Entry, waiting: int) -> list[str]:
 
 def _given_up_text(entry: Entry) -> str:
     """Return who gave a table up, and the events lost."""
-    author = f" by {entry.given.by}, {time_text(entry.given.ts_ms)}" if entry.given else ""
+    author = f" by {entry.given.by}, {utc(entry.given.ts_ms)}" if entry.given else ""
     return f"given up{author}; {entry.lost} event(s) are lost, and later ones are dropped"
 
 

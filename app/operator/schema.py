@@ -21,11 +21,15 @@ from typing import Any
 
 from app.operator import arguments
 from app.operator.arguments import GivenPosition
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal, check_destination
-from app.operator.output import aligned_table, print_answer, shortened, time_text
 from app.operator.source_connection import ReportUnreachable, reachable_source
-from app.operator.terminal import report_unreachable
+from app.operator.terminal import (
+    aligned_table,
+    print_answer,
+    report_unreachable,
+    run_operation,
+    shortened,
+)
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.takeover.recovery import whole_state
@@ -46,6 +50,7 @@ from tables.history.view import SchemaView
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState, JournalPartition
 from tables.state.quarantine import Entry, Outcome
+from wire.text import utc
 
 BEGIN = "Run a worker with this destination; its first run begins the history."
 
@@ -164,7 +169,7 @@ def position_value(position: HistoryPosition) -> dict[str, Any]:
         "pos": position.start.pos,
         "gtid": position.gtid,
         "gtid_set": None if position.gtid_set is None else str(position.gtid_set),
-        "time": time_text(position.ts_ms),
+        "time": utc(position.ts_ms),
         "server_id": position.server_id,
         "thread": position.thread,
         "user": position.user,
@@ -199,7 +204,7 @@ def given_value(given: Given | None) -> dict[str, Any] | None:
     """Return the author of a given definition as JSON."""
     if given is None:
         return None
-    return {"by": given.by, "time": time_text(given.ts_ms), "source": given.source or None}
+    return {"by": given.by, "time": utc(given.ts_ms), "source": given.source or None}
 
 
 def quarantine_value(entry: Entry | None) -> dict[str, Any] | None:
@@ -219,13 +224,13 @@ def quarantine_lines(entry: Entry | None) -> list[str]:
     """Return a quarantined or given-up table's entry as text; nothing for another table."""
     if entry is None:
         return []
-    since = f"{time_text(entry.since.ts_ms)}  {position_text(entry.since)}"
+    since = f"{utc(entry.since.ts_ms)}  {position_text(entry.since)}"
     fate = (
         "quarantined: its rows wait" if entry.is_quarantined else "given up: its rows are dropped"
     )
     lines = [f"{fate}; it was read up to {since}", f"because {entry.why}"]
     if entry.given is not None:
-        lines.append(f"given up by {entry.given.by}, {time_text(entry.given.ts_ms)}")
+        lines.append(f"given up by {entry.given.by}, {utc(entry.given.ts_ms)}")
     if entry.reason:
         lines.append(f"the last resolution was refused: {entry.reason}")
     return lines
@@ -325,7 +330,7 @@ def _state_lines(name: TableName, state: TableState | None) -> Iterator[str]:
     if state is None:
         yield f"{title}: the history has no such table up to that position"
         return
-    since = f"{time_text(state.since.ts_ms)}  {position_text(state.since)}"
+    since = f"{utc(state.since.ts_ms)}  {position_text(state.since)}"
     match state:
         case Known():
             yield f"{title}  since {since}"
@@ -377,7 +382,7 @@ def _summaries(found: DestinationHistory) -> Iterator[dict[str, Any]]:
             "table": ".".join(name),
             "state": _state_text(state),
             "steps": steps[found.key(name)],
-            "since": time_text(state.since.ts_ms),
+            "since": utc(state.since.ts_ms),
             "quarantine": entry and ("given up" if entry.is_given_up else "quarantined"),
         }
 
@@ -427,7 +432,7 @@ def _history_lines(history: SchemaHistory, name: TableName, steps: Sequence[Step
     state = history.at(begin).state(*name)
     what = "known" if isinstance(state, Known) else "not known" if state else "does not exist"
     title = ".".join(name)
-    yield f"{title}  {what} at the beginning of the history: {time_text(begin.ts_ms)}  {position_text(begin)}"
+    yield f"{title}  {what} at the beginning of the history: {utc(begin.ts_ms)}  {position_text(begin)}"
     for step in steps:
         yield ""
         yield from _step_lines(step)
@@ -436,9 +441,9 @@ def _history_lines(history: SchemaHistory, name: TableName, steps: Sequence[Step
 def _step_lines(step: Step) -> Iterator[str]:
     record, changed = step
     what = record_kind(record)
-    yield f"{record.number}  {time_text(record.position.ts_ms)}  {position_text(record.position)}  {what}"
+    yield f"{record.number}  {utc(record.position.ts_ms)}  {position_text(record.position)}  {what}"
     if record.given is not None:
-        yield f"    given by {record.given.by}, {time_text(record.given.ts_ms)}"
+        yield f"    given by {record.given.by}, {utc(record.given.ts_ms)}"
     if record.reason is not None:
         yield f"    not resolved: {record.reason}"
     yield from (f"    {one}" for one in changed)
@@ -756,7 +761,7 @@ def run_audit(options: argparse.Namespace, read_by_name: ReadByName = from_journ
 def _statement_row(record: SchemaRecord) -> list[str]:
     position, given = record.position, record.given
     return [
-        time_text(given.ts_ms if given else position.ts_ms),
+        utc(given.ts_ms if given else position.ts_ms),
         position_text(position),
         str(position.server_id),
         str(position.thread),

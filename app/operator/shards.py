@@ -15,11 +15,9 @@ from functools import partial
 from typing import Any
 
 from app.operator.arguments import add_format, parse_table
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import UnitJournal, wait_for_record
-from app.operator.output import aligned_table, print_answer, time_text
 from app.operator.request import add_timeout, done_text, not_applied
-from app.operator.terminal import operator
+from app.operator.terminal import aligned_table, operator, print_answer, run_operation
 from app.settings.model import Settings, load
 from app.worker.wiring import is_mapped, kafka_client, topic_plans
 from connectors.errors import RequestReplaced, UsageError
@@ -37,6 +35,7 @@ from tables.history.logical_schemas.decisions import (
     outcome_key,
 )
 from tables.history.logical_schemas.published import PublishedSchema, key_name
+from wire.text import utc
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +118,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 def _table_lines(found: PublishedSchema) -> list[str]:
     content = found.content
-    since = f"since {time_text(found.since_ms)}"
+    since = f"since {utc(found.since_ms)}"
     key = content["primary_key"]
     lines = [
         f"{'.'.join(found.name)}  {found.state.value} {since}  version {found.version}",
@@ -139,16 +138,14 @@ def _table_lines(found: PublishedSchema) -> list[str]:
     if content["decisions"]:
         lines += ["", "decisions"]
     for one in content["decisions"]:
-        lines.append(
-            f"  {one['decision']}  by {one['by']}, {time_text(one['ts_ms'])}: {one['why']}"
-        )
+        lines.append(f"  {one['decision']}  by {one['by']}, {utc(one['ts_ms'])}: {one['why']}")
     return lines
 
 
 def _table_row(one: PublishedSchema) -> tuple[str, ...]:
     changes = "; ".join(change["text"] for change in one.content["changes"])
     count = str(len(one.content["shards"]))
-    return ".".join(one.name), one.state.value, time_text(one.since_ms), count, changes
+    return ".".join(one.name), one.state.value, utc(one.since_ms), count, changes
 
 
 def _column_row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -159,7 +156,7 @@ def _column_row(one: dict[str, Any]) -> tuple[str, ...]:
 def _shard_row(one: dict[str, Any]) -> tuple[str, ...]:
     lacks = "; ".join(one["lacks"]) or "nothing"
     if one["dropped_ms"] is not None:
-        lacks = f"dropped {time_text(one['dropped_ms'])}"
+        lacks = f"dropped {utc(one['dropped_ms'])}"
     elif one["excluded"]:
         lacks = "excluded"
     return one["name"], str(one["version"]), lacks

@@ -20,13 +20,17 @@ from typing import Any
 
 from app.operator import arguments
 from app.operator.destination import WorkerAt, read_statuses
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
 from app.operator.mapping import with_mapping_in_force
-from app.operator.output import aligned_table, print_answer
 from app.operator.request import UNCONFIRMED, Answer, add_waiting, answer_to, seconds_of
 from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
-from app.operator.terminal import operator, report_unreachable
+from app.operator.terminal import (
+    aligned_table,
+    operator,
+    print_answer,
+    report_unreachable,
+    run_operation,
+)
 from app.operator.validation.definitions import Definitions, definitions_now, wanted_tables
 from app.operator.validation.errors import NotComparable
 from app.settings.model import load

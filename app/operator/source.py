@@ -13,11 +13,9 @@ import time
 import uuid
 
 from app.operator.arguments import add_destination, add_format
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
-from app.operator.output import print_answer
 from app.operator.request import UNCONFIRMED, Answer, add_waiting, answer_to, done_text, seconds_of
-from app.operator.terminal import operator
+from app.operator.terminal import operator, print_answer, run_operation
 from app.settings.model import load
 from connectors.errors import UsageError
 from tables.state.journal.state import DestinationState

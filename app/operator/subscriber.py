@@ -17,9 +17,12 @@ from functools import partial
 from typing import Any
 
 from app.operator.arguments import add_format, parse_time
-from app.operator.event_loop import run_operation
-from app.operator.output import aligned_table, print_answer, time_text
-from app.operator.terminal import ask_for_name
+from app.operator.terminal import (
+    aligned_table,
+    ask_for_name,
+    print_answer,
+    run_operation,
+)
 from app.settings.model import Settings, load
 from app.worker.wiring import kafka_client
 from aqueduct_client.errors import (
@@ -55,6 +58,7 @@ from connectors.kafka.group_positions import (
 )
 from connectors.kafka.reading import StoredRecord, read_all
 from connectors.kafka.topics import Topics
+from wire.text import utc
 from wire.topics import installations, merged_topic, schemas_topic, subscribers_topic, tag_topics
 
 
@@ -249,7 +253,7 @@ def _position_row(each: dict[str, Any]) -> list[str]:
         *row,
         str(change["epoch"]),
         str(change["seq"]),
-        time_text(change["ts_ms"]),
+        utc(change["ts_ms"]),
         change["gtid"] or "",
     ]
 

@@ -22,13 +22,11 @@ from itertools import islice
 from typing import Any
 
 from app.operator import arguments
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
 from app.operator.mapping import with_mapping_in_force
-from app.operator.output import print_answer
 from app.operator.snapshot import request_snapshots
 from app.operator.source_connection import ReportUnreachable, reachable_source
-from app.operator.terminal import operator, report_unreachable
+from app.operator.terminal import operator, print_answer, report_unreachable, run_operation
 from app.operator.validation.definitions import definitions_now, wanted_tables
 from app.operator.validation.errors import NotComparable, NotRepaired, SourceMoved
 from app.operator.validation.looks import PublishedPosition

@@ -13,7 +13,7 @@ from tests.architecture.tree import Module
 OPERATOR = "app/operator/"
 MIGRATE = "app/migrate/"
 """What the imports of other programs' configurations call: no file of it knows a shell."""
-EVENT_LOOP = "app/operator/event_loop.py"
+EVENT_LOOP = "app/operator/terminal.py"
 """The only file that runs an event loop for commands."""
 PACKAGES = ("app/", "connectors/", "tables/")
 OTHER_LOOPS = frozenset({"app/worker/assembly.py", "app/worker/destination/emptied_tables.py"})
@@ -21,9 +21,14 @@ OTHER_LOOPS = frozenset({"app/worker/assembly.py", "app/worker/destination/empti
 GROWING = "app/operator/validation/"
 """Results there are filled while rows are compared."""
 
-SHELL_MODULES = ("app.operator.output", "app.operator.terminal", "app.__main__", "argparse", "sys")
+SHELL_MODULES = (
+    "app.operator.terminal",
+    "app.__main__",
+    "argparse",
+    "sys",
+)
 """Modules of a shell: its arguments, its streams, its end."""
-TEXTS = frozenset({"aligned_table", "shortened", "time_text"})
+TEXTS = frozenset({"aligned_table", "shortened"})
 """Functions of these that only make text."""
 SHELL_CALLS = {"print", "input", "exit", "quit", "SystemExit", "os._exit", "os.getenv"}
 SHELL_NAMES = {"os.environ", "sys.argv", "sys.stdout", "sys.stderr", "sys.stdin"}

@@ -34,7 +34,7 @@ def test_what_coroutines_return_is_frozen() -> None:
     ("text", "used"),
     [
         (
-            "from app.operator.output import print_answer\nasync def f():\n    print_answer()\n",
+            "from app.operator.terminal import print_answer\nasync def f():\n    print_answer()\n",
             "print_answer",
         ),
         ("async def f():\n    print('done')\n", "print"),
@@ -54,8 +54,8 @@ def test_a_coroutine_that_knows_a_shell_is_found(text: str, used: str) -> None:
 
 def test_what_calls_a_coroutine_may_print_and_a_coroutine_may_make_text() -> None:
     text = (
-        "import sys\nfrom app.operator.output import time_text\n"
-        "async def f():\n    return time_text(1)\n"
+        "import sys\nfrom app.operator.terminal import shortened\n"
+        "async def f():\n    return shortened('x')\n"
         "def g():\n    sys.stdout.write(run_operation(f()))\n"
     )
     assert list(shell_in_coroutines([module_from("app/operator/right.py", text)])) == []
@@ -65,7 +65,7 @@ def test_what_calls_a_coroutine_may_print_and_a_coroutine_may_make_text() -> Non
     ("text", "breach"),
     [
         ("def f():\n    import argparse\n", "imports argparse"),
-        ("from app.operator import output\n", "imports app.operator"),
+        ("from app.operator import terminal\n", "imports app.operator"),
         ("raise SystemExit(1)\n", "uses SystemExit"),
     ],
 )

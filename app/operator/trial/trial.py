@@ -21,12 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from app.operator.arguments import add_format, parse_position
-from app.operator.event_loop import run_operation
 from app.operator.journal_access import Journal
 from app.operator.mapping import PresentMapping, mapping_in_force
-from app.operator.output import aligned_table, print_answer, time_text
 from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
-from app.operator.terminal import report_unreachable
+from app.operator.terminal import (
+    aligned_table,
+    print_answer,
+    report_unreachable,
+    run_operation,
+)
 from app.operator.trial.published import STATEMENTS, Respect
 from app.operator.trial.reading import (
     AtCursor,
@@ -68,7 +71,7 @@ from tables.history.history import SchemaHistory
 from tables.rules.mapping.mapping import Mapping
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
-from wire.text import printed
+from wire.text import printed, utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,7 +405,7 @@ _HEAD = ("OLD", "NEW", "EQUAL", *(respect.value.upper() for respect in Respect),
 
 def _lines(found: Trial) -> list[str]:
     """Return the result as lines; the last one has the totals."""
-    until = f", committed up to {time_text(found.committed_ms)}" if found.committed_ms else ""
+    until = f", committed up to {utc(found.committed_ms)}" if found.committed_ms else ""
     lines = [
         f"{found.destination}: compared with {found.in_force}",
         f"read from {found.begin.coordinates} to {found.end.coordinates}{until}",
@@ -424,7 +427,7 @@ def _value(found: Trial) -> dict[str, Any]:
         "in_force": found.in_force,
         "from": _position_value(found.begin.coordinates, found.begin.gtid_set),
         "to": _position_value(found.end.coordinates, found.end.gtid_set),
-        "committed": time_text(found.committed_ms) if found.committed_ms else None,
+        "committed": utc(found.committed_ms) if found.committed_ms else None,
         "totals": _counts_value(found.totals),
         "tables": [_table_value(one) for one in found.tables],
         "quarantined": {".".join(name): why for name, why in found.quarantined.items()},

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.operator.event_loop import run_operation
+from app.operator.terminal import run_operation
 from aqueduct_client import KafkaTransactions, subscribe, subscribe_async
 from aqueduct_client.errors import BrokersDenied
 from devstack import Stack

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from app.__main__ import main
-from app.operator.event_loop import run_operation
+from app.operator.terminal import run_operation
 from aqueduct_client import AfterSeq, Earliest, Latest, SyncSubscriber, subscribe
 from aqueduct_client.errors import ForeignFormat, MalformedRecord, RecordsGone, TopicReplaced
 from connectors.kafka.group_positions import delete_offsets, store_offsets

@@ -19,7 +19,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
-from app.operator.event_loop import run_operation
+from app.operator.terminal import run_operation
 from aqueduct_client import (
     AfterGtids,
     AfterSeq,
