@@ -35,7 +35,7 @@ leading, publishing = (
 )
 answers = _of("app.worker.destination.takeover.source_answers")
 Publisher: Any = publishing.Publisher
-Numbers: Any = _of("app.worker.pipeline.number.numbers").Numbers
+Numbers: Any = _of("app.worker.pipeline.number").Numbers
 _EARLY = 6
 """Pieces after which a mutant that does wrong once does it."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.number import Numbers
 from app.worker.pipeline.portions import CapturedChunk
 from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec

@@ -15,7 +15,7 @@ from app.operator.trial.published import Published, published_of
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.decoders.protocols import named
 from app.worker.pipeline.gather.captured_tables import Schema, Unpublished
-from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.number import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk, Effect
 from app.worker.pipeline.rules import PublishingRules

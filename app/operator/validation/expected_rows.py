@@ -18,7 +18,7 @@ from app.operator.validation.present_images import own_image, stored
 from app.worker.pipeline.formats.protocol import WrittenImage
 from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.gather.captured_tables import CapturedTable
-from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.number import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import KeyWatch, Portion, SelectedRows
 from app.worker.pipeline.rules import PublishingRules

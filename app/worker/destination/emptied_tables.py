@@ -29,7 +29,7 @@ from app.worker.pipeline.formats.protocol import Image, RecordForm, RestoredImag
 from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.gather.captured_tables import CapturedTable, Unpublished
 from app.worker.pipeline.gather.removed_rows import RemovedRow, key_values
-from app.worker.pipeline.number.table_versions import masked_since
+from app.worker.pipeline.number import masked_since
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import RemovedRows
 from app.worker.pipeline.stage import StageSpec

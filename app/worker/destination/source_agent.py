@@ -38,7 +38,7 @@ from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.decoders.pool import start as start_decoders
 from app.worker.pipeline.decoders.protocols import Decoders
 from app.worker.pipeline.gather.captured_tables import CapturedTables
-from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.number import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.publish.handoff import MAX_BYTES, Handoff
 from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher, TopicPreparation

@@ -26,16 +26,18 @@ from app.worker.pipeline.gather.items import (
     values_of,
 )
 from app.worker.pipeline.gather.selected import SelectGathering
-from app.worker.pipeline.number.changed_keys import (
+from app.worker.pipeline.number import (
     Changed,
     ChangedKeys,
     GenerationBegun,
     KeyNews,
+    Name,
+    Numbers,
+    Progress,
     Refused,
+    VersionBook,
     Watched,
 )
-from app.worker.pipeline.number.numbers import Numbers, Progress
-from app.worker.pipeline.number.table_versions import Name, VersionBook
 from app.worker.pipeline.piece import Counts, Entered, Piece, SourceTrace, TableChanges
 from app.worker.pipeline.portions import KeyWatch, RemovedRows, SelectedRows
 from connectors.errors import RuleImpossible

@@ -41,7 +41,7 @@ from app.worker.pipeline.gather.parked_event import (
     sealed_record,
 )
 from app.worker.pipeline.gather.undecodable_rows import DeadRows
-from app.worker.pipeline.number.numbers import Progress
+from app.worker.pipeline.number import Progress
 from app.worker.pipeline.piece import DeadLetter
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import JournalTooNew

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from app.worker.pipeline.gather.inserted_events import RowsEvent
 from app.worker.pipeline.gather.removed_rows import RemovedRow
-from app.worker.pipeline.number.changed_keys import Name
+from app.worker.pipeline.number import Name
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.resolved_statement import ResolvedStatement

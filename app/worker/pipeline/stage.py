@@ -25,9 +25,7 @@ from app.worker.pipeline.gather.inserted_events import Inserting
 from app.worker.pipeline.gather.items import Gathered
 from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.gather.statement_changes import StatementJudge
-from app.worker.pipeline.number.changed_keys import ChangedKeys
-from app.worker.pipeline.number.numbers import Numbers, Progress
-from app.worker.pipeline.number.table_versions import Name, VersionBook
+from app.worker.pipeline.number import ChangedKeys, Name, Numbers, Progress, VersionBook
 from app.worker.pipeline.piece import Piece, QuarantinedTable, TableChanges, UnloggedChange
 from app.worker.pipeline.portions import (
     CapturedChunk,

@@ -24,7 +24,7 @@ _of: Callable[[str], Any] = importlib.import_module
 reading = _of("connectors.mysql.select.chunk_reader")
 query = _of("connectors.mysql.select.chunk_query")
 entries = _of("app.worker.destination.snapshot.entries")
-keys = _of("app.worker.pipeline.number.changed_keys")
+keys = _of("app.worker.pipeline.number")
 gather, selected = (
     _of("app.worker.pipeline.gather.gather"),
     _of("app.worker.pipeline.gather.selected"),

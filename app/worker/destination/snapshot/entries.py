@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 
-from app.worker.pipeline.capture.inlet import Entering, Inlet
+from app.worker.pipeline.capture.reader_thread import Entering, Inlet
 from app.worker.pipeline.piece import Entered, Piece
 from connectors.mysql.position import Coordinates
 from tables.journal_format import Entry

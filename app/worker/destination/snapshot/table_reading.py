@@ -22,8 +22,8 @@ from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.emptied_tables import EmptiedTables
 from app.worker.destination.snapshot.entries import Committed, Entries
 from app.worker.destination.snapshot.read_times import LaneTimes
-from app.worker.pipeline.capture.inlet import Entering
-from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED
+from app.worker.pipeline.capture.reader_thread import Entering
+from app.worker.pipeline.number import NOT_PUBLISHED, QUARANTINED
 from app.worker.pipeline.portions import Portion, SelectedRows
 from connectors.errors import (
     AqueductError,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from app.failpoints import point
-from app.worker.pipeline.capture.inlet import Inlet
 from app.worker.pipeline.capture.schema_tracker import SchemaTracker
 from app.worker.pipeline.decoders.protocols import Decoders
 from app.worker.pipeline.portions import CapturedChunk, Portion
@@ -22,7 +22,7 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
-from connectors.mysql.stream.replica import BinlogStream
+from connectors.mysql.stream.replica import Bell, BinlogStream
 from tables.history.resolved_statement import ResolvedStatement
 
 log = logging.getLogger(__name__)
@@ -124,3 +124,51 @@ class Reader(threading.Thread):
         self._stream.close()
         if self.is_alive():
             self.join(timeout=5)
+
+
+# The inlet of the stream, where portions from outside the source enter.
+#
+# Invariant: portions enter between two transactions of the source, in the order in which they
+# were handed in. A portion enters at the first such position that is read after it was handed in
+# and that is not before its own position. A waiting portion enters even if the source is idle.
+
+Entering = Callable[[Coordinates], Iterable[Portion]]
+"""Makes one portion or several, in the reader's thread, once their position is known.
+
+They enter directly after each other: the stream waits until all of them are made, however long that takes.
+"""
+
+
+class Inlet:
+    """Filled by any thread, emptied by the reader's thread; see Interruption."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Entering, Coordinates | None]] = deque()
+        self._bell = Bell()
+
+    def hand_in(self, entering: Entering, *, not_before: Coordinates | None = None) -> None:
+        """Add portions after those handed in earlier; they enter at ``not_before`` or later."""
+        self._waiting.append((entering, not_before))
+        self._bell.ring()
+
+    def before(self, chunk: Chunk) -> Iterator[Iterable[Portion]]:
+        """Yield what enters before a chunk, as handed in; nothing if the chunk begins within a transaction."""
+        while self._waiting and chunk.begins_between:
+            entering, least = self._waiting[0]
+            if least is not None and chunk.start.order < least.order:
+                return
+            self._waiting.popleft()
+            yield entering(chunk.start)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a portion waits."""
+        return bool(self._waiting)
+
+    def fileno(self) -> int:
+        """The descriptor that a new portion makes readable."""
+        return self._bell.fileno()
+
+    def noticed(self) -> None:
+        """Make the descriptor unreadable."""
+        self._bell.noticed()

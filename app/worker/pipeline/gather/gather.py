@@ -33,7 +33,7 @@ from app.worker.pipeline.gather.items import (
 )
 from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
-from app.worker.pipeline.number.changed_keys import added
+from app.worker.pipeline.number import added
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import (
     AqueductError,

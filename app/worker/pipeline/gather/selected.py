@@ -21,7 +21,7 @@ from app.worker.pipeline.gather.items import (
     values_of,
 )
 from app.worker.pipeline.gather.removed_rows import RemovedRow, removed_rows
-from app.worker.pipeline.number.changed_keys import NOT_PUBLISHED, QUARANTINED, Everything
+from app.worker.pipeline.number import NOT_PUBLISHED, QUARANTINED, Everything
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SnapshotUnsupported, TopicUnusable, WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction

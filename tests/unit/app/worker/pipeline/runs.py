@@ -12,7 +12,7 @@ import orjson
 from aiokafka.record import MemoryRecords
 
 from app.worker.pipeline.decoded import DecodedPortion
-from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.number import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk, Effect, Portion
 from app.worker.pipeline.rules import PublishingRules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.worker.pipeline.number.numbers import Numbers
+from app.worker.pipeline.number import Numbers
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import CapturedChunk
 from connectors.mysql.mariadb_gtid import MariadbGtidList

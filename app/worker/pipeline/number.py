@@ -1,25 +1,32 @@
-"""The version of a table's columns at a position of the stream.
+"""Number, the second step of a decoder: numbers, table versions and changed keys, portion after portion.
 
-Invariant: a version is announced before the first row that uses it; a table whose definition did not change
-keeps its number, through restarts too, since the journal stores it.
+Invariant: the state passes from portion to portion in order, so that numbers have no gaps whichever process
+decodes a portion. It is small, and can always be restored from the journal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from connectors.errors import RuleImpossible
+from connectors.errors import ResumeMismatch, RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
+from connectors.mysql.lookup.fingerprint import Sums
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import written_kind
 from tables.rules.routes.routes import Route
 from tables.rules.routes.written_topics import Spread
 from tables.rules.table_version import TableVersion
+from tables.state.cursor import Cursor, Resume
 from wire.table_version import Definition
 
-Name = tuple[str, str]
+# The version of a table's columns at a position of the stream.
+#
+# Invariant: a version is announced before the first row that uses it; a table whose definition
+# did not change keeps its number, through restarts too, since the journal stores it.
+
 """Database and table."""
 
 
@@ -196,3 +203,213 @@ def _with_nullability(definition: Definition, known: Definition) -> Definition:
         replace(one, nullable=nullable.get(one.name, one.nullable)) for one in definition.columns
     )
     return replace(definition, columns=tuple(columns))
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """The progress of a transaction that is longer than one piece."""
+
+    transaction_id: str
+    start: Coordinates
+    ordinal: int = 0
+    """Its source rows so far."""
+    order: int = 0
+    """Its row records so far."""
+    part: int = 1
+    skip: int = 0
+    """Source rows at its beginning that an earlier run has published."""
+    is_published: bool = False
+    """Whether any of it was published, by this run or an earlier one."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Published values of this part, by topic."""
+    size: int = 0
+    """Approximate bytes of records of this part, known before they are encoded."""
+
+    def cut(self) -> Resume:
+        """End a part here; return the position from which another run can resume."""
+        resume = Resume(
+            transaction_id=self.transaction_id,
+            rows=self.ordinal,
+            published=self.order,
+            part=self.part,
+        )
+        self.part += 1
+        self.size = 0
+        self.counts = Counter()
+        return resume
+
+
+@dataclass(slots=True, kw_only=True)
+class Numbers:
+    """The numbers of the record stream after a portion."""
+
+    seq: int
+    """The last number assigned."""
+    safe: Coordinates
+    """The position after the last whole transaction."""
+    open: Progress | None = None
+    """The transaction open at the end of the previous portion."""
+    prints: Sums = field(default_factory=Sums)
+    """The partial fingerprint of that transaction, where fingerprints are kept."""
+    resume: Resume | None = None
+    """The expected first transaction, if an earlier run published a part of it."""
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> Numbers:
+        """Return the numbers of a cursor in the journal."""
+        return cls(seq=cursor.seq, safe=cursor.offset.coordinates, resume=cursor.resume)
+
+    def take_up(self, transaction_id: str, start: Coordinates) -> Progress:
+        """Return the progress of the partly published transaction; raise ResumeMismatch if this is another."""
+        resume, self.resume = self.resume, None
+        assert resume is not None
+        if transaction_id != resume.transaction_id:
+            raise ResumeMismatch(
+                f"{resume.transaction_id} was published to row {resume.rows}, "
+                f"but the source continues with {transaction_id}"
+            )
+        return Progress(
+            transaction_id=transaction_id,
+            start=start,
+            order=resume.published,
+            part=resume.part + 1,
+            skip=resume.rows,
+            is_published=True,
+        )
+
+
+# The keys of changed rows, of tables whose existing rows are being read.
+#
+# A row that a SELECT returned is published only if no row with its key has changed since;
+# otherwise the stream has published a newer image of it.
+#
+# Invariant: keys pass between decoders as news, in the order of the portions, so that each
+# decoder has the same record when it numbers a portion. They are recorded in generations, so that
+# keys that no read needs any more can be dropped. The record is bounded, even while a table
+# cannot be read and so begins no generation.
+
+MOST_KEYS = 1_000_000
+"""Keys in the record, of some 130 bytes each; if there are more, the largest table's are forgotten."""
+
+Name = tuple[str, str]
+"""Database and table."""
+Keys = Mapping[Name, list[str] | None]
+"""Keys of rows by table, as JSON; None: any row of the table may have changed."""
+
+
+NOT_PUBLISHED = "it is not published"
+"""Why the rows of a table that no route captures are refused, for good."""
+QUARANTINED = "it is quarantined"
+"""Why the rows of a table are refused until an operator has resolved it, which begins a new run."""
+
+
+class Watched(NamedTuple):
+    """The tables whose keys are recorded from here on; the keys of other tables are dropped."""
+
+    tables: frozenset[Name]
+
+
+class Changed(NamedTuple):
+    """Rows that changed, of watched tables."""
+
+    keys: Keys
+
+
+class GenerationBegun(NamedTuple):
+    """A new generation of a table's keys begins; generations before ``kept`` are dropped."""
+
+    table: Name
+    generation: int
+    kept: int
+
+
+class Refused(NamedTuple):
+    """The rows of a read were refused, so later reads of the same attempt are too: they would leave a gap."""
+
+    table: Name
+    attempt: int
+
+
+KeyNews = Watched | Changed | GenerationBegun | Refused
+
+
+class Everything:
+    """All keys of a table."""
+
+    def __contains__(self, _key: object) -> bool:
+        return True
+
+
+class ChangedKeys:
+    """The record of one run; a table's first generation is 0."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Name, dict[int, set[str] | None]] = {}
+        self._refused: dict[Name, int] = {}
+        self._most = 0
+        """An upper bound of the count of keys in the record."""
+
+    def learn(self, news: KeyNews) -> None:
+        """Record what a portion announced."""
+        if isinstance(news, Changed):
+            self._add(news.keys)
+        elif isinstance(news, GenerationBegun):
+            known = self._tables.get(news.table)
+            if known is not None:
+                for old in [one for one in known if one < news.kept]:
+                    del known[old]
+                known[news.generation] = set()
+        elif isinstance(news, Refused):
+            self._refused[news.table] = news.attempt
+        else:
+            self._tables = {name: self._tables.get(name) or {0: set()} for name in news.tables}
+
+    def _add(self, keys: Keys) -> None:
+        for name, changed in keys.items():
+            known = self._tables.get(name)
+            if known is None:
+                continue
+            newest = max(known)
+            own = known[newest]
+            if changed is None:
+                known[newest] = None
+            elif own is not None:
+                own.update(changed)
+                self._most += len(changed)
+        while self._most > MOST_KEYS and self._count() > MOST_KEYS:
+            largest = max(sorted(self._tables), key=self._count_of)
+            # A read under way is refused, and the next one begins a generation.
+            self._tables[largest] = {max(self._tables[largest]): None}
+
+    def _count(self) -> int:
+        self._most = sum(map(self._count_of, self._tables))
+        return self._most
+
+    def _count_of(self, table: Name) -> int:
+        return sum(len(keys) for keys in self._tables[table].values() if keys is not None)
+
+    def is_refused(self, table: Name, attempt: int) -> bool:
+        """Whether an earlier read of this attempt was refused."""
+        return attempt <= self._refused.get(table, -1)
+
+    def since(self, table: Name, generation: int) -> set[str] | Everything:
+        """Return the keys that changed since a generation began; Everything if they are not known."""
+        known = self._tables.get(table)
+        if known is None:
+            return Everything()
+        found = set[str]()
+        for one, keys in known.items():
+            if one >= generation:
+                if keys is None:
+                    return Everything()
+                found |= keys
+        return found
+
+
+def added(keys: dict[Name, list[str] | None], table: Name, more: Iterable[str] | None) -> None:
+    """Add ``more`` keys of a table; None: any of its keys may have changed."""
+    known = keys.setdefault(table, [])
+    if more is None:
+        keys[table] = None
+    elif known is not None:
+        known += more

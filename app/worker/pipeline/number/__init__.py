@@ -1,1 +1,0 @@
-"""Number, the second step: sequence numbers and table versions, portion after portion in order."""
