@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aqueduct_client.errors import StaleBatch
-from aqueduct_client.protocol import Assigned, Consumer, Log, TopicFacts
+from aqueduct_client.protocol import Assigned, Consumer, JoinsGroup, Log, TopicFacts
 from aqueduct_client.records import Partition, RawRecord
 
 _PAUSE_SECONDS = 0.01
@@ -76,9 +76,19 @@ class MemoryKafka:
         log.append((ts_ms, raw))
         return raw.offset
 
-    def joins(self, group: str, topics: Collection[str]) -> _Joins:
+    def joins(self, group: str, topics: Collection[str]) -> JoinsGroup:
         """Return the function by which members join a group."""
-        return _Joins(self, group, frozenset(topics))
+
+        @asynccontextmanager
+        async def join(assigned: Assigned) -> AsyncIterator[Consumer]:
+            member = MemoryConsumer(self, group, frozenset(topics), assigned)
+            self.join(member)
+            try:
+                yield member
+            finally:
+                self.leave(member)
+
+        return join
 
     @asynccontextmanager
     async def log(self) -> AsyncIterator[Log]:
@@ -103,22 +113,6 @@ class MemoryKafka:
         """Remove a member."""
         self._groups[member.group].remove(member)
         self.rebalance(member.group)
-
-
-@dataclass(frozen=True, slots=True)
-class _Joins:
-    kafka: MemoryKafka
-    group: str
-    topics: frozenset[str]
-
-    @asynccontextmanager
-    async def __call__(self, assigned: Assigned) -> AsyncIterator[Consumer]:
-        member = MemoryConsumer(self.kafka, self.group, self.topics, assigned)
-        self.kafka.join(member)
-        try:
-            yield member
-        finally:
-            self.kafka.leave(member)
 
 
 @dataclass(slots=True, eq=False)
