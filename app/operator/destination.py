@@ -412,50 +412,34 @@ configure_pause = configure_resume = configure_restart = configure_stop = _confi
 configure_add = configure_delete = _configure_of_destinations
 
 
-def run_pause(options: argparse.Namespace) -> int:
-    """Let the leader keep the unit of work, but read nothing."""
-    return _request(
-        options,
-        DesiredState.PAUSE,
-        "pause requested; the leader ends its transaction and stops reading",
-    )
-
-
-def run_resume(options: argparse.Namespace) -> int:
-    """Let a unit of work continue after a pause or a stop."""
-    return _request(options, DesiredState.RUN, "resume requested")
-
-
-def run_restart(options: argparse.Namespace) -> int:
-    """Let a new run begin."""
-    return _request(options, None, "restart requested")
-
-
-def run_stop(options: argparse.Namespace) -> int:
-    """Let no worker lead a unit of work until it is resumed."""
-    return _request(
-        options, DesiredState.STOP, "stop requested; no worker runs it until it is resumed"
-    )
+run_pause = partial(
+    _request,
+    desired=DesiredState.PAUSE,
+    text="pause requested; the leader ends its transaction and stops reading",
+)
+run_resume = partial(_request, desired=DesiredState.RUN, text="resume requested")
+run_restart = partial(_request, desired=None, text="restart requested")
+run_stop = partial(
+    _request,
+    desired=DesiredState.STOP,
+    text="stop requested; no worker runs it until it is resumed",
+)
 
 
 def run_add(options: argparse.Namespace) -> int:
     """Run a destination that is new in the settings, or was deleted."""
     check_destination(load(), options.destination)
-    return _request(
-        options,
-        DesiredState.RUN,
-        "requested to run; workers that do not know it reload their settings",
-    )
+    text = "requested to run; workers that do not know it reload their settings"
+    return _request(options, DesiredState.RUN, text)
 
 
 def run_delete(options: argparse.Namespace) -> int:
     """Stop running a destination; its cursor is kept."""
     check_destination(load(), options.destination)
-    return _request(
-        options,
-        DesiredState.DELETE,
-        "delete requested; its cursor stays in the journal, and `destination add` resumes from it",
+    text = (
+        "delete requested; its cursor stays in the journal, and `destination add` resumes from it"
     )
+    return _request(options, DesiredState.DELETE, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
