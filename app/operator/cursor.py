@@ -35,6 +35,7 @@ from app.operator.terminal import (
 )
 from app.settings.model import load
 from app.worker.destination.background import in_its_own_thread
+from app.worker.destination.failover.relocation import subtracted
 from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.journal_verification import Verification
 from app.worker.destination.takeover.published_check import Published
@@ -68,8 +69,8 @@ from connectors.mysql.lookup.start import (
 )
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
-from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset, parse_gtids
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.position import Coordinates, SourceOffset, parse_gtids
+from connectors.mysql.server.facts import ServerFacts, SourceAddress
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor, CursorProof, next_epoch
 from tables.state.journal.checkpoint import MemoryCheckpoint
@@ -293,9 +294,7 @@ def _counted_effect(skipped: int, repeated: int) -> Effect:
 
 def _count_difference(first: GtidSet, second: GtidSet, address: SourceAddress) -> int:
     """Return the number of transactions that only the first has."""
-    with connected(address) as cursor:
-        cursor.execute("SELECT GTID_SUBTRACT(%s, %s)", (str(first), str(second)))
-        return GtidSet.parse(cursor.fetchall()[0][0]).count()
+    return subtracted(str(first), str(second), address).count()
 
 
 _TRIES = 5

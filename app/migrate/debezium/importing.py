@@ -46,7 +46,11 @@ def import_debezium(
     if worker is not None:
         connector = with_worker(connector, worker)
     draft = Draft()
-    convert_worker(draft, connector, prefix=prefix)
+    _prefix(draft, connector, prefix)
+    _kafka(draft, connector)
+    _topics(draft, connector)
+    _published(draft, connector)
+    _connect(draft, connector)
     name = destination_name(connector.name)
     if name != connector.name:
         draft.note(connector.name, f"its destination is named {name}")
@@ -154,15 +158,6 @@ _CREATION = {
     "retention.ms": "retention_ms",
     "max.message.bytes": "max_message_bytes",
 }
-
-
-def convert_worker(draft: Draft, connector: Connector, *, prefix: str) -> None:
-    """Put the prefix and the settings of Kafka, topics and DDL."""
-    _prefix(draft, connector, prefix)
-    _kafka(draft, connector)
-    _topics(draft, connector)
-    _published(draft, connector)
-    _connect(draft, connector)
 
 
 def _prefix(draft: Draft, connector: Connector, given: str) -> None:

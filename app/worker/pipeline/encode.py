@@ -307,7 +307,11 @@ class Encoding:
         topic = dead_letters_topic(self._rules.prefix, self._rules.destination)
         self._single(topic).append(key, value, headers)
         self._emitted.size += len(value)
-        self.dead_letters.append(letter_of(item, ordinal))
+        transaction = item.transaction
+        position = f"{transaction.file}:{item.pos}"
+        self.dead_letters.append(
+            DeadLetter(".".join(item.name), transaction.gtid, position, ordinal, item.reason)
+        )
 
     def _records(self, name: str) -> Records:
         found = self._formats.get(name)
@@ -491,13 +495,6 @@ def dead_letter_record(item: DeadRows, ordinal: int) -> ParkedRecord:
         (HEADER_TABLE_MAP, item.table_map.raw),
     ]
     return key_of(item.name), item.body, headers
-
-
-def letter_of(item: DeadRows, ordinal: int) -> DeadLetter:
-    """Return the dead letter as it is reported to the run."""
-    transaction = item.transaction
-    position = f"{transaction.file}:{item.pos}"
-    return DeadLetter(".".join(item.name), transaction.gtid, position, ordinal, item.reason)
 
 
 def dead_letter_fields(

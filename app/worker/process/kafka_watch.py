@@ -31,12 +31,9 @@ class KafkaWatch(Service):  # type: ignore[misc]  # mode has no types
         self,
         check: Callable[[], Awaitable[None]],
         changed: Callable[[AqueductError | None], None],
-        *,
-        interval: float = _INTERVAL_SECONDS,
     ) -> None:
         super().__init__()
         self._check, self._changed = check, changed
-        self._interval = interval
         self._failures = 0
         self._since = 0.0
         self.lost: AqueductError | None = None
@@ -45,7 +42,7 @@ class KafkaWatch(Service):  # type: ignore[misc]  # mode has no types
     async def _watch(self) -> None:
         while not self.should_stop:
             await self.ask()
-            await self.sleep(self._interval)
+            await self.sleep(_INTERVAL_SECONDS)
 
     async def ask(self) -> None:
         """Ask once, and report a change."""

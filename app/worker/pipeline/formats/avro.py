@@ -140,7 +140,7 @@ class Avro:
         # A registry may take long to answer, and many schemas may be registered one after the other.
         report_progress()
         try:
-            number = self._registry.register(subject, schema_text(schema))
+            number = self._registry.register(subject, orjson.dumps(schema).decode())
         except SchemaRefused as error:
             error.name_of_table = table
             error.context["table"] = ".".join(table)
@@ -236,11 +236,6 @@ def schema_number(message: bytes) -> int:
     """Return the id of a message's schema."""
     _, number = _HEAD.unpack_from(message)
     return int(number)
-
-
-def schema_text(schema: Schema) -> str:
-    """Return a schema as the registry gets it; equal schemas have equal texts."""
-    return orjson.dumps(schema).decode()
 
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]")

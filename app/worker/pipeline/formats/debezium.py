@@ -413,12 +413,24 @@ class Envelope:
         self._append(writer.append, None, None, headers)
 
     def begin(self, transaction: Transaction) -> Marker:
-        return begin_marker(transaction, self._epoch)
+        return _marker(transaction, "BEGIN", self._epoch, "")
 
     def end(
         self, transaction: Transaction, counts: Mapping[str, int], *, part: int, last: bool
     ) -> Marker:
-        return end_marker(transaction, self._epoch, counts, part, last=last)
+        if len(counts) == 1:
+            ((topic, total),) = counts.items()
+            each = f'{{"topic":"{topic}","event_count":{total}}}'
+        else:
+            total = sum(counts.values())
+            each = ",".join(
+                f'{{"topic":"{topic}","event_count":{n}}}' for topic, n in sorted(counts.items())
+            )
+        more = (
+            f',"event_count":{total},"data_collections":[{each}],'
+            f'"part":{part},"last":{"true" if last else "false"}'
+        )
+        return _marker(transaction, "END", self._epoch, more)
 
     def _append(self, append: Any, key: bytes | None, value: bytes | None, headers: Any) -> None:
         append(key, value, headers)
@@ -463,30 +475,6 @@ def _thread(transaction: Transaction) -> str:
 
 def _json(value: str) -> str:
     return orjson.dumps(value).decode()
-
-
-def begin_marker(transaction: Transaction, epoch: int) -> Marker:
-    """Return the BEGIN record of a transaction."""
-    return _marker(transaction, "BEGIN", epoch, "")
-
-
-def end_marker(
-    transaction: Transaction, epoch: int, counts: Mapping[str, int], part: int, *, last: bool
-) -> Marker:
-    """Return the END record of a transaction or of a part."""
-    if len(counts) == 1:
-        ((topic, total),) = counts.items()
-        each = f'{{"topic":"{topic}","event_count":{total}}}'
-    else:
-        total = sum(counts.values())
-        each = ",".join(
-            f'{{"topic":"{topic}","event_count":{n}}}' for topic, n in sorted(counts.items())
-        )
-    more = (
-        f',"event_count":{total},"data_collections":[{each}],'
-        f'"part":{part},"last":{"true" if last else "false"}'
-    )
-    return _marker(transaction, "END", epoch, more)
 
 
 def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Marker:
