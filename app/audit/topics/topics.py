@@ -85,30 +85,26 @@ def row_topics(prefix: str, names: Iterable[str], versions: Versions) -> list[st
     return sorted(name for name in names if name in known or wanted.fullmatch(name))
 
 
-@dataclass(slots=True)
-class Schemas:
-    """The table versions of one destination, from the topic ``<prefix>.__schemas``."""
-
-    destination: str
-    versions: Versions = field(default_factory=dict)
-
-    def take(self, _topic: str, _partition: int, record: StoredRecord) -> None:
-        """Record a table version."""
-        if not record.value:
-            return
-        value = orjson.loads(record.value)
-        if value["destination"] == self.destination:
-            described = Described.of(Definition.from_json(value))
-            self.versions[value["database"], value["table"], value["version"]] = replace(
-                described, topic=value["topic"], partitions=value.get("partitions")
-            )
+def take_version(versions: Versions, destination: str, record: StoredRecord) -> None:
+    """Add the table version in a record of the topic ``<prefix>.__schemas``, if it is of this destination."""
+    if not record.value:
+        return
+    value = orjson.loads(record.value)
+    if value["destination"] == destination:
+        described = Described.of(Definition.from_json(value))
+        versions[value["database"], value["table"], value["version"]] = replace(
+            described, topic=value["topic"], partitions=value.get("partitions")
+        )
 
 
 def schemas(published: Published, prefix: str, destination: str) -> Versions:
     """Read all versions."""
-    found = Schemas(destination)
-    published.read([(schemas_topic(prefix), 0)], found.take)
-    return found.versions
+    found: Versions = {}
+    published.read(
+        [(schemas_topic(prefix), 0)],
+        lambda _topic, _partition, record: take_version(found, destination, record),
+    )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

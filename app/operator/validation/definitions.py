@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from app.audit.topics.topics import Schemas
+from app.audit.topics.topics import take_version
 from app.operator.journal_access import Journal
 from app.operator.mapping import PresentMapping, mapping_in_force
 from app.operator.trial.side import known_tables
@@ -20,7 +21,7 @@ from app.worker.destination.takeover.initial_state import has_column_names
 from app.worker.pipeline.rules import PublishingRules
 from app.worker.pipeline.stage import StageSpec
 from connectors.errors import UsageError
-from connectors.kafka.reading import StoredRecord, read_each
+from connectors.kafka.reading import read_each
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.server.facts import ServerFacts
@@ -120,13 +121,10 @@ async def definitions_now(journal: Journal, facts: ServerFacts) -> Definitions:
 
 async def _versions(options: dict[str, Any], rules: PublishingRules) -> Versions:
     """All versions of a destination's tables, to which records may refer."""
-    found, topic = Schemas(rules.destination), schemas_topic(rules.prefix)
-
-    def take(record: StoredRecord) -> None:
-        found.take(topic, 0, record)
-
-    await read_each(options, topic, 0, take=take)
-    return found.versions
+    found: Versions = {}
+    take = partial(take_version, found, rules.destination)
+    await read_each(options, schemas_topic(rules.prefix), 0, take=take)
+    return found
 
 
 def wanted_tables(

@@ -254,7 +254,7 @@ class Takeover:
         Tables that the previous run could not read are quarantined, and the list is cleared.
         """
         plan = self.plan
-        topics = Topics(plan.kafka_options, report=WeakTopics(self.status))
+        topics = Topics(plan.kafka_options, report=shows_weak_topics(self.status))
         # The last confirmed id comes first: Faust's tables may be of a journal that was deleted.
         known = self.signals.installation or known_installation(self.checkpoint)
         if known is None:
@@ -740,26 +740,24 @@ async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -
 _MOST_SHOWN = 20
 
 
-class WeakTopics:
-    """Receives the report of ``Topics`` on each topic that a destination uses.
+def shows_weak_topics(status: DestinationStatus) -> Callable[[str, tuple[str, ...]], None]:
+    """Return what receives the report of ``Topics`` on each topic that a destination uses.
 
     Invariant: a weak topic is written to nevertheless; it is listed while its last check found it weak.
     """
+    found: dict[str, tuple[str, ...]] = {}
 
-    def __init__(self, status: DestinationStatus) -> None:
-        self._status = status
-        self._found: dict[str, tuple[str, ...]] = {}
-
-    def __call__(self, topic: str, weak: tuple[str, ...]) -> None:
-        """Record the reasons why a topic is weak; empty if it is not weak."""
+    def show(topic: str, weak: tuple[str, ...]) -> None:
         if weak:
-            self._found[topic] = weak
+            found[topic] = weak
         else:
-            self._found.pop(topic, None)
-        lines = [f"topic {name}: {why}" for name, all_ in self._found.items() for why in all_]
+            found.pop(topic, None)
+        lines = [f"topic {name}: {why}" for name, reasons in found.items() for why in reasons]
         more = [f"{len(lines) - _MOST_SHOWN} more of this kind"] if len(lines) > _MOST_SHOWN else []
-        self._status.warnings["topics"] = lines[:_MOST_SHOWN] + more
-        metrics.WEAK_TOPICS.labels(self._status.name).set(len(self._found))
+        status.warnings["topics"] = lines[:_MOST_SHOWN] + more
+        metrics.WEAK_TOPICS.labels(status.name).set(len(found))
+
+    return show
 
 
 def claim_of(plan: Plan, epoch: int) -> Entry:

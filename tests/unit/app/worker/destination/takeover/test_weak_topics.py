@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app import metrics
-from app.worker.destination.takeover.takeover import WeakTopics
+from app.worker.destination.takeover.takeover import shows_weak_topics
 from app.worker.status import DestinationStatus
 from connectors.kafka.topics import TopicFacts, TopicPlan, weaknesses
 
@@ -55,7 +55,7 @@ def test_a_topic_that_some_brokers_write_nothing_to_is_named() -> None:
 
 def test_weak_topics_are_shown_and_counted_until_they_are_repaired() -> None:
     status = DestinationStatus("weak-shop")
-    report = WeakTopics(status)
+    report = shows_weak_topics(status)
     for number in range(30):
         report(f"aq.shop.t{number}", ("it has 1 copy",))
     warnings = status.to_json()["warnings"]
