@@ -7,7 +7,7 @@ is never read by a definition that a witness contradicts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from itertools import groupby
@@ -116,7 +116,7 @@ class CapturedTable:
         self.packets = PacketRows(decoder, table_map, charsets, masked.rules, is_direct=is_direct)
         self.rows: Decode = masked.guarded(decoder.rows, table_map, charsets)
         if never_null:
-            self.rows = NullCheck(table_map, charsets, self.rows, never_null=never_null).rows
+            self.rows = _null_checked(self.rows, table_map, charsets, never_null)
         names = {table_map.columns[index].name for index in key}
         is_own = bool(key) and set(key) == set(table_map.primary_key or ())
         self.identifies_rows = is_own and masked.merged.isdisjoint(key)
@@ -496,39 +496,32 @@ def _column(column: MappedColumn, charsets: Charsets) -> Column:
     )
 
 
-class NullCheck:
-    """Decodes rows as ``rows`` does, and checks the columns ``never_null``.
+def _null_checked(
+    decode: Decode, table_map: TableMap, charsets: Charsets, never_null: frozenset[int]
+) -> Decode:
+    """Decode rows as ``decode`` does; raise WitnessesDiffer if a column of ``never_null`` is NULL.
 
     A server marks all columns as nullable if a statement has the table on the inner side of an outer join.
     Without row metadata this looks like a table that was altered with its binlog off.
 
     Invariant: no row with a NULL in a column that is NOT NULL by its definition is published.
     """
+    images = RowDecoder(table_map, charsets)
+    name = (table_map.database, table_map.table)
+    columns = {index: table_map.columns[index].name for index in never_null}
 
-    def __init__(
-        self,
-        table_map: TableMap,
-        charsets: Charsets,
-        rows: Callable[[int, bytes], list[Row]],
-        *,
-        never_null: frozenset[int],
-    ) -> None:
-        self._images = RowDecoder(table_map, charsets)
-        self._rows = rows
-        self._name = (table_map.database, table_map.table)
-        self._columns = {index: table_map.columns[index].name for index in never_null}
-
-    def rows(self, event_type: int, body: bytes) -> list[Row]:
-        """Return the rows of an event; raise WitnessesDiffer if one of those columns is NULL."""
-        rows = self._rows(event_type, body)
-        for change in self._images.decode(event_type, body):
+    def rows(event_type: int, body: bytes) -> list[Row]:
+        rows = decode(event_type, body)
+        for change in images.decode(event_type, body):
             for image in (change.before, change.after):
-                for index, column in self._columns.items():
+                for index, column in columns.items():
                     if image is not None and image[index] is None:
                         raise WitnessesDiffer.of(
-                            self._name, f"column {column!r} is NULL in a row, NOT NULL defined"
+                            name, f"column {column!r} is NULL in a row, NOT NULL defined"
                         )
         return rows
+
+    return rows
 
 
 _INSERT, _DELETE = int(EventType.WRITE_ROWS), int(EventType.DELETE_ROWS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from connectors.errors import MalformedEvent
 from connectors.mysql.binlog.table_map import TableMap
@@ -102,52 +103,41 @@ class MaskedColumns:
         if self.watched:
             unread = frozenset(range(len(table_map.columns))) - self.watched
             raw = CompiledDecoder(table_map, charsets, key=(), omitted=unread)
-            decode = _Watched(decode, raw.rows).rows
+            decode = _watched(decode, raw.rows)
         if self.masks:
-            decode = _Discreet(decode, f"{table_map.database}.{table_map.table}").rows
+            decode = _discreet(decode, f"{table_map.database}.{table_map.table}")
         return decode
 
 
 _NONE = MaskedColumns()
 
 
-class _Watched:
-    """Rows with what filters and tags read."""
+def _watched(decode: Decode, raw: Decode) -> Decode:
+    """Add to each row what filters and tags read."""
 
-    def __init__(self, decode: Decode, raw: Decode) -> None:
-        self._decode, self._raw = decode, raw
+    def rows(event_type: int, body: bytes) -> list[Row]:
+        published = [MaskedRow(row) for row in decode(event_type, body)]
+        for row, read in zip(published, raw(event_type, body), strict=True):
+            row.raw = read[0], read[1]
+        return cast("list[Row]", published)  # the same tuples, with an attribute
 
-    def rows(self, event_type: int, body: bytes) -> list[Row]:
-        """Return the rows of an event."""
-        published = self._decode(event_type, body)
-        return [
-            _watched(row, raw)
-            for row, raw in zip(published, self._raw(event_type, body), strict=True)
-        ]
+    return rows
 
 
-def _watched(row: Row, raw: Row) -> Row:
-    found = MaskedRow(row)
-    found.raw = raw[0], raw[1]
-    return found  # type: ignore[return-value]  # it is the same tuple, with an attribute
+def _discreet(decode: Decode, name: str) -> Decode:
+    """Report faults of rows without quoting values."""
 
-
-class _Discreet:
-    """Rows whose faults are reported without quoting values."""
-
-    def __init__(self, decode: Decode, name: str) -> None:
-        self._decode, self._name = decode, name
-
-    def rows(self, event_type: int, body: bytes) -> list[Row]:
-        """Return the rows of an event."""
+    def rows(event_type: int, body: bytes) -> list[Row]:
         try:
-            return self._decode(event_type, body)
+            return decode(event_type, body)
         except MalformedEvent as error:
             kind = type(error.__cause__ or error).__name__
         raise MalformedEvent(
             f"its rows cannot be read ({kind}; the rest is hidden, since the table has masked columns)",
-            table=self._name,
+            table=name,
         )
+
+    return rows
 
 
 def raw_images(row: Row) -> tuple[str | None, str | None]:
