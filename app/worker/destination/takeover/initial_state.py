@@ -46,7 +46,7 @@ from connectors.mysql.schema.baseline import (
     read_baseline,
     server_of,
 )
-from connectors.mysql.schema.information_schema import InventoryReader, estimates
+from connectors.mysql.schema.information_schema import InventoryReader, estimates, shown
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.history.codec import (
     checkpoint_records,

@@ -1,4 +1,4 @@
-"""The settings that a batch is executed with, by its number of rows, and its repetition after a loss of executors."""
+"""The settings that a batch is executed with, by its number of rows, and its retry after lost executors."""
 
 from __future__ import annotations
 
