@@ -299,6 +299,7 @@ class _Alteration:
             was=self._was,
             changed=self._changed,
             new=self._new,
+            mariadb=self._terms.server.mariadb,
         )
         kept = keys.with_columns(kept, moved)
         if not self._indexes:

@@ -11,16 +11,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from connectors.mysql.charsets import lowered
+from connectors.mysql.ddl.collations import longest
+from connectors.mysql.ddl.column_types import labels_in
 from connectors.mysql.ddl.definition import SPECIAL_KINDS, Column, Index, Server
 from connectors.mysql.ddl.resolve.columns import same
 from connectors.mysql.ddl.statement import IndexSpec, Part, Period
+from connectors.mysql.types.decimals import decimal_groups
 from connectors.mysql.types.geometries import is_geometry
+from connectors.mysql.types.labels import label_bytes
+from connectors.mysql.types.registry import FieldType
 from connectors.mysql.types.type_spec import Refused
 
 PRIMARY = "PRIMARY"
 _MOST = 1000
 """The maximum number of keys in one statement; servers allow 64 and, for foreign keys, a few more."""
 _LENGTHY = ("char", "varchar", "binary", "varbinary")
+_LABELLED = ("enum", "set")
+_POINT = 25
+"""The bytes of a geometry that a key without a length has: those of a POINT."""
 
 
 def added(
@@ -202,6 +210,7 @@ class Moved:
     """New names of redefined columns."""
     new: set[str]
     """Names of new columns."""
+    mariadb: bool
 
 
 def with_columns(indexes: Iterable[Index], moved: Moved) -> list[Index]:
@@ -234,14 +243,21 @@ def _followed(
         return None
     texts = tuple(part for _, part in kept)
     columns = tuple(name for name, _ in kept)
+    # MariaDB's key of a geometry is one of its first bytes, without a length: see with_geometries.
+    of_geometry = any(
+        name and is_geometry(before[lowered(name)].type.lower())
+        for name in index.columns
+        if lowered(name) in before
+    )
+    is_kept = index.prefixed and not index.parts and not of_geometry
     if columns == index.columns and texts == parts:
-        return index
+        return replace(index, prefixed=is_kept) if of_geometry and not index.parts else index
     has_length = any(name and part.startswith("(") for name, part in kept)
     return replace(
         index,
         columns=columns,
         parts=texts if any(texts) else (),
-        prefixed=has_length or (index.prefixed and not index.parts),
+        prefixed=has_length or is_kept,
     )
 
 
@@ -252,8 +268,10 @@ def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> st
     if name in moved.new:
         # The server keeps the length of the column that had this name.
         length = length or _whole(old)
-    elif name not in moved.changed or length is None:
+    elif name not in moved.changed:
         return part
+    elif length is None:
+        length = _kept_length(old, mariadb=moved.mariadb)
     return f"({length}){order}" if length and is_prefix(column, length) else order
 
 
@@ -266,15 +284,49 @@ def _length(part: str) -> tuple[int | None, str]:
 
 
 _SIZES = {
-    "tinyint": 1, "year": 1, "smallint": 2, "mediumint": 3, "date": 3, "int": 4, "float": 4, "bigint": 8,
-    "double": 8,
+    "tinyint": 1, "year": 1, "smallint": 2, "mediumint": 3, "date": 3, "time": 3, "int": 4, "float": 4,
+    "timestamp": 4, "datetime": 5, "bigint": 8, "double": 8,
 }  # fmt: skip
 
 
 def _whole(column: Column | None) -> int | None:
-    """The size of a column if known: characters of a text column, bytes of any other column."""
+    """The length of a column's part of a key: characters of text, bytes of any other column.
+
+    As on the server, what is stored of an ENUM or SET is measured in characters too.
+    """
     word, _, rest = ("" if column is None else column.type).partition("(")
-    length = rest.partition(")")[0]
-    if word in _LENGTHY and length.isdecimal():
-        return int(length)
-    return _SIZES.get(word.split(" ")[0])
+    numbers = [int(one) for one in rest.partition(")")[0].split(",") if one.strip().isdecimal()]
+    if column is not None and word in _LABELLED:
+        return _stored(column) // longest(column.charset or "binary")
+    if word in _LENGTHY and numbers:
+        return numbers[0]
+    if word == "decimal":
+        return sum(width for width, _ in decimal_groups(*numbers)[0])
+    if word == "bit":
+        return (numbers[0] + 7) // 8
+    size = _SIZES.get(word.split(" ")[0])
+    if size is not None and word in ("time", "timestamp", "datetime") and numbers:
+        size += (numbers[0] + 1) // 2
+    return size
+
+
+def _kept_length(column: Column | None, *, mariadb: bool) -> int | None:
+    """The length of a key of a whole column whose column becomes text; None if it is of the whole text.
+
+    MySQL takes the stored bytes of an ENUM or SET for a prefix of the text, unless a value has as many.
+    Source: mysql_prepare_alter_table in sql/sql_table.cc.
+    """
+    if column is not None and is_geometry(column.type.lower()):
+        return _POINT
+    if column is None or mariadb or not column.type.startswith(_LABELLED):
+        return None
+    labels = [len(label) for label in labels_in(column.type)]
+    characters = max(labels) if column.type.startswith("enum") else sum(labels) + len(labels) - 1
+    is_whole = characters * longest(column.charset or "binary") == _stored(column)
+    return None if is_whole else _whole(column)
+
+
+def _stored(column: Column) -> int:
+    """The size in bytes of a stored value of an ENUM or SET."""
+    code = FieldType.ENUM if column.type.startswith("enum") else FieldType.SET
+    return label_bytes(code, len(labels_in(column.type)))
