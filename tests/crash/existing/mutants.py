@@ -108,7 +108,9 @@ def test_a_broken_guard_is_caught(
         caught.append(mutant.test.rpartition("/")[2])
     if mutant.storm:
         for seed in range(SEED, SEED + (_TRIES if mutant.killed else 1)):
-            if findings := stormed(stack, tmp_path, name, mutant, seed=seed):
+            # The name of the folder is the prefix of the topics.
+            (folder := tmp_path / f"{tmp_path.name}-{seed}").mkdir()
+            if findings := stormed(stack, folder, name, mutant, seed=seed):
                 break
         assert findings, "the storm finds nothing"
         caught.append(f"storm ({', '.join(findings)})")
