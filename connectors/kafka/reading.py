@@ -3,9 +3,9 @@
 Invariant: only committed records are read, each once, and those of a partition in order; no group is joined and
 no offset is stored. An end includes open transactions, so a commit made before the end was requested is never
 missed. An open transaction of another producer hides later records until it ends, and is an error after HELD
-seconds; transactions that the brokers do not report to this account are omitted. With ``omits_leaderless``, a
-partition without a leader does not hold up the others. A tail keeps its position over every outage, and reads
-later what it cannot read now.
+seconds; transactions that the brokers do not report to this account are omitted. With ``omits_unreadable``, a
+partition that cannot be read does not hold up the others. A tail keeps its position over every outage, and
+reads later what it cannot read now.
 """
 
 from __future__ import annotations
@@ -34,11 +34,19 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 from aiokafka.partitioner import murmur2
 
 from connectors.backoff import Backoff
-from connectors.errors import AqueductError, KafkaLost, RecordsGone, TopicUnfit, TransactionOpen
+from connectors.errors import (
+    AqueductError,
+    KafkaDenied,
+    KafkaLost,
+    RecordsGone,
+    TooFewBrokers,
+    TopicUnfit,
+    TransactionOpen,
+)
 from connectors.kafka.error_mapping import explained, translated
 from connectors.kafka.producer import TRANSACTION_TIMEOUT
 from connectors.kafka.protocol_requests import producers, transactions
@@ -163,6 +171,10 @@ _POLL_SECONDS = 0.2
 _MOST_RECORDS = 2000
 _FETCH_BYTES = 1024 * 1024
 _FETCH_BYTES_OF_ONE = 4 * 1024 * 1024
+_DENIED_SECONDS = 5.0
+"""The interval at which a partition is read again that the account might not read."""
+_LEAST_READS = 2
+"""The number of reads without a refusal after which the account may read a partition."""
 _MOST_PARTITIONS = 8
 """The number of stalled partitions for which the brokers are asked at a time."""
 _FEW, _MORE = 32, 8
@@ -205,10 +217,10 @@ class Follower:
     connect: Callable[[str], Awaitable[AIOKafkaConsumer]]
     """Returns a consumer of an isolation level."""
     answer_seconds: float = _ANSWER_SECONDS
-    omits_leaderless: bool = False
+    omits_unreadable: bool = False
     leaderless: frozenset[Partition] = frozenset()
     """The partitions that had no leader at the last call of ``partitions``: no broker can be asked about them.
-    Empty unless ``omits_leaderless``."""
+    Empty unless ``omits_unreadable``."""
     _consumers: dict[str, AIOKafkaConsumer] = field(default_factory=dict)
     """By isolation level. The consumer of committed records reads the followed partitions; the other consumer
     is asked for ends, since no fetch delays its requests."""
@@ -216,7 +228,15 @@ class Follower:
     """Isolation level and topic: the topics that each consumer has looked for."""
     _followed: set[TopicPartition] = field(default_factory=set)
     _away: dict[TopicPartition, int] = field(default_factory=dict)
-    """The followed partitions without a leader, each with its position."""
+    """The followed partitions that are not assigned, as they cannot be read now, each with its position."""
+    _denied: dict[TopicPartition, float] = field(default_factory=dict)
+    """The followed partitions that the account may not read, each with the time of its last refusal."""
+    _retried: dict[TopicPartition, int] = field(default_factory=dict)
+    """Those of ``_denied`` that are read again, each with the value of ``_reads`` at the first attempt."""
+    _reads: int = 0
+    """The number of reads of all followed partitions."""
+    _held: dict[Partition, tuple[int, TransactionOpen]] = field(default_factory=dict)
+    """The followed partitions that an open transaction keeps from moving, each with its position."""
     _waiting: dict[Partition, tuple[int, float]] = field(default_factory=dict)
     """The partitions with records not yet returned: each one's position, and the time since which it has not
     moved."""
@@ -230,7 +250,7 @@ class Follower:
         wait_seconds: float = 0.05,
         answer_seconds: float = _ANSWER_SECONDS,
         fetch_bytes: int = _FETCH_BYTES,
-        omits_leaderless: bool = False,
+        omits_unreadable: bool = False,
     ) -> AsyncIterator[Follower]:
         """Yield a follower, which connects at its first request.
 
@@ -241,8 +261,8 @@ class Follower:
 
         ``answer_seconds``: how long brokers have to answer a request for partitions' offsets.
 
-        ``omits_leaderless``: whether a followed partition without a leader is not read until a later call of
-        ``partitions`` finds its leader; ``partitions`` must then be called at intervals.
+        ``omits_unreadable``: whether a followed partition that cannot be read is listed in ``unreadable``, and
+        the others are read. ``partitions`` and ``unread`` must then be called at intervals, in this order.
         """
         how = {"wait_ms": int(1000 * wait_seconds), "fetch_bytes": fetch_bytes}
         async with AsyncExitStack() as stack:
@@ -250,7 +270,26 @@ class Follower:
             async def connect(isolation: str) -> AIOKafkaConsumer:
                 return await stack.enter_async_context(open_consumer(options, isolation, **how))
 
-            yield cls(options, connect, answer_seconds, omits_leaderless)
+            yield cls(options, connect, answer_seconds, omits_unreadable)
+
+    @property
+    def unreadable(self) -> dict[Partition, AqueductError]:
+        """The partitions that cannot be read now, each with the reason; empty unless ``omits_unreadable``.
+
+        TooFewBrokers: it had no leader at the last call of ``partitions``; such partitions are listed even if
+        they are not followed. KafkaDenied: the account may not read it. TransactionOpen: a transaction of
+        another producer kept it from moving at the last call of ``unread``.
+        """
+        denied = {
+            (tp.topic, tp.partition): KafkaDenied("the account may not read it", topic=tp.topic)
+            for tp in self._denied
+        }
+        leaderless = {
+            (topic, number): TooFewBrokers(f"partition {number} has no leader", topic=topic)
+            for topic, number in self.leaderless
+        }
+        held = {one: error for one, (_, error) in self._held.items()}
+        return {**held, **denied, **leaderless}
 
     async def _consumer(self, isolation: str, topics: Iterable[str] = ()) -> AIOKafkaConsumer:
         """The consumer of an isolation level, once it knows these topics."""
@@ -276,17 +315,31 @@ class Follower:
         """Return the topics whose names have one of these prefixes, each with its number of partitions."""
         wanted, cluster = tuple(prefixes), await self.metadata()
         found = {name: cluster.partitions_for_topic(name) or () for name in cluster.topics()}
-        if self.omits_leaderless:
+        if self.omits_unreadable:
             self.leaderless = frozenset(
                 (name, number)
                 for name, numbers in found.items()
                 for number in numbers
                 if cluster.leader_for_partition(TopicPartition(name, number)) == _NO_LEADER
             )
-            if self._away.keys() != {tp for tp in self._followed if tp in self.leaderless}:
+            self._retry_denied()
+            if self._away.keys() != {tp for tp in self._followed if self._is_away(tp)}:
                 # aiokafka would ask without a pause for the leader of an assigned partition that has none.
                 await self._assign({})
         return {name: len(numbers) for name, numbers in found.items() if name.startswith(wanted)}
+
+    def _is_away(self, tp: TopicPartition) -> bool:
+        return tp in self.leaderless or (tp in self._denied and tp not in self._retried)
+
+    def _retry_denied(self) -> None:
+        """Read denied partitions again; one that is not refused again by then may be read."""
+        now = time.monotonic()
+        for tp, reads in list(self._retried.items()):
+            if self._reads - reads >= _LEAST_READS and tp not in self.leaderless:
+                del self._denied[tp], self._retried[tp]
+        for tp, at in self._denied.items():
+            if now - at >= _DENIED_SECONDS:
+                self._retried.setdefault(tp, self._reads)
 
     async def follow(self, starts: Mapping[Partition, int], *, alone: bool = False) -> None:
         """Follow these partitions too, each from its offset on; with ``alone``, follow only these."""
@@ -296,7 +349,12 @@ class Follower:
 
     async def leave(self, partitions: Iterable[Partition]) -> None:
         """Stop following these partitions."""
-        self._followed -= {TopicPartition(*one) for one in partitions}
+        left = {TopicPartition(*one) for one in partitions}
+        self._followed -= left
+        for tp in left:
+            self._denied.pop(tp, None)
+            self._retried.pop(tp, None)
+        self._held = {one: held for one, held in self._held.items() if one not in left}
         await self._assign({})
 
     async def _assign(self, starts: Mapping[Partition, int]) -> None:
@@ -307,7 +365,7 @@ class Follower:
             positions = {
                 tp: await self.position(tp) for tp in self._followed - begun.keys()
             } | begun
-            self._away = {tp: at for tp, at in positions.items() if tp in self.leaderless}
+            self._away = {tp: at for tp, at in positions.items() if self._is_away(tp)}
             read = {tp: at for tp, at in positions.items() if tp not in self._away}
             paused = self._paused() & (read.keys() - begun.keys())
             committed.assign(list(read))
@@ -330,12 +388,23 @@ class Follower:
             # Without an assigned partition, aiokafka would wait for the first one without a limit.
             await asyncio.sleep(seconds)
             return {}
+        self._reads += not chosen
         chosen = [tp for tp in chosen if tp not in self._away]
         async with self._explained():
             committed = await self._consumer(_COMMITTED)
-            batches = await committed.getmany(
-                *chosen, timeout_ms=int(1000 * seconds), max_records=most
-            )
+            try:
+                batches = await committed.getmany(
+                    *chosen, timeout_ms=int(1000 * seconds), max_records=most
+                )
+            except TopicAuthorizationFailedError as error:
+                denied = {tp for tp in self._followed if error.args == (tp.topic,)}
+                if not self.omits_unreadable or not denied:
+                    raise
+                for tp in denied:
+                    self._denied[tp] = time.monotonic()
+                    self._retried.pop(tp, None)
+                await self._assign({})
+                return {}
             return {(tp.topic, tp.partition): records for tp, records in batches.items()}
 
     async def position(self, partition: Partition) -> int:
@@ -401,8 +470,9 @@ class Follower:
     async def unread(self) -> dict[Partition, int]:
         """Return the number of offsets of each partition not returned yet, open transactions included.
 
-        Partitions without a leader are omitted. To be called at intervals: raise TransactionOpen if an open
-        transaction has kept a partition from moving for more than HELD seconds.
+        Partitions that are not assigned now, as they cannot be read, are omitted. To be called at intervals:
+        raise TransactionOpen if an open transaction has kept a partition from moving for more than HELD
+        seconds; with ``omits_unreadable`` it is listed in ``unreadable``.
         """
         asked = self._followed - self._away.keys()
         ends = await self.ends([(tp.topic, tp.partition) for tp in asked])
@@ -413,20 +483,36 @@ class Follower:
             for one, at in positions.items()
             if at < ends[one] and TopicPartition(*one) not in paused
         }
+        self._held = {
+            one: (at, error)
+            for one, (at, error) in self._held.items()
+            if one not in positions or at == positions[one] < ends[one]
+        }
         still = {one: at for one, (at, since) in self._waiting.items() if now - since > HELD}
-        for one, at in await self.refuse_held(still):
+        if self.omits_unreadable:
+            await self._note_held(still)
+        else:
+            await self.refuse_held(still)
+        for one, at in islice(still.items(), _MOST_PARTITIONS):
             self._waiting[one] = at, now
         return {one: max(0, end - positions[one]) for one, end in ends.items()}
 
-    async def refuse_held(self, positions: Mapping[Partition, int]) -> list[tuple[Partition, int]]:
+    async def _note_held(self, positions: Mapping[Partition, int]) -> None:
+        """Note which of these partitions open transactions keep from moving."""
+        for one, at in islice(positions.items(), _MOST_PARTITIONS):
+            self._held.pop(one, None)
+            try:
+                await refuse_open(self.options, *one, position=at)
+            except TransactionOpen as error:
+                self._held[one] = at, error
+
+    async def refuse_held(self, positions: Mapping[Partition, int]) -> None:
         """Raise TransactionOpen if an open transaction began at or before one of these positions.
 
-        Return the positions about which brokers were asked: at most _MOST_PARTITIONS.
+        Brokers are asked about at most _MOST_PARTITIONS.
         """
-        asked = list(islice(positions.items(), _MOST_PARTITIONS))
-        for one, at in asked:
+        for one, at in islice(positions.items(), _MOST_PARTITIONS):
             await refuse_open(self.options, *one, position=at)
-        return asked
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Fetch nothing more from these partitions, and fetch again from all others."""

@@ -55,7 +55,7 @@ class Marks:
         if not self.partitions:
             return
         is_old = time.monotonic() - self._read > _OLD_SECONDS
-        asked = self.partitions.keys() - self.follower.leaderless if is_old else set()
+        asked = self.partitions.keys() - self.follower.unreadable.keys() if is_old else set()
         ends = await self.follower.readable(asked)
         for _ in range(_READS):
             late = [one for one, end in ends.items() if await self.follower.position(one) < end]

@@ -124,7 +124,7 @@ class MergeRun:
             check, have = partial(check_starts, plan), partial(self._unfit, publisher)
             self.status.begin()
             async with (
-                Follower.opened(plan.kafka_options, omits_leaderless=True) as follower,
+                Follower.opened(plan.kafka_options, omits_unreadable=True) as follower,
                 beside(ids.watch()) as watched,
             ):
                 shares = Shares(

@@ -17,7 +17,7 @@ from app.worker.merge.marks import Marks
 from app.worker.merge.ordering import Lane, PartitionOrder
 from app.worker.merge.plan import MergePlan
 from app.worker.merge.starts import Proof, Start, proven, start_of
-from connectors.errors import RecordForeign, RecordsGone, TooFewBrokers, TopicUnfit
+from connectors.errors import RecordForeign, RecordsGone, TopicUnfit
 from connectors.kafka.reading import Follower, Partition
 from tables.state.merge_cursor import MergeCursors
 from wire.records import HEADER_COMMITTED_MS
@@ -84,10 +84,7 @@ class Shares:
         self.marks = Marks(self.plan, self.follower)
 
     async def look(self) -> None:
-        """Find new topics and partitions at intervals.
-
-        Raise TransactionOpen if a transaction that stays open prevents a partition from being read.
-        """
+        """Find new topics and partitions at intervals, and those that cannot be read now."""
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return
@@ -102,14 +99,14 @@ class Shares:
     async def _find(self) -> set[str]:
         """Follow new topics and partitions that can be read, and whose merged topics can be written to.
 
-        Return the shards with a partition that is not followed or has no leader.
+        Return the shards with a partition that is not followed or cannot be read.
         """
         marks = dict(self.marks.newest)
         prefixes = {one: shard_topics(self.plan.prefix, one) for one in self.plan.destinations}
         progress = {progress_topic(self.plan.prefix, one): one for one in self.plan.destinations}
         found = await self.follower.partitions([*prefixes.values(), *progress])
         self._marks_at_look = marks
-        away = self.follower.leaderless
+        away = self.follower.unreadable
         owners: dict[Partition, str] = {}
         for topic, count in found.items():
             owner = next((one for one, start in prefixes.items() if topic.startswith(start)), None)
@@ -120,12 +117,12 @@ class Shares:
         new = owners.keys() - self.by_partition.keys()
         targets = {
             one: (merged_topic(self.plan.prefix, owners[one], one[0]), one[1])
-            for one in new | (owners.keys() & away)
+            for one in new | (owners.keys() & away.keys())
         }
         why: dict[str, str] = {}
-        for one in sorted(owners.keys() & away):
-            error = TooFewBrokers(f"partition {one[1]} has no leader", topic=one[0])
-            why.setdefault(targets[one][0], error.in_one_line)
+        for one in sorted(owners.keys() & away.keys()):
+            away[one].context["destination"] = self.plan.unit
+            why.setdefault(targets[one][0], away[one].in_one_line)
         counts: dict[str, int] = {}
         for one in new:
             name = targets[one][0]
@@ -143,7 +140,7 @@ class Shares:
             else:
                 why.setdefault(name, reason)
         self.waits(why)
-        unread = (new - self.by_partition.keys()) | (owners.keys() & away)
+        unread = (new - self.by_partition.keys()) | (owners.keys() & away.keys())
         self.blocked = {targets[one] for one in unread}
         return {owners[one] for one in unread}
 

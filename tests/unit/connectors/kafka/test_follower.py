@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
-from connectors.errors import KafkaLost, TransactionOpen
+from connectors.errors import KafkaDenied, KafkaLost, TooFewBrokers, TransactionOpen
 from connectors.kafka import reading as module
 from connectors.kafka.reading import Follower, Partition, read_to_ends
 
@@ -43,6 +43,8 @@ class FakeConsumer:
         self.positions: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
         self.held: set[TopicPartition] = set()
+        self.denied: set[str] = set()
+        """Topics that the account may not read."""
         self.asked: list[tuple[tuple[TopicPartition, ...], int | None]] = []
         self._client = Client()
 
@@ -72,6 +74,9 @@ class FakeConsumer:
     ) -> dict[TopicPartition, list[Any]]:
         assert timeout_ms == 0
         self.asked.append((partitions, max_records))
+        for tp in self.positions:
+            if tp.topic in self.denied and (not partitions or tp in partitions):
+                raise TopicAuthorizationFailedError(tp.topic)
         return {}
 
 
@@ -96,7 +101,7 @@ class Scene:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.committed, self.all = FakeConsumer(), FakeConsumer()
-        self.follower = self.made(omits_leaderless=True)
+        self.follower = self.made(omits_unreadable=True)
         self.asked: list[tuple[str, int, int]] = []
         self.open: set[Partition] = set()
 
@@ -108,11 +113,11 @@ class Scene:
         monkeypatch.setattr(module, "refuse_open", refuse)
         monkeypatch.setattr(module, "HELD", 0.0)
 
-    def made(self, *, omits_leaderless: bool, answer_seconds: float = 60.0) -> Follower:
+    def made(self, *, omits_unreadable: bool, answer_seconds: float = 60.0) -> Follower:
         async def connect(isolation: str) -> AIOKafkaConsumer:
             return {"read_committed": self.committed, "read_uncommitted": self.all}[isolation]
 
-        return Follower({}, connect, answer_seconds, omits_leaderless)
+        return Follower({}, connect, answer_seconds, omits_unreadable)
 
     async def begin(self) -> None:
         await self.follower.follow({A: 3, B: 5, C: 7})
@@ -129,6 +134,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 async def test_a_transaction_that_stays_open_is_an_error_and_one_that_ends_is_none(
     scene: Scene,
 ) -> None:
+    scene.follower = scene.made(omits_unreadable=False)
     await scene.begin()
     assert await scene.follower.unread() == {A: 0, B: 0, C: 0}
     for one in (A, B, C):
@@ -145,11 +151,70 @@ async def test_a_transaction_that_stays_open_is_an_error_and_one_that_ends_is_no
 
 
 async def test_what_does_not_move_for_another_reason_is_waited_for(scene: Scene) -> None:
+    scene.follower = scene.made(omits_unreadable=False)
     await scene.begin()
     scene.all.ends[TopicPartition(*B)] = 9
     for _ in range(3):
         assert (await scene.follower.unread())[B] == 4
     assert scene.asked == [("b", 0, 5)] * 2
+
+
+async def test_one_that_omits_what_cannot_be_read_lists_a_partition_until_its_transaction_ends(
+    scene: Scene,
+) -> None:
+    await scene.begin()
+    scene.all.ends |= {TopicPartition(*A): 9, TopicPartition(*B): 9}
+    scene.open = {A, B}
+    for _ in range(3):
+        assert await scene.follower.unread() == {A: 6, B: 4, C: 0}
+    held = scene.follower.unreadable
+    assert {one: type(error) for one, error in held.items()} == dict.fromkeys(
+        (A, B), TransactionOpen
+    )
+    # One is read on, the other is held back on purpose.
+    scene.committed.positions[TopicPartition(*A)] = 9
+    scene.follower.pause([B])
+    await scene.follower.unread()
+    assert scene.follower.unreadable.keys() == {B}
+    scene.follower.pause([])
+    scene.open = set()
+    for _ in range(2):
+        await scene.follower.unread()
+    assert scene.follower.unreadable == {}
+
+
+async def test_a_topic_that_may_not_be_read_is_listed_until_it_may_and_the_others_are_read(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.begin()
+    scene.all._client.leaders = {A: 1, B: 1, C: 1}
+    scene.committed.positions[TopicPartition(*B)] = 6
+    scene.committed.denied = {"b"}
+    await scene.follower.read(0)
+    await scene.follower.partitions([])
+    assert {one: type(error) for one, error in scene.follower.unreadable.items()} == {
+        B: KafkaDenied
+    }
+    assert scene.committed.positions == {A: 3, C: 7}
+    # It is tried at intervals, from its position on.
+    monkeypatch.setattr(module, "_DENIED_SECONDS", 0.0)
+    for _ in range(3):
+        await scene.follower.partitions([])
+        assert scene.committed.positions == {A: 3, B: 6, C: 7}
+        await scene.follower.read(0)
+        assert scene.committed.positions == {A: 3, C: 7}
+        assert scene.follower.unreadable.keys() == {B}
+    scene.committed.denied = set()
+    for _ in range(3):
+        assert scene.follower.unreadable.keys() == {B}
+        await scene.follower.partitions([])
+        await scene.follower.read(0)
+    assert scene.follower.unreadable == {}
+    assert scene.committed.positions == {A: 3, B: 6, C: 7}
+    scene.committed.denied = {"b"}
+    await scene.follower.read(0)
+    await scene.follower.leave([B])
+    assert scene.follower.unreadable == {}
 
 
 async def test_what_can_be_read_ends_before_an_open_transaction(scene: Scene) -> None:
@@ -198,6 +263,7 @@ async def test_a_partition_without_a_leader_is_not_asked_for_and_is_read_on_once
     scene.all._client.leaders[B] = -1
     assert await scene.follower.partitions(["a"]) == {"a": 1}
     assert scene.follower.leaderless == {B}
+    assert isinstance(scene.follower.unreadable[B], TooFewBrokers)
     assert scene.committed.positions == {A: 3, C: 7}
     assert await scene.follower.unread() == {A: 1, C: 0}
     assert await scene.follower.position(B) == 6
@@ -215,7 +281,7 @@ async def test_a_partition_without_a_leader_is_not_asked_for_and_is_read_on_once
 async def test_one_that_looks_for_topics_once_reads_a_partition_that_had_no_leader_then(
     scene: Scene,
 ) -> None:
-    scene.follower = scene.made(omits_leaderless=False)
+    scene.follower = scene.made(omits_unreadable=False)
     await scene.begin()
     scene.all._client.leaders = {A: 1, B: -1, C: 1}
     await scene.follower.partitions(["a"])
@@ -226,7 +292,7 @@ async def test_one_that_looks_for_topics_once_reads_a_partition_that_had_no_lead
 async def test_brokers_that_do_not_say_where_a_partition_ends_are_an_error_soon(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.follower = scene.made(omits_leaderless=False, answer_seconds=0.01)
+    scene.follower = scene.made(omits_unreadable=False, answer_seconds=0.01)
     await scene.begin()
 
     async def nothing(_: object) -> None:

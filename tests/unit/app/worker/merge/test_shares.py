@@ -18,10 +18,17 @@ from app.worker.merge import shares as module
 from app.worker.merge.plan import MergePlan
 from app.worker.merge.shares import Shares, committed_ms
 from app.worker.pipeline.publish.publisher import TopicPlans
-from connectors.errors import RecordForeign
+from connectors.errors import (
+    AqueductError,
+    KafkaDenied,
+    RecordForeign,
+    TooFewBrokers,
+    TransactionOpen,
+)
 from connectors.kafka.reading import Follower, Partition
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum
 
+A, B, PROGRESS = ("aq.__shard.a.trade", 0), ("aq.__shard.b.trade", 0), ("aq.__progress.b", 0)
 TOPICS = TopicPlans(
     prefix="aq",
     replication_factor=1,
@@ -64,6 +71,16 @@ class FakeFollower:
         self.most: list[int | None] = []
         """The limits of reads from all partitions."""
         self.leaderless: frozenset[Partition] = frozenset()
+        self.others: dict[Partition, AqueductError] = {}
+        """The partitions that have a leader and cannot be read, with the reason."""
+
+    @property
+    def unreadable(self) -> dict[Partition, AqueductError]:
+        leaderless = {
+            one: TooFewBrokers(f"partition {one[1]} has no leader", topic=one[0])
+            for one in self.leaderless
+        }
+        return {**self.others, **leaderless}
 
     async def partitions(self, prefixes: list[str]) -> dict[str, int]:
         return {one: n for one, n in self.counts.items() if one.startswith(tuple(prefixes))}
@@ -242,7 +259,7 @@ async def test_a_merged_topic_waits_alone_for_a_share_without_a_leader_and_conti
     assert fake.positions == {other: 0}
     assert waiting.keys() == {"aq.trade"}
     assert "TooFewBrokers" in waiting["aq.trade"]
-    assert "partition 0 has no leader [topic=aq.__shard.b.trade]" in waiting["aq.trade"]
+    assert "partition 0 has no leader [topic=aq.__shard.b.trade" in waiting["aq.trade"]
     # What the other shard has of it is not read either.
     assert shares.unread_offsets == {}
     fake.leaderless = frozenset()
@@ -260,6 +277,40 @@ async def test_a_merged_topic_waits_alone_for_a_share_without_a_leader_and_conti
     await shares.confirm()
     assert len(shares.orders["aq.other", 0].lanes[1].records) == 1
     fake.leaderless = frozenset()
+    await shares.look()
+    assert (waiting, shares.blocked) == ({}, set())
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            TransactionOpen("x", remedy="python -m app journal abort DEST --topic t"),
+            "python -m app journal abort merge.trade --topic t",
+        ),
+        (KafkaDenied("the account may not read it", topic=B[0]), f"topic={B[0]}"),
+    ],
+)
+async def test_a_merged_topic_waits_alone_for_a_share_that_cannot_be_read(
+    error: AqueductError, text: str
+) -> None:
+    fake, waiting = FakeFollower(), dict[str, str]()
+    other = ("aq.__shard.b.other", 0)
+    fake.counts = {A[0]: 1, B[0]: 1, other[0]: 1, PROGRESS[0]: 1}
+    shares = made(fake, waiting=waiting)
+    await shares.look()
+    fake.others = {B: error, PROGRESS: error}
+    await shares.look()
+    assert waiting.keys() == {"aq.trade"}
+    assert text in waiting["aq.trade"]
+    assert shares.blocked == {("aq.trade", 0)}
+    # The topic of marks may not be waited for, as it is read before all others.
+    fake.ends_of = {PROGRESS: 9}
+    await asyncio.wait_for(shares.marks.read(), 60)
+    fake.waiting = {other: [record(0, row(90))]}
+    await shares.read(0)
+    assert len(shares.orders["aq.other", 0].lanes[1].records) == 1
+    fake.others = {}
     await shares.look()
     assert (waiting, shares.blocked) == ({}, set())
 
@@ -338,9 +389,6 @@ def test_a_partition_that_holds_much_is_not_fetched_until_it_was_merged(
         assert fake.paused == []
 
     asyncio.run(steps())
-
-
-A, B, PROGRESS = ("aq.__shard.a.trade", 0), ("aq.__shard.b.trade", 0), ("aq.__progress.b", 0)
 
 
 async def two_lanes(fake: FakeFollower, plan: MergePlan = PLAN) -> Shares:
