@@ -287,7 +287,8 @@ MERGE_TOPICS_WAITING = _gauge(
 )
 LOGICAL_TABLES = _gauge(
     "aqueduct_logical_tables",
-    "Logical tables of the mapping, by how far their shards agree: equal, converging, conflict or accepted.",
+    "Logical tables of the mapping, by how far their shards agree: equal, converging, conflict or accepted; or "
+    "waiting, if the schema is not published now.",
     ["state"],
     of="logical schemas",
 )

@@ -69,14 +69,19 @@ async def answer_to(
     return Answer(value=value, worker=worker, seconds=took, offset=offset)
 
 
-async def not_applied(journal: UnitJournal, what: str, seconds: float) -> NotApplied:
-    """Return the error of a request that no worker applied in time, with what prevents it."""
+async def not_applied(
+    journal: UnitJournal, what: str, seconds: float, *, why: str | None = None
+) -> NotApplied:
+    """Return the error of a request that no worker applied in time, with what prevents it.
+
+    ``why``: what the journal itself shows; None if it shows nothing.
+    """
     desired = (await journal.latest_state()).control
-    why = (
-        f"the desired state is {desired.desired.value}, requested by {desired.by or 'an operator'}"
-        if desired is not None and desired.desired is not DesiredState.RUN
-        else await why_not_applied(journal.settings, journal.name)
-    )
+    if desired is not None and desired.desired is not DesiredState.RUN:
+        by = desired.by or "an operator"
+        why = f"the desired state is {desired.desired.value}, requested by {by}"
+    elif why is None:
+        why = await why_not_applied(journal.settings, journal.name)
     return NotApplied(
         f"{what} was recorded, but not applied within {seconds:g} s: {why}",
         destination=journal.name,

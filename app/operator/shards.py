@@ -33,6 +33,7 @@ from tables.history.logical_schemas.decisions import (
     decision_in,
     note_of_decision,
     outcome_key,
+    table_of,
 )
 from tables.history.logical_schemas.published import PublishedSchema, key_name
 from wire.text import utc
@@ -204,7 +205,11 @@ async def resolve(
         sent = replace(decision, offset=offset)
         decided = await wait_for_record(journal.partition, offset, partial(_decided, sent), wait)
     except TimeoutError:
-        error = await not_applied(journal, str(decision), wait)
+        unreadable = (await journal.latest_state()).unreadable
+        of_table = [one for key, one in unreadable.items() if table_of(key) == table]
+        error = await not_applied(
+            journal, str(decision), wait, why=of_table[0].in_one_line if of_table else None
+        )
         error.context["table"] = ".".join(table)
         raise error from None
     return decided, time.monotonic() - began

@@ -159,6 +159,10 @@ SITUATIONS: dict[str, tuple[list[dict[str, Value]], set[str]]] = {
         [RUNNING | {"aqueduct_logical_tables:conflict": always(1)}],
         {"ShardsConflict"},
     ),
+    "a logical table whose schema waits": (
+        [RUNNING | {"aqueduct_logical_tables:waiting": always(1)}],
+        {"LogicalTableWaits"},
+    ),
     "shards that differ while they are altered": (
         [RUNNING | {
             "aqueduct_logical_tables:converging": always(3),

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from app.worker.coordination.cluster_view import Identity
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
-from app.worker.logical_schemas.run import LogicalSchemasRun
+from app.worker.logical_schemas.run import MOST_BYTES, LogicalSchemasRun
+from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.unit.requests import Requests
 from app.worker.unit.retry_policy import ErrorPolicy
 from app.worker.unit.run_loop import Installation, Unit
@@ -25,7 +26,7 @@ def logical_schemas_unit(
     plan: LogicalSchemasPlan, installation: Installation, identity: Identity
 ) -> Unit:
     """Return the unit of work; ``identity`` is this worker's."""
-    status = LogicalSchemasStatus()
+    status, budget = LogicalSchemasStatus(), Budget(MOST_BYTES)
     permit, requests, policy = WritePermit(), Requests(), ErrorPolicy()
     takeover = UnitTakeover(identity=identity, journal=plan.journal, requests=requests)
 
@@ -36,6 +37,7 @@ def logical_schemas_unit(
             permit=permit,
             installation=installation,
             takeover=takeover,
+            budget=budget,
             succeeded=policy.succeeded,
         ).run()
 

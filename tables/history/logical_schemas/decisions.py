@@ -14,7 +14,7 @@ from typing import Any
 
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
-from tables.journal_format import Entry, encoded, is_tombstone, read_as
+from tables.journal_format import Entry, encoded, is_tombstone, read_as, unquoted
 from tables.journal_kind import Kind, StatePart
 
 UNIT = "logical.schemas"
@@ -178,6 +178,16 @@ class Decisions:
         return decided if decided is not None and decided.id == decision.id else None
 
 
+def table_of(key: bytes) -> TableName | None:
+    """The logical table that the key of a decision or of an outcome names; None for any other key."""
+    kind, *names = key.decode("utf-8", "replace").split("/")
+    if kind not in (DECISION.name, DECIDED.name) or len(names) != _NAMES_IN_KEY:
+        return None
+    return unquoted(names[1]), unquoted(names[2])
+
+
+_NAMES_IN_KEY = 5
+"""The unit, the two names of the logical table, the topic of the decision, and its shard or column."""
 DECISIONS_PART = StatePart(lambda _: Decisions())
 DECISION: Kind[Any] = Kind(name="shards", part=DECISIONS_PART)
 DECIDED: Kind[Any] = Kind(name="shards_decided", part=DECISIONS_PART)
@@ -196,13 +206,27 @@ def decided_in(record: StoredRecord) -> Decided:
     def read(value: dict[str, Any]) -> Decided:
         lists = {name: tuple(value[name]) for name in ("table", "subject", "among")}
         held = value["in_force"]
-        return Decided(**{**value, **lists, "in_force": _decision(held) if held else None})
+        found = Decided(**{**value, **lists, "in_force": _decision(held) if held else None})
+        _refuse_others(found.table, found.subject, found.among, found.id, found.refused)
+        return found
 
     return read_as("what a worker decided on shards", record, read)
 
 
 def _decision(value: Mapping[str, Any]) -> Decision:
-    return Decision(**{**value, "table": tuple(value["table"]), "verb": Verb(value["verb"])})
+    found = Decision(**{**value, "table": tuple(value["table"]), "verb": Verb(value["verb"])})
+    _refuse_others(found.table, (found.name, found.value), (found.by, found.why), found.id)
+    return found
+
+
+def _refuse_others(
+    table: tuple[object, ...], pair: tuple[object, ...], more: tuple[object, ...], *texts: object
+) -> None:
+    """Raise TypeError if names are not texts, or a table or another pair has not two of them."""
+    if len(table) != 2 or len(pair) != 2:
+        raise TypeError("a pair of names has another length")
+    if not all(isinstance(one, str) for one in (*table, *pair, *more, *texts)):
+        raise TypeError("a name is no text")
 
 
 def note_of_decision(one: Decision) -> Entry:

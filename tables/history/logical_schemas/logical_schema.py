@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from connectors.mysql.ddl.definition import TableName
@@ -195,7 +196,11 @@ def _type_refusal(decision: Decision, types: Sequence[str]) -> str:
         return f"all real tables have {decision.name} as {types[0]}"
     if decision.value in types:
         return ""
-    is_type = _TYPE.fullmatch(decision.value) and decision.value.partition("(")[0] != "decimal"
+    is_type = (
+        _TYPE.fullmatch(decision.value)
+        and decision.value.partition("(")[0] != "decimal"
+        and is_understood(decision.value)
+    )
     if not is_type or not contains_all(decision.value, types):
         return (
             f"{decision.value} neither is a type of {decision.name} in a real table nor holds all values of "
@@ -458,6 +463,16 @@ def joined_type(types: Iterable[str]) -> str | None:
     """The type among these that holds all values of the other types in the same form; None without one."""
     ordered = sorted(set(types))
     return next((one for one in ordered if contains_all(one, ordered)), None)
+
+
+@lru_cache(maxsize=10_000)
+def is_understood(type_text: str) -> bool:
+    """Whether a type can be compared with others; a type that is not known can, by its name."""
+    try:
+        relation(_kind(type_text), _kind(type_text))
+    except (LookupError, ValueError):
+        return False
+    return True
 
 
 def contains_all(wide: str, types: Iterable[str]) -> bool:

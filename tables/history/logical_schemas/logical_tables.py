@@ -6,17 +6,24 @@ tables belong together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.errors import MappingError
+import orjson
+
+from connectors.errors import JournalUnreadable
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import Decisions
-from tables.history.logical_schemas.logical_schema import LogicalSchema, logical_schema
+from tables.history.logical_schemas.logical_schema import (
+    LogicalSchema,
+    is_understood,
+    logical_schema,
+)
 from tables.history.logical_schemas.shard import RealTable, Shard, ShardName
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
+from wire.table_version import VersionKey
 
 # Real tables that were dropped or renamed away, by the records of the DDL topics.
 #
@@ -39,11 +46,18 @@ class DroppedTables:
 
         Raise AttributeError, KeyError, TypeError or ValueError if it is no such record.
         """
+        found = {
+            ShardName(destination, table["database"], table["table"]): (
+                int(record["source"]["ts_ms"]) if table["new"] is None else None
+            )
+            for table in record.get("tables", ())
+        }
+        if not all(isinstance(name, str) for one in found for name in one):
+            raise TypeError("a name is no text")
         changed = set()
-        for table in record.get("tables", ()):
-            name = ShardName(destination, table["database"], table["table"])
-            if table["new"] is None:
-                self._dropped_ms[name] = int(record["source"]["ts_ms"])
+        for name, ts_ms in found.items():
+            if ts_ms is not None:
+                self._dropped_ms[name] = ts_ms
                 changed.add(name)
             elif self._dropped_ms.pop(name, None) is not None:
                 changed.add(name)
@@ -58,6 +72,14 @@ class DroppedTables:
         return found if found is not None and found >= version_ms else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissedVersion:
+    """A table version whose record cannot be read."""
+
+    number: int
+    why: str
+
+
 @dataclass(slots=True)
 class LogicalTables:
     """The logical tables of an installation."""
@@ -68,6 +90,8 @@ class LogicalTables:
     _shards: dict[TableName, set[ShardName]] = field(default_factory=dict)
     changed: set[TableName] = field(default_factory=set)
     """The logical tables that changed since their schemas were last made."""
+    missed: dict[ShardName, MissedVersion] = field(default_factory=dict)
+    """The real tables whose newest version cannot be read."""
 
     def route_by(self, routes: Mapping[str, Routes]) -> None:
         """Group the real tables by these routes."""
@@ -76,14 +100,26 @@ class LogicalTables:
         self._routes = routes
         self.changed |= self._shards.keys()
         self._shards = {}
-        for name in self._real:
+        for name in self._real.keys() | self.missed.keys():
             self._group(name)
 
     def take(self, version: TableVersion) -> None:
         """Add a version of a real table."""
         name = ShardName(version.destination, version.database, version.table)
         real = self._real.setdefault(name, RealTable(name))
+        if (missed := self.missed.get(name)) is not None and version.version >= missed.number:
+            del self.missed[name]
+            self._group(name)
         if real.take(version):
+            self._group(name)
+
+    def miss(self, version: VersionKey, why: str) -> None:
+        """Note a version that cannot be read, unless it or a newer one of its table is known."""
+        name = ShardName(version.destination, version.database, version.table)
+        known = max(self._real[name].versions) if name in self._real else 0
+        missed = self.missed.get(name)
+        if version.version > max(known, missed.number if missed is not None else 0):
+            self.missed[name] = MissedVersion(number=version.version, why=why)
             self._group(name)
 
     def take_statement(self, destination: str, record: dict[str, Any]) -> None:
@@ -105,11 +141,12 @@ class LogicalTables:
     def _logical(self, name: ShardName) -> TableName | None:
         """The logical table of a real one; None if no rule of the mapping names it, or it is not captured."""
         routes = self._routes.get(name.destination)
-        try:
-            route = routes.of((name.database, name.table)) if routes is not None else None
-        except MappingError:
-            # Its destination is stopped by this error, and shows it.
-            return None
+        route = routes.of((name.database, name.table)) if routes is not None else None
+        if route is not None and route.fault:
+            # Its destination shows the fault. The rows that it published are those of this logical table.
+            real = self._real.get(name)
+            known = real.versions[max(real.versions)].logical if real is not None else None
+            return known if known != (name.database, name.table) else None
         return route.logical if route is not None and route.mapped is not None else None
 
     @property
@@ -117,13 +154,59 @@ class LogicalTables:
         """All logical tables that have a shard."""
         return self._shards.keys()
 
+    def shards(self, name: TableName) -> list[ShardName]:
+        """The real tables of a logical one, sorted, also those of which no version can be read."""
+        return sorted(self._shards.get(name, ()))
+
+    def of_destinations(self, names: Collection[str]) -> set[TableName]:
+        """The logical tables with a shard in one of these destinations."""
+        return {
+            logical
+            for logical, shards in self._shards.items()
+            if any(one.destination in names for one in shards)
+        }
+
+    def is_known(self, name: ShardName) -> bool:
+        """Whether a version of a real table was read."""
+        return name in self._real
+
     def schema(self, name: TableName, decisions: Decisions) -> LogicalSchema | None:
-        """The schema of a logical table now; None if it has no shard."""
-        shards = self._shards.get(name)
-        if not shards:
-            return None
-        return logical_schema(name, map(self._shard, shards), decisions.in_force(name))
+        """The schema of a logical table by the versions that were read; None if it has none."""
+        shards = [self._shard(one) for one in self._shards.get(name, ()) if one in self._real]
+        return logical_schema(name, shards, decisions.in_force(name)) if shards else None
 
     def _shard(self, name: ShardName) -> Shard:
         real = self._real[name]
         return real.shard(dropped_ms=self._dropped.dropped_ms(name, real.newest_ms))
+
+
+def version_in(value: bytes) -> TableVersion:
+    """The version in a record of the schemas topic; raise ValueError if it cannot be compared with others."""
+    try:
+        found = TableVersion.from_json(orjson.loads(value))
+    except JournalUnreadable as error:
+        raise ValueError(error.detail) from error
+    columns = found.definition.columns
+    texts = [found.destination, found.database, found.table, *found.definition.primary_key]
+    texts += [text for one in columns for text in (one.name, one.type)]
+    texts += [
+        text for one in columns for text in (one.charset, one.column_type) if text is not None
+    ]
+    if not columns or not all(isinstance(one, str) for one in texts):
+        raise ValueError("it has no columns, or a name that is no text")
+    if not all(isinstance(one, int) for one in (found.version, found.ts_ms)):
+        raise ValueError("its number or its time is none")
+    if others := [one for one in columns if not is_understood(one.type)]:
+        raise ValueError(f"the type {others[0].type} of column {others[0].name} is not understood")
+    return found
+
+
+def version_key_in(key: bytes) -> VersionKey | None:
+    """The version that the key of a record names; None if it names none."""
+    try:
+        found = VersionKey.of(orjson.loads(key))
+    except (ValueError, KeyError, TypeError):
+        return None
+    texts = (found.destination, found.database, found.table)
+    is_key = all(isinstance(one, str) for one in texts) and isinstance(found.version, int)
+    return found if is_key else None

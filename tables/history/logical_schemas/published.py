@@ -6,7 +6,7 @@ counts changes. The topic, read back, shows what was published last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -52,6 +52,11 @@ class PublishedSchema:
             if one["dropped_ms"] is not None
         }
 
+    @property
+    def replaced(self) -> PublishedSchema:
+        """The same schema with a content that no schema has, so that it is published again."""
+        return replace(self, content={**self.content, "wire": None})
+
     def to_record(self) -> tuple[bytes, bytes]:
         """The key and the value of its record."""
         key = {"database": self.name[0], "table": self.name[1]}
@@ -65,11 +70,16 @@ class PublishedSchema:
             content = orjson.loads(value)
             numbers = {name: content.pop(name) for name in _NOT_CONTENT}
             found = cls(name=(content["database"], content["table"]), content=content, **numbers)
-            State(content["state"])
             # Fields that are read later raise here if they have another form.
-            hash((found.name, *found.dropped, sum(found.dropped.values()), *found.open_changes))
+            State(content["state"]), found.open_changes
+            names = [*found.name, *(name for one in found.dropped for name in one)]
+            counts = [*numbers.values(), *found.dropped.values()]
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no logical schema: {error!r}") from error
+        if not all(isinstance(one, str) for one in names):
+            raise ValueError("no logical schema: a name is no text")
+        if not all(isinstance(one, int) for one in counts):
+            raise ValueError("no logical schema: a number or a time is none")
         return found
 
 
@@ -96,7 +106,8 @@ def key_name(key: bytes) -> TableName:
     try:
         found = orjson.loads(key)
         name = found["database"], found["table"]
-        hash(name)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no key of a logical schema: {error!r}") from error
+    if not all(isinstance(one, str) for one in name):
+        raise ValueError("no key of a logical schema: a name is no text")
     return name

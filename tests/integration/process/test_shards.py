@@ -139,7 +139,9 @@ def test_shards_that_are_altered_one_by_one_converge_conflict_and_are_decided_on
             [shop.name(one) for one in ("east2", "west1", "west2")],
         ]
         shown = pair.status("one")["logical_tables"]
-        assert shown["tables"] == {"equal": 0, "converging": 1, "conflict": 0, "accepted": 0}
+        assert shown["tables"] == {
+            "equal": 0, "converging": 1, "conflict": 0, "accepted": 0, "waiting": 0,
+        }  # fmt: skip
         assert shown["not_equal"]["trade.orders"]["state"] == "converging"
         assert 'aqueduct_logical_tables{state="converging"} 1.0' in pair.workers["one"].get(
             "/metrics"

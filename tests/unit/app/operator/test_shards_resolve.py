@@ -12,7 +12,13 @@ import pytest
 from app.operator import journal_access, request, shards
 from app.operator.shards import resolve
 from app.settings.model import Settings
-from connectors.errors import NotApplied, RequestReplaced, UsageError
+from connectors.errors import (
+    AqueductError,
+    JournalUnreadable,
+    NotApplied,
+    RequestReplaced,
+    UsageError,
+)
 from connectors.kafka.reading import StoredRecord
 from tables.history.logical_schemas.decisions import (
     UNIT,
@@ -22,6 +28,7 @@ from tables.history.logical_schemas.decisions import (
     decision_in,
     note_of_decided,
     note_of_decision,
+    outcome_key,
 )
 from tables.history.logical_schemas.published import PublishedSchema, next_published
 from tables.journal_format import Entry
@@ -50,7 +57,17 @@ def controls() -> list[Control]:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch, controls: list[Control]) -> tuple[Send, list[Decision]]:
+def unreadable() -> dict[bytes, AqueductError]:
+    """The records of decisions in the journal that cannot be read."""
+    return {}
+
+
+@pytest.fixture
+def sent(
+    monkeypatch: pytest.MonkeyPatch,
+    controls: list[Control],
+    unreadable: dict[bytes, AqueductError],
+) -> tuple[Send, list[Decision]]:
     """Sends a decision to workers that give these answers; and the decisions that were sent."""
     made: list[Decision] = []
     schema = Shards("a1", "b1", columns="id int not null").alter("b1", "id int not null; x int")
@@ -83,7 +100,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, controls: list[Control]) -> tuple[Send
         return resolve(SETTINGS, NAME, by="ann", why="a test", wait=0.2, **wanted)
 
     async def state() -> SimpleNamespace:
-        return SimpleNamespace(control=controls[-1] if controls else None)
+        return SimpleNamespace(control=controls[-1] if controls else None, unreadable=unreadable)
 
     partition = SimpleNamespace(options={}, topic="t", number=2)
     journal = SimpleNamespace(
@@ -120,6 +137,19 @@ async def test_without_an_outcome_of_its_own_it_is_not_applied(
     with pytest.raises(NotApplied, match=r"reopen was recorded, but not applied .* no worker runs"):
         await send(lambda one: [outcome(one, of="another")], verb=Verb.REOPEN)
     assert len(made) == 1
+
+
+async def test_one_whose_table_has_a_record_that_cannot_be_read_says_so(
+    sent: tuple[Send, list[Decision]], unreadable: dict[bytes, AqueductError]
+) -> None:
+    send, _ = sent
+    repair = JournalUnreadable("x", destination=UNIT)
+    unreadable[outcome_key(("trade", "items"), ("accept", ""))] = repair
+    with pytest.raises(NotApplied, match="no worker runs"):
+        await send(lambda _: [], verb=Verb.REOPEN)
+    unreadable[outcome_key(NAME, ("accept", ""))] = repair
+    with pytest.raises(NotApplied, match=r"python -m app journal repair logical\.schemas"):
+        await send(lambda _: [], verb=Verb.REOPEN)
 
 
 async def test_while_logical_schemas_are_paused_that_is_said(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import SimpleNamespace
@@ -9,18 +10,36 @@ from typing import Any, cast
 
 import orjson
 import pytest
+from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.record import MemoryRecords
 
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.logical_schemas import run as module
 from app.worker.logical_schemas.plan import LogicalSchemasPlan, LogicalSchemasStatus
 from app.worker.logical_schemas.run import LogicalSchemasRun
 from app.worker.pipeline.publish.publisher import TopicPlans
+from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.status import State
 from app.worker.unit.takeover import UnitTakeover
-from connectors.errors import KafkaLost, TransactionOpen
+from connectors.errors import (
+    AqueductError,
+    KafkaDenied,
+    KafkaLost,
+    RecordsGone,
+    RecordTooLarge,
+    TransactionOpen,
+)
 from connectors.kafka.reading import StoredRecord
-from tables.history.logical_schemas.decisions import UNIT, Decision, Verb, note_of_decision
+from connectors.mysql.ddl.definition import TableName
+from tables.history.logical_schemas.decisions import (
+    DECIDED,
+    UNIT,
+    Decision,
+    Verb,
+    note_of_decision,
+)
 from tables.history.logical_schemas.published import PublishedSchema
+from tables.history.logical_schemas.shard import ShardName
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tables.rules.table_version import TableVersion
@@ -32,7 +51,10 @@ ROUTES = {
     name: Routes(
         prefix="aq",
         destination=name,
-        mapping=from_yaml("tables: {trade.orders: {from: ['shop.orders_[0-9]+'], topic: trade}}"),
+        mapping=from_yaml(
+            "tables: {trade.orders: {from: ['shop.orders_[0-9]+'], topic: trade}, "
+            "trade.items: {from: ['shop.items_[0-9]+'], topic: items}}"
+        ),
     )
     for name in "ab"
 }
@@ -54,21 +76,40 @@ class Kafka:
         self.hidden: set[str] = set()
         """Topics of which the follower returns nothing, as if a transaction were open."""
         self.steps: list[str] = []
-        self.hangs = False
-        """Whether a transaction has stayed open in a topic for long."""
         self.later: list[Callable[[], None]] = []
         """What is done within a run, one after another, each time that all is read."""
+        self.troubles: dict[str, AqueductError] = {}
+        """The topics that cannot be read, with the reason."""
+        self.unseen: set[str] = set()
+        """Topics that the account may not see."""
+        self.loses: dict[str, AqueductError] = {}
+        """Topics that lose their leader while their ends are asked for."""
+        self.gone: set[str] = set()
+        """Topics whose next record is removed before it is read."""
+        self.limit: int | None = None
+        """The largest batch that the topic of logical schemas takes; None: any."""
+        self.is_limit_known = True
 
     def write(self, topic: str, value: Mapping[str, Any]) -> None:
         self.topics.setdefault(topic, []).append((b"", orjson.dumps(value)))
 
-    def alter(self, name: str, number: int, columns: str, *, ts_ms: int = 0) -> None:
-        made: TableVersion = version(full_name(name), number, columns, ts_ms=ts_ms)
-        self.write(SCHEMAS, made.to_json())
+    def remove(self, topic: str) -> None:
+        del self.topics[topic]
 
-    def decide(self, verb: Verb, name: str = "", value: str = "") -> None:
+    def alter(
+        self, name: str | ShardName, number: int, text: str, *, ts_ms: int = 0, **more: Any
+    ) -> None:
+        """Publish a version of a shard; ``more``: other values of its record."""
+        real = full_name(name) if isinstance(name, str) else name
+        made: TableVersion = version(real, number, text, ts_ms=ts_ms)
+        records = self.topics.setdefault(SCHEMAS, [])
+        records.append((orjson.dumps(made.key_json()), orjson.dumps({**made.to_json(), **more})))
+
+    def decide(
+        self, verb: Verb, name: str = "", value: str = "", *, table: TableName = NAME
+    ) -> None:
         decision = Decision(
-            table=NAME, id=f"d{len(self.topics[JOURNAL])}", verb=verb, name=name, value=value,
+            table=table, id=f"d{len(self.topics[JOURNAL])}", verb=verb, name=name, value=value,
             by="ann", why="a test", ts_ms=1,
         )  # fmt: skip
         self.topics[JOURNAL].append(note_of_decision(decision))
@@ -76,6 +117,20 @@ class Kafka:
     def records(self, topic: str) -> list[StoredRecord]:
         found = self.topics.get(topic, [])
         return [StoredRecord(key, value or b"", at) for at, (key, value) in enumerate(found)]
+
+    def outcomes(self) -> list[dict[str, Any]]:
+        """What workers decided, in order."""
+        found = self.topics[JOURNAL]
+        return [orjson.loads(value) for key, value in found if DECIDED.is_of(key) and value]
+
+    async def largest(self, _topic: str) -> int | None:
+        return self.limit if self.is_limit_known else None
+
+    async def unwritable(self, names: Iterable[str]) -> dict[str, AqueductError]:
+        return {one: KafkaDenied(topic=one) for one in names if one in self.unseen}
+
+    async def digests(self, names: Iterable[str]) -> dict[str, str]:
+        return {one: str(self.limit) if self.is_limit_known else "" for one in names}
 
     def published(self) -> list[PublishedSchema]:
         return [
@@ -85,7 +140,10 @@ class Kafka:
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Kafka]:
         self._sent: list[tuple[str, bytes, bytes | None]] = []
-        yield self
+        try:
+            yield self
+        except MessageSizeTooLargeError as error:
+            raise RecordTooLarge("the broker's answer") from error
         if self.fails:
             raise KafkaLost("no answer to the commit")
         self.steps.append("committed")
@@ -102,6 +160,17 @@ class Kafka:
 
         return sent()
 
+    async def send_batch(self, batch: Any, topic: str, *, partition: int) -> Any:
+        assert partition == 0
+        answer = asyncio.get_running_loop().create_future()
+        if self.limit is not None and batch.size() > self.limit:
+            answer.set_exception(MessageSizeTooLargeError())
+            return answer
+        for one in MemoryRecords(bytes(batch._build())).next_batch():
+            self._sent.append((topic, one.key, one.value))
+        answer.set_result(None)
+        return answer
+
 
 class Follower:
     """Reads the topics; the run ends after some reads that return nothing."""
@@ -109,8 +178,10 @@ class Follower:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka, self._positions = kafka, dict[tuple[str, int], int]()
         self._idle = 0
+        self.leaderless: frozenset[tuple[str, int]] = frozenset()
 
     async def partitions(self, names: Iterable[str]) -> dict[str, int]:
+        self.leaderless = frozenset(self.unreadable)
         return {one: 1 for one in self._kafka.topics if one.startswith(tuple(names))}
 
     async def beginnings(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -125,18 +196,34 @@ class Follower:
     async def position(self, partition: tuple[str, int]) -> int:
         return self._positions[partition]
 
+    @property
+    def unreadable(self) -> dict[tuple[str, int], AqueductError]:
+        return {(topic, 0): error for topic, error in self._kafka.troubles.items()}
+
     async def unread(self) -> dict[tuple[str, int], int]:
-        if self._kafka.hangs:
-            raise TransactionOpen(topic=SCHEMAS)
+        if self._kafka.loses:
+            self._kafka.troubles |= self._kafka.loses
+            self._kafka.loses = {}
+            raise KafkaLost("no answer")
         return {}
+
+    async def leave(self, partitions: Iterable[tuple[str, int]]) -> None:
+        for one in partitions:
+            del self._positions[one]
 
     async def read(self, _seconds: float) -> dict[tuple[str, int], list[Any]]:
         found = {}
         for (topic, number), start in self._positions.items():
-            if topic in self._kafka.hidden:
+            if topic in self._kafka.gone:
+                self._kafka.gone.remove(topic)
+                gone = RecordsGone(f"{topic} [0] has no offset {start}")
+                gone.lost = {(topic, number): start}
+                raise gone
+        for (topic, number), start in self._positions.items():
+            if topic in self._kafka.hidden | self._kafka.troubles.keys():
                 continue
             found[topic, number] = [
-                SimpleNamespace(key=one.key, value=one.value, offset=one.offset)
+                SimpleNamespace(key=one.key, value=one.value, offset=one.offset, headers=())
                 for one in self._kafka.records(topic)[start:]
             ]
             self._positions[topic, number] = start + len(found[topic, number])
@@ -170,6 +257,7 @@ class Scene:
         self.kafka, self.routes = Kafka(), dict[str, Routes](ROUTES)
         self.is_known = True
         self.status = LogicalSchemasStatus()
+        self.budget = Budget(module.MOST_BYTES)
 
     async def run(self) -> None:
         plan = LogicalSchemasPlan(
@@ -197,6 +285,7 @@ class Scene:
             permit=WritePermit(),
             installation=installation,
             takeover=cast(UnitTakeover, Takeover(self.kafka)),
+            budget=self.budget,
             succeeded=lambda: None,
         )
         with contextlib.suppress(Ended):
@@ -219,7 +308,9 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
         return kafka.records(topic)
 
     @contextlib.asynccontextmanager
-    async def opened(_: object, *, wait_seconds: float) -> AsyncIterator[Follower]:
+    async def opened(
+        _: object, *, wait_seconds: float, **_options: object
+    ) -> AsyncIterator[Follower]:
         assert wait_seconds == module._READ_SECONDS
         yield Follower(kafka)
 
@@ -231,7 +322,14 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     async def no_ids(_names: object) -> dict[str, str]:
         return {}
 
-    monkeypatch.setattr(module, "Topics", lambda _: SimpleNamespace(ensure=nothing, ids=no_ids))
+    topics = SimpleNamespace(
+        ensure=nothing,
+        ids=no_ids,
+        unwritable=kafka.unwritable,
+        largest=kafka.largest,
+        digests=kafka.digests,
+    )
+    monkeypatch.setattr(module, "Topics", lambda _: topics)
     monkeypatch.setattr(module, "Follower", SimpleNamespace(opened=opened))
     monkeypatch.setattr(module, "committed_state", state)
     monkeypatch.setattr(module, "read_to_end", read)
@@ -264,7 +362,7 @@ async def test_a_run_takes_the_id_and_claims_the_unit_before_it_publishes(scene:
 
 
 async def test_nothing_is_published_before_all_topics_are_read(scene: Scene) -> None:
-    scene.kafka.alter("a1", 1, ID)
+    scene.kafka.alter("b1", 1, ID)
     scene.kafka.write("aq.__ddl.b", {})
     for topic in (SCHEMAS, "aq.__ddl.b"):
         scene.kafka.hidden = {topic}
@@ -274,6 +372,8 @@ async def test_nothing_is_published_before_all_topics_are_read(scene: Scene) -> 
     scene.is_known = False
     await scene.run()
     assert scene.kafka.published() == []
+    assert scene.status.state is State.STARTING
+    assert "the mapping in ZooKeeper was not read yet" in str(scene.status.error)
     scene.is_known = True
     await scene.run()
     assert states(scene) == ["equal"]
@@ -282,7 +382,7 @@ async def test_nothing_is_published_before_all_topics_are_read(scene: Scene) -> 
 async def test_a_transaction_that_stays_open_is_shown_and_not_waited_for_silently(
     scene: Scene,
 ) -> None:
-    scene.kafka.hangs = True
+    scene.kafka.troubles[SCHEMAS] = TransactionOpen(topic=SCHEMAS)
     with pytest.raises(TransactionOpen):
         await scene.run()
 

@@ -53,7 +53,9 @@ def test_the_status_lists_what_is_not_equal_and_shows_nothing_where_it_is_not_le
     status.show(State.RUNNING)
     status.measure()
     found = status.to_json()
-    assert found["tables"] == {"equal": 1, "converging": 1, "conflict": 0, "accepted": 0}
+    assert found["tables"] == {
+        "equal": 1, "converging": 1, "conflict": 0, "accepted": 0, "waiting": 0,
+    }  # fmt: skip
     assert found["not_equal"] == {
         "trade.orders": {
             "state": "converging",
