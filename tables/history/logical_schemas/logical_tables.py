@@ -107,7 +107,10 @@ class LogicalTables:
         """Add a version of a real table."""
         name = ShardName(version.destination, version.database, version.table)
         real = self._real.setdefault(name, RealTable(name))
-        if (missed := self.missed.get(name)) is not None and version.version >= missed.number:
+        missed, number = self.missed.get(name), version.version
+        is_next = bool(real.versions) and number > max(real.versions)
+        if missed is not None and (is_next or number >= missed.number):
+            # The records come in the topic's order: the one that was missed is not the newest any more.
             del self.missed[name]
             self._group(name)
         if real.take(version):
