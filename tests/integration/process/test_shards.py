@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
+import shlex
 import signal
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app.__main__ import main
+from connectors.kafka.producer import TransactionalProducer, append
 from connectors.kafka.reading import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
+from tables.history.logical_schemas.decisions import UNIT, outcome_key
+from tables.state.journal.state import partition_of
 from tests.harness.pair import Pair, pair_settings
 from tests.harness.sql import run
+from tests.harness.topics import on_kafka
+from wire.topics import ddl_topic, journal_topic, logical_schemas_topic, schemas_topic
 
 DESTINATIONS = ("east", "west")
 Seen = dict[str, Any]
@@ -215,6 +223,156 @@ def test_a_dropped_shard_does_not_count_until_it_is_created_again(
         operator.until("converging", "add note varchar(80) utf8mb4")
         shop.alter("ADD note varchar(80)", "west2")
         operator.until("equal")
+
+
+class Two:
+    """Two logical tables, of which one has trouble: trade.orders, and trade.items with a shard in the east."""
+
+    def __init__(self, stack: Stack, shop: Shop, pair: Pair) -> None:
+        self.stack, self.shop, self.pair = stack, shop, pair
+        self.prefix: str = pair.wanted["prefix"]
+        self.options = {"bootstrap_servers": stack.kafka}
+        self._changes = 0
+
+    @property
+    def logical(self) -> Seen:
+        found: Seen = self.pair.status("one").get("logical_tables", {})
+        return found
+
+    @property
+    def waiting(self) -> str:
+        """The reason for which trade.orders waits; empty if it does not."""
+        return str(self.logical.get("waiting", {}).get("trade.orders", ""))
+
+    def columns(self, table: str) -> dict[str, str | None]:
+        """The columns of a logical table, as they were published last."""
+        found = published(self.stack, self.prefix)
+        return columns([one for one in found if one["table"] == table][-1])
+
+    def write(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
+        """Write a record as another program."""
+        asyncio.run(append(self.options, topic, partition, key=key, value=value))
+
+    def reason(self, error: str, *, by_change: bool = False) -> str:
+        """The reason for which trade.orders waits, while a change of trade.items is published.
+
+        ``by_change``: whether it waits only once it is changed.
+        """
+        if not by_change:
+            self.pair.until(lambda: error in self.waiting, seconds=120)
+        self._changes += 1
+        items = f"{self.shop.databases['east']}.items_1"
+        self.shop.alter(f"ADD y{self._changes} int", "west2")
+        run(self.stack.mysql, f"ALTER TABLE {items} ADD n{self._changes} int")
+
+        self.pair.until(
+            lambda: error in self.waiting and f"n{self._changes}" in self.columns("items")
+        )
+        assert self.logical["waiting"].keys() == {"trade.orders"}
+        assert self.logical["tables"]["waiting"] == 1
+        worker = self.pair.workers["one"]
+        assert 'aqueduct_logical_tables{state="waiting"} 1.0' in worker.get("/metrics")
+        assert f"y{self._changes}" not in self.columns("orders")
+        return self.waiting
+
+    def is_back(self) -> bool:
+        """Whether trade.orders is published with all changes."""
+        return not self.logical["waiting"] and f"y{self._changes}" in self.columns("orders")
+
+    def limit(self, size: int) -> None:
+        """Let the topic take batches of that size, as ``kafka-configs.sh --alter --add-config`` does."""
+        plan = {"cleanup.policy": "compact", "max.message.bytes": str(size)}
+        name = logical_schemas_topic(self.prefix)
+        config = ConfigResource(ConfigResourceType.TOPIC, name, plan)
+        on_kafka(self.stack, lambda admin: admin.alter_configs([config]))
+
+    async def begin_transaction(self) -> None:
+        """Leave a transaction open in the statements of the west, as a program that was killed does."""
+        producer = TransactionalProducer(
+            "nightly import", options=self.options, compression=None, timeout_factor=40
+        )
+        await producer.init_transactions()
+        assert producer._kafka is not None
+        await producer._kafka.begin_transaction()
+        await (await producer._kafka.send(ddl_topic(self.prefix, "west"), b"{}", partition=0))
+        await producer.discard()
+
+
+@pytest.mark.remedy("JournalUnreadable", "TransactionOpen", "RecordTooLarge", "RecordForeign")
+def test_trouble_of_a_logical_table_stops_it_alone_until_what_its_reason_says_is_done(
+    stack: Stack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shop = Shop(stack.mysql)
+    east = shop.databases["east"]
+    run(
+        stack.mysql,
+        f"CREATE TABLE {east}.items_1 (id int PRIMARY KEY)",
+        f"INSERT INTO {east}.items_1 VALUES (1)",
+    )
+    wanted = shop.settings(stack, tmp_path)
+    rules = Path(wanted["mapping"]["file"])
+    more = f", trade.items: {{from: ['{east}.items_[0-9]+'], topic: items}}}}"
+    rules.write_text(rules.read_text().removesuffix("}") + more)
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        operator, two = Operator(pair, capsys), Two(stack, shop, pair)
+        pair.until(lambda: len(operator.show().get("shards", ())) == 4)
+
+        # A type that is none, and an outcome that another program wrote.
+        shop.alter("MODIFY x bigint", "east1")
+        operator.until("converging", "modify x to bigint")
+        assert "neither is a type" in operator.resolve("--take-type", "x=number", code=1)
+        topic = journal_topic(two.prefix)
+        found = on_kafka(stack, lambda admin: admin.describe_topics([topic]))
+        partition = partition_of(UNIT, len(found[0]["partitions"]))
+        key = outcome_key(("trade", "orders"), ("accept", ""))
+        two.write(topic, partition, key, b"junk")
+        why = two.reason("JournalUnreadable")
+        repair = "journal repair logical.schemas --why TEXT"
+        assert f"python -m app {repair}" in why
+        assert repair in operator.resolve("--accept", "--timeout", "3", code=1)
+        assert repair in operator.resolve("--reopen", code=1)
+        assert main([*repair.split()[:-1], "a test"]) == 0
+        pair.until(two.is_back)
+
+        # A table version that another program wrote.
+        value = {"destination": "west", "database": shop.databases["west"], "table": "orders_1"}
+        key = json.dumps({**value, "version": 99}).encode()
+        two.write(schemas_topic(two.prefix), 0, key, b"{}")
+        why = two.reason("RecordForeign")
+        assert f"shards resolve trade.orders --exclude {shop.name('west1')} --why TEXT" in why
+        statement = re.search(r"ALTER TABLE \S+ COMMENT = '[^']+'", why)
+        assert statement is not None
+        run(stack.mysql, statement[0])
+        pair.until(two.is_back)
+
+        # A schema that its topic refuses, compressed as it is.
+        names = ", ".join(f"c{uuid.uuid4().hex} int" for _ in range(60))
+        shop.alter(f"ADD ({names})", "west2")
+        pair.until(lambda: len(two.columns("orders")) > 60)
+        two.limit(1500)
+        why = two.reason("RecordTooLarge", by_change=True)
+        size = re.search(r"__logical_schemas --add-config max\.message\.bytes=(\d+)", why)
+        assert size is not None
+        two.limit(int(size[1]))
+        pair.until(two.is_back)
+
+        # A transaction that another program leaves open in the statements of one destination.
+        asyncio.run(two.begin_transaction())
+        why = two.reason("TransactionOpen")
+        command = re.search(r"python -m app (journal abort [^;]+)\.$", why)
+        assert command is not None
+        assert main(shlex.split(command[1])) == 0
+        pair.until(two.is_back)
+
+        assert pair.workers["one"].process.poll() is None
+        log = pair.workers["one"].log
+        assert log.count("trade.orders: its schema waits") == 4
+        assert log.count("trade.orders: its schema is published again") == 4
 
 
 def _error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
