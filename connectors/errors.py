@@ -515,6 +515,16 @@ class RunRestarts(AqueductError):
     remedy = "No action is needed."
 
 
+class Unforeseen(AqueductError):
+    """An error occurred that Aqueduct does not foresee."""
+
+    retry = Retry.TIMED
+    remedy = (
+        "Aqueduct tries again by itself, and everything else continues. It is a bug: report it with the log, "
+        "which has where it occurred. To end the attempts: python -m app destination pause DEST."
+    )
+
+
 class DecoderStalled(AqueductError):
     """A decoder process has work and makes no progress."""
 

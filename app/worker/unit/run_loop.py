@@ -21,7 +21,13 @@ from app.worker.coordination.write_permit import StopRequested, WritePermit
 from app.worker.status import State
 from app.worker.unit.requests import Requests, first
 from app.worker.unit.retry_policy import ErrorPolicy
-from connectors.errors import AnotherWorkerLeads, AqueductError, Fenced, LeadershipLost
+from connectors.errors import (
+    AnotherWorkerLeads,
+    AqueductError,
+    Fenced,
+    LeadershipLost,
+    Unforeseen,
+)
 from tables.state.operator_requests import Control, DesiredState
 
 log = logging.getLogger(__name__)
@@ -175,7 +181,10 @@ class Unit:
             measuring.cancel()
 
     async def _outcome(self, lease: Lease) -> AqueductError | None:
-        """Perform a run; return its error, or None if the run was asked to end."""
+        """Perform a run; return its error, or None if the run was asked to end.
+
+        An error that is not foreseen ends leadership where another worker may lead, and is retried elsewhere.
+        """
         self.permit.begin()
         run = asyncio.ensure_future(self.run())
         # On cancellation or loss of leadership the run's result is not used.
@@ -196,6 +205,13 @@ class Unit:
             return None
         except AqueductError as error:
             return error
+        except Exception as error:
+            if lease.shared:
+                raise  # leadership ends: another worker may not have this trouble
+            found = Unforeseen(repr(error))
+            if found.detail not in (self.status.error or ""):
+                log.exception("%s: an unforeseen error", self.name)
+            return found
         return None
 
     def report(self, error: AqueductError, state: State) -> None:

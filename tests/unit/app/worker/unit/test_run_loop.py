@@ -170,3 +170,32 @@ async def test_a_fenced_unit_shows_who_took_it_over_until_it_is_stopped(scene: S
     scene.unit.rest()
     assert scene.shown() is State.STOPPED
     assert value("aqueduct_destination_state", destination=NAME, state="FENCED") in (None, 0)
+
+
+@pytest.mark.remedy("Unforeseen")
+async def test_an_error_that_nothing_foresees_is_retried_and_ends_by_a_pause_at_the_latest(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scene.led(State.RETRYING, KeyError("number"))
+    assert "Unforeseen" in str(scene.status.error)
+    assert f"python -m app destination pause {NAME}" in str(scene.status.error)
+    assert any(one.exc_info for one in caplog.records)
+    await scene.until(State.RUNNING)
+    scene.errors = [TypeError("unhashable") for _ in range(99)]
+    assert scene.unit.obey(asked(DesiredState.RUN, 1, restart="r"))
+    caplog.clear()
+    await scene.until(State.RETRYING, runs=4)
+    assert not scene.leading.done()
+    # The log has it once, however often it is tried.
+    assert sum(bool(one.exc_info) for one in caplog.records) <= 1
+    assert scene.unit.obey(asked(DesiredState.PAUSE, 2))
+    await scene.until(State.PAUSED)
+
+
+async def test_another_worker_may_take_over_what_ends_by_such_an_error(scene: Scene) -> None:
+    scene.errors = [KeyError("number")]
+    lease = PermanentLease()
+    lease.shared = True
+    scene.leading = asyncio.create_task(scene.unit.lead(lease))
+    with pytest.raises(KeyError):
+        await scene.leading
