@@ -1,20 +1,24 @@
 """Table versions: the columns and the key of a record's table, from the schemas topic.
 
 Invariant: a version is written before the first row that uses it, in the same Kafka transaction; so it is found
-once the row has been read. A request for an unknown version reads the rest of the topic.
+once the row has been read. A request for an unknown version reads the rest of the topic. A record that another
+program wrote is passed over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from dataclasses import dataclass, field
 
 from aqueduct_client.errors import SchemaUnknown
 from aqueduct_client.protocol import Consumer, OpensLog
-from aqueduct_client.records import Partition, Record
+from aqueduct_client.records import Partition, RawRecord, Record
 from wire.table_version import Column, Definition, VersionKey
 from wire.topics import logical_schemas_topic, schemas_topic
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,8 @@ class Schemas:
     prefix: str
     _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
     _next: int = 0
+    _reported: dict[str, int] = field(default_factory=dict)
+    """By topic, the offset of the last skipped record in the log."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -62,8 +68,11 @@ class Schemas:
                 at = 0
                 while records := await reader.read(Partition(logical, 0), at):
                     for raw in records:
-                        name = json.loads(raw.key or b"{}")
-                        found.add(f"{name['database']}.{name['table']}")
+                        try:
+                            name = json.loads(raw.key or b"{}")
+                            found.add(f"{name['database']}.{name['table']}")
+                        except (ValueError, KeyError, TypeError) as error:
+                            self._skip(logical, raw, error)
                     at = records[-1].offset + 1
         has_logical = bool(found)
         if self._topic in existing:
@@ -76,13 +85,28 @@ class Schemas:
         async with self.logs() as reader:
             while found := await reader.read(Partition(self._topic, 0), self._next):
                 for raw in found:
-                    value = json.loads(raw.value or b"{}")
-                    key, definition = VersionKey.of(value), Definition.from_json(value)
-                    self._known[key] = TableVersion(
-                        database=key.database,
-                        table=key.table,
-                        version=key.version,
-                        columns=definition.columns,
-                        primary_key=definition.primary_key,
-                    )
+                    try:
+                        self._take(raw)
+                    except (ValueError, KeyError, TypeError, AttributeError) as error:
+                        self._skip(self._topic, raw, error)
                 self._next = found[-1].offset + 1
+
+    def _take(self, raw: RawRecord) -> None:
+        value = json.loads(raw.value or b"{}")
+        key, definition = VersionKey.of(value), Definition.from_json(value)
+        self._known[key] = TableVersion(
+            database=key.database,
+            table=key.table,
+            version=key.version,
+            columns=definition.columns,
+            primary_key=definition.primary_key,
+        )
+
+    def _skip(self, topic: str, raw: RawRecord, error: Exception) -> None:
+        """Log once a record that is passed over, as another program wrote it."""
+        if raw.offset > self._reported.get(topic, -1):
+            self._reported[topic] = raw.offset
+            log.warning(
+                "a record that is no schema is skipped [topic=%s, offset=%d, error=%r]",
+                topic, raw.offset, error,
+            )  # fmt: skip

@@ -196,6 +196,32 @@ async def test_a_name_that_no_table_of_a_shared_topic_has_is_refused() -> None:
         assert seqs(await subscriber.get()) == [1, 2, 3]
 
 
+async def test_records_that_another_program_wrote_among_schemas_hold_nothing_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shop = Shop()
+    logical, schemas = Partition("aq.__logical_schemas", 0), Partition("aq.__schemas", 0)
+    shop.kafka.create("aq.__logical_schemas")
+    for key in (b"junk", b"{}", b"[]", b'{"database":"trade","table":"orders"}'):
+        shop.kafka.send(logical, b"{}", key=key)
+    version = b'{"destination":"shop","database":"trade","table":"orders","version":%b,%b}'
+    for content in (
+        b"junk", b"[]", b"{}", version % (b"2", b'"columns":7'), version % (b"[]", b'"columns":[]'),
+    ):  # fmt: skip
+        shop.kafka.send(schemas, content)
+    shop.kafka.send(schemas, version % (b"2", b'"columns":[],"primary_key":["id"]'))
+    shop.publish(1)
+    subscriber = shop.subscriber()
+    subscriber.selection = named(TOPIC, "trade.orders", shared=True)
+    async with subscriber:
+        (one,) = await subscriber.get()
+        assert (await subscriber.schema_of(one)).primary_key == ("id",)
+    skipped = [one for one in caplog.messages if "is skipped" in one]
+    assert len(skipped) == 8
+    error = await refused(shop, named(TOPIC, "trade.Orders", shared=True))
+    assert "no table is called trade.Orders; the nearest are trade.orders" in error
+
+
 @pytest.mark.parametrize("is_known_by", ["its note", "its offset"])
 async def test_a_group_that_reads_a_shared_topic_continues_with_a_table_that_had_no_row(
     is_known_by: str, caplog: pytest.LogCaptureFixture
