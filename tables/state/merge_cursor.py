@@ -40,7 +40,7 @@ class MergeCursors:
 
     def take(self, _kind: str, _names: list[str], record: StoredRecord) -> None:
         """Fold a journal record in."""
-        found = read_as("the cursor of a merge", record, lambda value: MergeCursor(**value))
+        found = read_as("the cursor of a merge", record, _cursor)
         self.by_topic[found.topic] = found
 
     def offset(self, topic: str, partition: int) -> int | None:
@@ -52,6 +52,14 @@ class MergeCursors:
         """The checksum of a partition's last merged record; None if it is not known."""
         cursor = self.by_topic.get(topic)
         return None if cursor is None else cursor.checksums.get(str(partition))
+
+
+def _cursor(value: dict[str, Any]) -> MergeCursor:
+    found = MergeCursor(**value)
+    numbers = (*found.offsets.values(), *found.checksums.values())
+    if not isinstance(found.topic, str) or not all(isinstance(one, int) for one in numbers):
+        raise TypeError("its topic is no text, or an offset is no number")
+    return found
 
 
 MERGE_PART = StatePart(lambda _: MergeCursors())

@@ -193,7 +193,15 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
 
     async def _usable_version(self, stored: StoredVersion) -> UsableVersion:
         # A mapping of thousands of tables takes a second to parse.
-        mapping = await asyncio.to_thread(lambda: self._usable(stored.mapping()))
+        try:
+            mapping = await asyncio.to_thread(lambda: self._usable(stored.mapping()))
+        except AqueductError:
+            raise
+        except Exception as error:  # of this version alone
+            raise MappingError(
+                f"version {stored.number} cannot be read: {error!r}; store the mapping again with "
+                "`python -m app mapping set`"
+            ) from error
         return UsableVersion(
             number=stored.number, digest=stored.digest, mapping=mapping, stored=stored
         )

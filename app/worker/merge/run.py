@@ -34,6 +34,7 @@ from app.worker.unit.retry_policy import ErrorPolicy
 from app.worker.unit.run_loop import Installation, Unit
 from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import (
+    JournalUnreadable,
     KafkaRefused,
     KafkaSlow,
     RecordsGone,
@@ -45,8 +46,11 @@ from connectors.errors import (
 from connectors.kafka.producer import TransactionalProducer
 from connectors.kafka.reading import Follower
 from connectors.kafka.topics import Topics
-from tables.state.known_topics import TOPIC_PART
-from tables.state.merge_cursor import MERGE_PART
+from tables.journal_format import unquoted
+from tables.state.journal.state import DestinationState
+from tables.state.known_topics import TOPIC, TOPIC_PART
+from tables.state.merge_cursor import MERGE, MERGE_PART
+from wire.topics import merged_topic, shard_topics
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +78,8 @@ class MergeRun:
     """When each topic that waits is looked at again, by the monotonic clock."""
     _known_at: float = float("-inf")
     """When the journal was last read for the topics that wait, by the same clock."""
+    _unreadable: dict[str, str] = field(default_factory=dict)
+    """The merged topics of which a record of the journal cannot be read, and why."""
 
     async def run(self) -> None:
         """Run until an error."""
@@ -102,7 +108,7 @@ class MergeRun:
         )
         try:
             await self.takeover.take_id(producer, self.permit)
-            state = await committed_state(plan.journal)
+            state = await self._read_journal()
             state.check_readable()
             await self.takeover.claim(producer, self.permit, state)
             topics = Topics(plan.kafka_options)
@@ -134,6 +140,37 @@ class MergeRun:
         finally:
             await producer.discard()
 
+    async def _read_journal(self) -> DestinationState:
+        """Read the journal; note, and remove from the state, the errors of records of single merged topics."""
+        state = await committed_state(self.plan.journal)
+        self._unreadable = {}
+        for key, error in list(state.unreadable.items()):
+            if (name := self._merged_of(key)) is None:
+                continue
+            del state.unreadable[key]
+            error.context["destination"] = self.plan.unit
+            if isinstance(error, JournalUnreadable):
+                error.advice = (
+                    "Another program wrote it, or it was changed by hand. To write the previous record of its "
+                    f"key again: python -m app journal repair {self.plan.unit} --why TEXT"
+                )
+            self._unreadable[name] = error.in_one_line
+        return state
+
+    def _merged_of(self, key: bytes) -> str | None:
+        """The merged topic that a record of the journal is about; None if it is about no single one."""
+        kind, *names = key.decode("utf-8", "replace").split("/")
+        if len(names) != 2 or kind not in (MERGE.name, TOPIC.name):
+            return None
+        topic, prefix = unquoted(names[1]), self.plan.prefix
+        if kind == TOPIC.name:
+            return topic
+        owners = (
+            one for one in self.plan.destinations if topic.startswith(shard_topics(prefix, one))
+        )
+        owner = next(owners, None)
+        return merged_topic(prefix, owner, topic) if owner is not None else None
+
     async def _merge(
         self, publisher: MergePublisher, shares: Shares, watched: asyncio.Future[None]
     ) -> None:
@@ -162,11 +199,16 @@ class MergeRun:
             if now < self._retry_at.get(name, 0.0):
                 return self.status.waiting[name]
             if now - self._known_at >= _RETRY_SECONDS:
-                # An operator may have accepted a recreated topic meanwhile.
-                state = await committed_state(self.plan.journal)
+                # An operator may have accepted a recreated topic meanwhile, or repaired the journal.
+                before = self._unreadable.keys()
+                state = await self._read_journal()
+                if before - self._unreadable.keys():
+                    raise RunRestarts("as records of the journal can be read again")
                 publisher.ids.known = state.parts[TOPIC_PART].ids
                 self._known_at = now
         self._retry_at[name] = now + _RETRY_SECONDS
+        if name in self._unreadable:
+            return self._unreadable[name]
         if name in self.status.refused:
             digest, why = self.status.refused[name]
             if (await publisher.topics.digests([name])).get(name) == digest:

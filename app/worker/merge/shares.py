@@ -9,7 +9,7 @@ waits.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ from app.worker.merge.marks import Marks
 from app.worker.merge.ordering import Lane, PartitionOrder
 from app.worker.merge.plan import MergePlan
 from app.worker.merge.starts import Proof, Start, proven, start_of
-from connectors.errors import RecordForeign, RecordsGone, TopicUnfit
-from connectors.kafka.reading import Follower, Partition
+from connectors.errors import RecordForeign, RecordsGone, TopicUnfit, TransactionOpen
+from connectors.kafka.reading import Follower, Partition, refuse_open
 from tables.state.merge_cursor import MergeCursors
 from wire.records import HEADER_COMMITTED_MS
 from wire.topics import merged_topic, progress_topic, shard_topics
@@ -165,6 +165,8 @@ class Shares:
             except (RecordsGone, TopicUnfit) as error:
                 why.setdefault(new[one][0], error.in_one_line)
         starts = {one: start for one, start in starts.items() if new[one][0] not in why}
+        held = await self._held({new[one] for one in starts}, why)
+        starts = {one: start for one, start in starts.items() if new[one][0] not in held}
         while starts:
             try:
                 await self.check({one: start.offset for one, start in starts.items()})
@@ -185,6 +187,23 @@ class Shares:
         for merged in {new[one] for one in starts}:
             self._order(merged)
         await self.follower.follow({one: start.read_from for one, start in starts.items()})
+
+    async def _held(self, merged: Collection[Partition], why: dict[str, str]) -> set[str]:
+        """The merged topics of which a transaction that is not ended hides the newest records.
+
+        If another program has it open, the topic is added to ``why``.
+        """
+        ends, readable = await self.follower.ends(merged), await self.follower.readable(merged)
+        found = set()
+        for one in sorted(ends):
+            if readable[one] < ends[one]:
+                found.add(one[0])
+                try:
+                    await refuse_open(self.plan.kafka_options, *one, position=readable[one])
+                except TransactionOpen as error:
+                    error.context["destination"] = self.plan.unit
+                    why.setdefault(one[0], error.in_one_line)
+        return found
 
     def _order(self, merged: Partition) -> None:
         """Make the order of a merged partition from all of its shares, known and new."""
@@ -225,13 +244,16 @@ class Shares:
             records, share.proof = proven(self.plan, one, share.proof, records), None
         for record in records:
             value, headers = record.value, list(record.headers)
+            has_all = all(content is not None for _, content in headers)
             try:
-                time_ms = committed_ms(value, headers)
+                time_ms = committed_ms(value, headers) if has_all else None
             except ValueError:
+                has_all = False
+            if not has_all:
                 raise RecordForeign(
-                    "the time of its commit cannot be read",
+                    "the time of its commit, or a header, cannot be read",
                     merge=self.plan.name, topic=one[0], partition=one[1], offset=record.offset,
-                ) from None  # fmt: skip
+                )  # fmt: skip
             share.lane.add(time_ms, now, record.offset, record.key, value, headers)
         return len(records)
 

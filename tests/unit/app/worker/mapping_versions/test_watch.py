@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import orjson
 import pytest
 
 from app.settings.mapping import with_registry
@@ -81,6 +83,23 @@ async def test_an_unusable_version_is_refused_and_the_one_before_stays() -> None
         assert watched.watch.newest is not None
         assert (watched.watch.newest.number, watched.watch.refused) == (3, None)
         assert (await watched.watch.version(1)).mapping.topics == ("x",)
+
+
+async def test_a_version_that_another_program_wrote_is_refused_and_the_one_before_is_read() -> None:
+    server = MemoryServer()
+    await put(server, 1, "tables: {a: {topic: x}}")
+    value = {"format": 1, "number": 2, "text": 7, "digest": "x", "by": "a", "why": "b", "ts_ms": 1}
+    node = f"{ROOT}/mapping/versions/0000000002"
+    stored = zlib.compress(orjson.dumps(value))
+    await server.session(lambda: None).create(node, stored, ephemeral=False)
+    async with watching(server) as watched:
+        newest, refused = watched.watch.newest, watched.watch.refused
+        assert newest is not None
+        assert refused is not None
+        assert (newest.number, refused.number) == (1, 2)
+        assert "python -m app mapping set" in refused.why
+        with pytest.raises(MappingError, match="version 2 cannot be read"):
+            await watched.watch.version(2)
 
 
 async def test_an_emptied_store_gets_back_what_is_in_force_and_the_next_version_follows_it() -> (

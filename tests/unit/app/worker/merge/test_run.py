@@ -22,6 +22,7 @@ from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.status import State
 from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import (
+    JournalUnreadable,
     KafkaDenied,
     KafkaSlow,
     RecordsGone,
@@ -31,12 +32,19 @@ from connectors.errors import (
     TopicReplaced,
     TopicUnfit,
 )
-from connectors.kafka.reading import Partition
+from connectors.kafka.reading import Partition, StoredRecord
 from connectors.kafka.topics import TopicPlan
-from tables.state.journal.state import DestinationState
+from tables.journal_format import encoded
+from tables.state.journal.state import DestinationState, fold
+from tables.state.known_topics import TOPIC as TOPIC_KIND
+from tables.state.known_topics import KnownTopic
+from tables.state.known_topics import note_of as topic_note
+from tables.state.merge_cursor import MergeCursor
+from tables.state.merge_cursor import note_of as merge_note
 from tests.unit.app.worker.merge.test_shares import PLAN
 
 TOPIC, MERGED = "aq.__shard.a.trade", ("aq.trade", 0)
+KNOWN = KnownTopic(destination=PLAN.unit, topic=MERGED[0], id="i", ts_ms=1)
 
 
 class Ended(Exception):
@@ -346,3 +354,64 @@ async def test_a_merged_topic_that_refuses_records_waits_until_it_is_altered(
     Refusing.refused.clear()
     with pytest.raises(RecordTooLarge):
         await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)
+
+
+CURSOR = MergeCursor(merge=PLAN.unit, topic=TOPIC, offsets={"0": 3}, ts_ms=1)
+UNREADABLE = {
+    "a cursor that is none": (merge_note(CURSOR)[0], b"junk"),
+    "a cursor of a newer version": (merge_note(CURSOR)[0], b'{"format":2}'),
+    "a cursor of another form": (
+        merge_note(CURSOR)[0],
+        encoded({"merge": PLAN.unit, "topic": TOPIC, "offsets": "x", "ts_ms": 1}),
+    ),
+    "the id of a merged topic": (TOPIC_KIND.key(PLAN.unit, MERGED[0]), b"junk"),
+}
+
+
+@pytest.mark.remedy("JournalUnreadable")
+@pytest.mark.parametrize("kind", UNREADABLE)
+async def test_a_record_of_the_journal_that_cannot_be_read_stops_its_merged_topic_alone(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    key, value = UNREADABLE[kind]
+    records = [StoredRecord(key, value, 0)]
+
+    async def journal(_partition: object) -> DestinationState:
+        return fold(PLAN.unit, records)
+
+    monkeypatch.setattr(module, "committed_state", journal)
+
+    class Sound:
+        topics = SimpleNamespace()
+        ids = SimpleNamespace(known={})
+
+        async def have(self, _plan: TopicPlan) -> None:
+            """It can be written to."""
+
+    publisher = cast(MergePublisher, Sound())
+    await run._read_journal()
+    assert await run._unfit(publisher, "aq.other", 1) is None
+    for _ in range(2):
+        found = await run._unfit(publisher, "aq.trade", 1)
+        assert "python -m app journal repair merge.trade --why TEXT" in str(found)
+        run.status.wait_only_for({"aq.trade": str(found)})
+    # What the command writes: the record before it.
+    records.append(StoredRecord(*merge_note(CURSOR), 1))
+    records.append(StoredRecord(*topic_note(KNOWN), 2))
+    with pytest.raises(RunRestarts, match="can be read again"):
+        await run._unfit(publisher, "aq.trade", 1)
+    await run._read_journal()
+    assert await run._unfit(publisher, "aq.trade", 1) is None
+
+
+async def test_an_unreadable_record_of_no_merged_topic_concerns_the_whole_merge(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def journal(_partition: object) -> DestinationState:
+        return fold(PLAN.unit, [StoredRecord(f"leader/{PLAN.unit}/claim".encode(), b"junk", 0)])
+
+    monkeypatch.setattr(module, "committed_state", journal)
+    run.takeover = cast(UnitTakeover, SimpleNamespace(take_id=lambda *_: journal(None)))
+    with pytest.raises(JournalUnreadable):
+        await run.run()

@@ -315,6 +315,53 @@ async def test_a_merged_topic_waits_alone_for_a_share_that_cannot_be_read(
     assert (waiting, shares.blocked) == ({}, set())
 
 
+async def test_a_merged_topic_in_which_a_transaction_is_open_is_not_begun_and_the_others_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake, waiting = FakeFollower(), dict[str, str]()
+    other, merged = ("aq.__shard.b.other", 0), ("aq.trade", 0)
+    fake.counts = {A[0]: 1, other[0]: 1}
+    fake.ends_of, fake.readable_to = {merged: 9}, {merged: 4}
+    is_open = True
+
+    async def refuse(_: object, topic: str, partition: int, *, position: int) -> None:
+        assert (topic, partition, position) == (*merged, 4)
+        if is_open:
+            raise TransactionOpen("x", remedy="python -m app journal abort DEST --topic aq.trade")
+
+    monkeypatch.setattr(module, "refuse_open", refuse)
+    shares = made(fake, waiting=waiting)
+    await shares.look()
+    assert fake.positions == {other: 0}
+    assert "python -m app journal abort merge.trade --topic aq.trade" in waiting["aq.trade"]
+    # It has ended, and its end is still to be written.
+    is_open = False
+    await shares.look()
+    assert (fake.positions, waiting) == ({other: 0}, {})
+    assert shares.blocked == {merged}
+    fake.readable_to = {}
+    await shares.look()
+    assert fake.positions == {A: 0, other: 0}
+
+
+@pytest.mark.parametrize("headers", [(("ts_ms", None),), (("x", None),)])
+async def test_a_record_with_headers_that_are_none_stops_its_merged_topic_alone(
+    headers: Any,
+) -> None:
+    fake, waiting = FakeFollower(), dict[str, str]()
+    other = ("aq.__shard.b.other", 0)
+    fake.counts = {A[0]: 1, other[0]: 1}
+    shares = made(fake, waiting=waiting)
+    await shares.look()
+    foreign = record(0, row(100))
+    foreign.headers = headers
+    fake.waiting = {A: [foreign], other: [record(0, row(90))]}
+    await shares.read(0)
+    await shares.look()
+    assert "RecordForeign" in waiting["aq.trade"]
+    assert len(shares.orders["aq.other", 0].lanes[1].records) == 1
+
+
 def test_a_partition_is_complete_once_all_is_read_that_was_written_when_its_shard_was() -> None:
     async def steps() -> None:
         fake = FakeFollower()
