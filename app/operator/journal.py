@@ -23,8 +23,9 @@ from app.operator.terminal import operator, print_answer, run_operation
 from app.settings.model import load
 from app.worker.destination.takeover.recovery import installation_of
 from connectors.errors import JournalUnreadable, StateUnknown, UsageError
+from connectors.kafka.open_transactions import OpenTransaction, open_transactions
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import OpenTransaction, StoredRecord, open_transactions
+from connectors.kafka.reading import StoredRecord
 from tables.history.codec import OLDEST
 from tables.history.logical_schemas.decisions import DECIDED, DECISION
 from tables.journal_format import tombstone

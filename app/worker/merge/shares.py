@@ -18,7 +18,8 @@ from app.worker.merge.ordering import Lane, PartitionOrder
 from app.worker.merge.plan import MergePlan
 from app.worker.merge.starts import Proof, Start, proven, start_of
 from connectors.errors import RecordForeign, RecordsGone, TopicUnfit, TransactionOpen
-from connectors.kafka.reading import Follower, Partition, refuse_open
+from connectors.kafka.open_transactions import refuse_open
+from connectors.kafka.reading import Follower, Partition
 from tables.state.merge_cursor import MergeCursors
 from wire.records import HEADER_COMMITTED_MS
 from wire.topics import merged_topic, progress_topic, shard_topics

@@ -9,8 +9,9 @@ import pytest
 
 from connectors.errors import TransactionOpen
 from connectors.kafka import reading
+from connectors.kafka.open_transactions import open_transactions
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import open_transactions, read_to_end
+from connectors.kafka.reading import read_to_end
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 

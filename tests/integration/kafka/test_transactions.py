@@ -16,8 +16,9 @@ from aiokafka.errors import ConcurrentTransactions
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest
 
 from connectors.errors import Fenced, KafkaLost, KafkaSlow, RecordTooLarge, TopicUnfit
+from connectors.kafka.open_transactions import open_transactions
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import open_transactions, read_to_end
+from connectors.kafka.reading import read_to_end
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.operator import journal as journal_commands
 from connectors.errors import StateUnknown, UsageError
-from connectors.kafka.reading import OpenTransaction, held_up
+from connectors.kafka.open_transactions import OpenTransaction, held_up
 from tables.state.journal.state import JournalPartition
 
 FOREIGN = OpenTransaction(

@@ -13,8 +13,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import OffsetOutOfRangeError
 
 from connectors.errors import KafkaLost, RecordsGone, TransactionOpen
-from connectors.kafka import reading
-from connectors.kafka.reading import OpenTransaction
+from connectors.kafka import open_transactions, reading
+from connectors.kafka.open_transactions import OpenTransaction
 
 END = 15
 
@@ -69,7 +69,7 @@ def served(monkeypatch: pytest.MonkeyPatch, consumer: Consumer, *held: OpenTrans
         return list(held)
 
     monkeypatch.setattr(reading, "open_consumer", made)
-    monkeypatch.setattr(reading, "open_transactions", those_open)
+    monkeypatch.setattr(open_transactions, "open_transactions", those_open)
     monkeypatch.setattr(reading, "SILENCE", 1.0)
 
 
