@@ -38,7 +38,7 @@ from app.worker.pipeline.number import (
     VersionBook,
     Watched,
 )
-from app.worker.pipeline.piece import Counts, Entered, Piece, SourceTrace, TableChanges
+from app.worker.pipeline.piece import Counts, Entered, Piece, SignalRow, SourceTrace, TableChanges
 from app.worker.pipeline.portions import KeyWatch, RemovedRows, SelectedRows
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
@@ -202,13 +202,14 @@ class DecodedItems:
             recent=prints.found() if isinstance(prints, RecentTransactions) else [],
         )
 
-    def _signals(self) -> list[str]:
+    def _signals(self) -> list[SignalRow]:
         """Return the rows that were inserted into the signal table; encoding consumes the items."""
         wanted = self._encoder.rules.signals
         if wanted is None:
             return []
+        # The statement of a portion is at its end.
         return [
-            after
+            SignalRow(after)
             for item in self._gathered.items
             if isinstance(item, Rows) and item.event_type in WRITES
             if item.use.table.name == wanted

@@ -58,6 +58,15 @@ class UnloggedChange(NamedTuple):
     """The position after it."""
 
 
+class SignalRow(NamedTuple):
+    """A row that was inserted into the signal table."""
+
+    row: str
+    """As a JSON object."""
+    statements: int = 0
+    """The number of records of the piece's schema history that are of statements before the row."""
+
+
 @dataclass(slots=True, kw_only=True)
 class TableChanges:
     """Changes of tables."""
@@ -167,8 +176,8 @@ class Piece:
     """Undecodable rows, in order."""
     trace: SourceTrace = field(default_factory=SourceTrace)
     counts: Counts = field(default_factory=Counts)
-    signals: list[str] = field(default_factory=list)
-    """Rows inserted into the signal table, as JSON objects, in order."""
+    signals: list[SignalRow] = field(default_factory=list)
+    """Rows that were inserted into the signal table, in order."""
     entered: list[Entered] = field(default_factory=list)
     """The outcomes of portions from outside the source, for the owners that wait, in order."""
     coordinates: Coordinates
@@ -212,13 +221,14 @@ class Piece:
         self.partitions.update(later.partitions)
         self.records += later.records
         self.size += later.size
+        before = len(self.tables.history)
+        self.signals += [one._replace(statements=before + one.statements) for one in later.signals]
         self.tables.absorb(later.tables)
         self.notes += later.notes
         self.dead_letters += later.dead_letters
         self.trace.absorb(later.trace)
         self.counts.absorb(later.counts)
         self.entered += later.entered
-        self.signals += later.signals
         self.coordinates, self.resume, self.whole = later.coordinates, later.resume, later.whole
         self.seq, self.version_count = later.seq, later.version_count
         self.committed_ms = later.committed_ms or self.committed_ms

@@ -283,6 +283,11 @@ class QuarantineRelease:
 
     async def _publish(self, piece: Piece, entry: Entry) -> Entry:
         piece.notes.append(note_of(entry))
+        if piece.signals:
+            log.warning(
+                "%s: %d row(s) of the signal table that waited in the quarantine make no requests: insert them "
+                "again if they are wanted", entry.destination, len(piece.signals),
+            )  # fmt: skip
         try:
             await self._publisher.publish(piece)
         except (*OF_TOPICS, KafkaLost) as error:

@@ -140,6 +140,50 @@ def requests_of(
             )
 
 
+def left_out(
+    signal: Signal, *, snapshots: Mapping[Name, TableSnapshot], started: Collection[Name]
+) -> dict[str, list[Name]]:
+    """The tables that a signal concerns without a request for them, in order, by what is so of them.
+
+    These are those of which ``requests_of`` would have to replace another request or a reading that is open. An
+    action that would leave a table as it is, such as the pause of a paused one, leaves out none.
+    """
+    found: dict[str, list[Name]] = {}
+    for table in sorted({*snapshots, *started}):
+        if not signal.concerns(table):
+            continue
+        one, is_start = snapshots.get(table), signal.action is SnapshotAction.START
+        if table in started:
+            why = {SnapshotAction.START: _STARTED, SnapshotAction.PAUSE: _NOT_BEGUN}.get(
+                signal.action
+            )
+        elif is_start and one is not None and one.is_open:
+            why = _BEING_READ if one.is_pending else _PAUSED
+        else:
+            why = None
+        if why is not None:
+            found.setdefault(why, []).append(table)
+    return found
+
+
+_BEING_READ = "existing rows are being read already"
+_STARTED = "existing rows are about to be read already"
+_PAUSED = (
+    "the reading of existing rows is paused, so continue it with `snapshot resume`, or end it with `snapshot "
+    "stop`, first"
+)
+_NOT_BEGUN = "the reading of existing rows has yet to begin"
+
+
+def without_table(signal: Signal, names: Collection[Name]) -> list[int]:
+    """The numbers, from 1, of a signal's expressions that match none of these tables."""
+    return [
+        number
+        for number, pattern in enumerate(signal.patterns, 1)
+        if not any(_matches(pattern, name) for name in names)
+    ]
+
+
 def _matches(pattern: re.Pattern[str], name: Name) -> bool:
     return pattern.fullmatch(".".join(name)) is not None
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.worker.pipeline.piece import Piece, UnloggedChange
+from app.worker.pipeline.piece import Piece, SignalRow, TableChanges, UnloggedChange
 from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.ddl.online import ShadowRules
 from tables.history.record import SchemaRecord
@@ -28,7 +28,14 @@ from tables.state.snapshots.request import (
     pending,
     unapplied_starts,
 )
-from tables.state.snapshots.signal_row import SignalRefused, requests_of, signal_in
+from tables.state.snapshots.signal_row import (
+    Signal,
+    SignalRefused,
+    left_out,
+    requests_of,
+    signal_in,
+    without_table,
+)
 from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, unreadable
 from tables.state.snapshots.table_snapshot import note_of as note_of_table
 
@@ -47,9 +54,15 @@ class ReadTables:
     _made: dict[TableName, SnapshotRequest] = field(default_factory=dict)
     """The last request of this run on each table, with the least offset that its record can have."""
 
-    def existing(self, piece: Piece, cursor: Cursor) -> set[TableName]:
-        """The captured tables that exist after a piece; ``cursor`` is the one before it."""
-        return set(self.captured(piece.tables.last_record(cursor.history)))
+    def existing(
+        self, piece: Piece, cursor: Cursor, *, statements: int | None = None
+    ) -> set[TableName]:
+        """The captured tables that exist after a piece, or after this many of its statements.
+
+        ``cursor`` is the one before the piece.
+        """
+        history = piece.tables.history[:statements]
+        return set(self.captured(TableChanges(history=history).last_record(cursor.history)))
 
     def states(self) -> Mapping[TableName, TableSnapshot]:
         """The states of the snapshots once all requests are applied."""
@@ -168,9 +181,14 @@ def _moved(
 # Rows of the signal table, which become requests for snapshots.
 #
 # Invariant: a request is in the Kafka transaction of its row, so each row makes its requests
-# once.
+# once. A row concerns the tables as they are named at its position; one that is renamed right
+# after is read as any that is renamed while it is read. What a row names without a request is
+# logged once.
 
 log = logging.getLogger(__name__)
+
+_NAMED = 10
+"""The most tables that a line of the log names."""
 
 
 class SignalRows:
@@ -178,44 +196,67 @@ class SignalRows:
 
     def __init__(self, tables: ReadTables) -> None:
         self._tables = tables
+        self._said: list[str] = []
+        """What is logged once the piece is committed."""
 
     def before(self, piece: Piece, cursor: Cursor, /) -> Iterable[Entry]:
         """The requests that a piece's rows make."""
+        self._said = []
         return [note for row in piece.signals for note in self._notes(row, piece, cursor)]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
-        """Do nothing: each worker follows the journal."""
+        """Log what was not requested; each worker follows the journal for the requests."""
+        for said in self._said:
+            log.warning("%s: %s", self._tables.destination, said)
+        self._said = []
 
-    def _notes(self, row: str, piece: Piece, cursor: Cursor) -> list[Entry]:
+    def _notes(self, row: SignalRow, piece: Piece, cursor: Cursor) -> list[Entry]:
         # No log line contains a row's values, not even its id.
-        before = cursor.offset.coordinates
+        which = f"a signal after {cursor.offset.coordinates}"
         tables = self._tables
         try:
-            signal = signal_in(row)
+            signal = signal_in(row.row)
         except SignalRefused as error:
-            log.warning(
-                "%s: a signal after %s is passed by, as %s", tables.destination, before, error
-            )
+            self._said.append(f"{which} is passed by, as {error}")
             return []
         if signal is None:
             return []
+        existing = tables.existing(piece, cursor, statements=row.statements)
+        started = unapplied_starts(tables.unapplied(), tables.snapshots)
         requests = list(
             requests_of(
                 signal,
                 tables.destination,
-                captured=lambda: tables.existing(piece, cursor),
+                captured=lambda: existing,
                 snapshots=tables.snapshots,
-                started=unapplied_starts(tables.unapplied(), tables.snapshots),
+                started=started,
                 name=uuid.uuid4().hex[:12],
                 now_ms=time.time_ns() // 1_000_000,
             )
         )
-        if not requests:
-            log.warning(
-                "%s: a signal after %s (%s) concerns no table",
-                tables.destination, before, signal.action.value,
-            )  # fmt: skip
+        which = f"{which} ({signal.action.value})"
+        others = left_out(signal, snapshots=tables.snapshots, started=started)
+        concerned = {one.name for one in requests}.union(*others.values())
+        self._said += [f"{which}{said}" for said in _unmatched(signal, concerned)]
+        self._said += [
+            f"{which} leaves out {_listed(names)}: {why}" for why, names in others.items()
+        ]
         return tables.records(requests)
+
+
+def _unmatched(signal: Signal, concerned: set[TableName]) -> Iterator[str]:
+    """What is to be said of the expressions of a signal that concern no table; they are values of the row."""
+    if not concerned:
+        yield " concerns no table"
+    elif numbers := without_table(signal, concerned):
+        *first, last = map(str, numbers)
+        which = f"s {', '.join(first)} and {last} concern" if first else f" {last} concerns"
+        yield f": of the expressions in its data, number{which} no table"
+
+
+def _listed(names: Sequence[TableName]) -> str:
+    shown = ", ".join(".".join(one) for one in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
 # Tables that a RENAME brings in from a name that is not captured, so that their existing rows are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from app.worker.pipeline.piece import (
     Counts,
@@ -12,6 +12,7 @@ from app.worker.pipeline.piece import (
     Entered,
     Piece,
     QuarantinedTable,
+    SignalRow,
     SourceTrace,
     TableChanges,
     UnloggedChange,
@@ -58,7 +59,7 @@ def full() -> Piece:
             recent=[Recent(f"{SERVER}:3", "d", 1)],
         ),
         entered=[Entered(1)],
-        signals=['{"id":"1"}'],
+        signals=[SignalRow('{"id":"1"}')],
         counts=Counts(
             rows=Counter({"c": 1}),
             events=Counter({(30, "decoded"): 1}),
@@ -96,6 +97,20 @@ def test_a_piece_keeps_its_own_where_the_one_after_it_has_none() -> None:
     own.coordinates, own.seq, own.version_count = START, 0, 0
     own.tables, own.trace.landmark = joined.tables, joined.trace.landmark
     assert joined == own
+
+
+def test_a_row_of_the_signal_table_is_after_the_statements_that_come_before_it() -> None:
+    joined, anything = empty(), cast(Any, object())
+    for name, records in (("a", 2), ("b", 0), ("c", 1)):
+        # The statement of a portion is at its end.
+        later = empty()
+        later.signals, later.tables.history = [SignalRow(name)], [anything] * records
+        joined.absorb(later)
+    assert joined.signals == [SignalRow("a", 0), SignalRow("b", 2), SignalRow("c", 2)]
+    before = empty()
+    before.tables.history = [anything]
+    before.absorb(joined)
+    assert [one.statements for one in before.signals] == [1, 3, 3]
 
 
 def test_only_the_last_recent_transactions_are_kept_and_runs_of_gtids_are_joined() -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.worker.pipeline.piece import Piece
+from app.worker.pipeline.piece import Piece, SignalRow
 from app.worker.schemas.quarantine_release import QuarantineRelease, Release
 from connectors.mysql.ddl.definition import Table
 from tables.history.history import SchemaHistory
@@ -120,3 +120,26 @@ def test_a_column_that_is_masked_from_now_on_is_announced_once_and_no_other_tabl
     assert announced(records_of(published)) == ([(PARKED, 2)] if is_masked else [])
     assert releasing.spec.versions[PARKED].version == (2 if is_masked else 1)
     assert releasing.spec.versions[LOG] == versions[LOG]
+
+
+async def test_rows_of_the_signal_table_that_waited_are_said_to_make_no_requests(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = list[Piece]()
+
+    async def publish(piece: Piece) -> None:
+        published.append(piece)
+
+    cursor = SimpleNamespace(offset=offset(900), resume=None, seq=0, versions=0)
+    publisher: Any = SimpleNamespace(cursor=cursor, publish=publish)
+    none = cast(Any, None)
+    releasing = QuarantineRelease(publisher, begun("orders"), none, options={}, server_id=7)
+    monkeypatch.setattr(releasing, "_learn", lambda _: None)
+    entry = Entry(destination="shop", name=ORDERS, since=SINCE, why="a test")
+    for signals in ([], [SignalRow("{}"), SignalRow("{}")]):
+        piece = releasing._nothing()
+        piece.signals = signals
+        await releasing._publish(piece, entry)
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "2 row(s) of the signal table that waited" in caplog.text
+    assert len(published) == 2

@@ -29,7 +29,7 @@ from app.worker.destination.commit.snapshot_participants import (
 )
 from app.worker.destination.snapshot.entries import Entries
 from app.worker.destination.source_agent import SourceAgent
-from app.worker.pipeline.piece import Piece, TableChanges
+from app.worker.pipeline.piece import Piece, SignalRow, TableChanges
 from app.worker.schemas.run_schemas import Schemas
 from connectors.errors import AqueductError, KafkaLost, UnsupportedEvent
 from connectors.kafka.reading import StoredRecord
@@ -141,7 +141,7 @@ def test_rows_of_the_signal_table_are_requests_in_their_own_transaction(
 ) -> None:
     data = '{"data-collections": ["shop.t"]}'
     rows = [
-        orjson.dumps({"id": name, "type": kind, "data": text}).decode()
+        SignalRow(orjson.dumps({"id": name, "type": kind, "data": text}).decode())
         for name, kind, text in (
             ("a", "execute-snapshot", data),
             ("b", "log", "{}"),
@@ -155,6 +155,9 @@ def test_rows_of_the_signal_table_are_requests_in_their_own_transaction(
     ((key, value),) = signals.before(one, BEFORE)
     assert key == b"snapshot-request/shop/shop/t"
     assert request_in(StoredRecord(key, value, 3)).by == "signal a"
+    assert caplog.messages == [], "nothing is said before the commit"
+    signals.committed(one, AFTER)
+    signals.committed(piece(), AFTER)
     assert len(caplog.messages) == 2, "one cannot be read, one concerns no table"
 
 
@@ -165,10 +168,12 @@ PAUSES, STOPS = ({**STARTS, "type": f"{kind}-snapshot"} for kind in ("pause", "s
 def requested(signals: SignalRows, *rows: dict[str, str]) -> list[SnapshotRequest]:
     """The requests of rows in one batch."""
     one = piece()
-    one.signals = [orjson.dumps(row).decode() for row in rows]
-    return [
+    one.signals = [SignalRow(orjson.dumps(row).decode()) for row in rows]
+    found = [
         request_in(StoredRecord(key, value or b"", 3)) for key, value in signals.before(one, BEFORE)
     ]
+    signals.committed(one, AFTER)
+    return found
 
 
 def test_a_start_that_was_not_applied_yet_is_not_replaced_by_another(

@@ -492,7 +492,7 @@ def test_rows_inserted_into_the_signal_table_are_passed_on() -> None:
         selected((5, 5), of=OTHER),
     )  # fmt: skip
     pieces = ran(watch(NAME, ("shop", "u")), *chunks, signals=("shop", "u"))
-    found = [[orjson.loads(row) for row in piece.signals] for piece in pieces if piece.signals]
+    found = [[orjson.loads(one.row) for one in piece.signals] for piece in pieces if piece.signals]
     assert found == [[{"id": 7, "v": 8}, {"id": 9, "v": 10}]], "and none of a read"
     assert len([one for one in rows_of(pieces) if one.value["source"]["table"] == "u"]) == 3
     assert all(piece.signals == [] for piece in ran(*chunks))
@@ -504,4 +504,4 @@ def test_signals_of_pieces_that_are_joined_stay_in_order() -> None:
         writes(1, (1, 1), of=OTHER), writes(2, (2, 2), of=OTHER), signals=("shop", "u")
     )
     first.absorb(second)
-    assert [orjson.loads(row)["id"] for row in first.signals] == [1, 2]
+    assert [orjson.loads(one.row)["id"] for one in first.signals] == [1, 2]
