@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,7 @@ from tables.journal_kind import FoldedOffsets, Kind, StatePart
 
 Name = tuple[str, str]
 """Database and table."""
+_NOT_ALL_READ = "its existing rows were not all read when the table was dropped or renamed"
 
 
 class SnapshotState(StrEnum):
@@ -72,7 +73,7 @@ class TableSnapshot:
     unlogged: str | None = None
     """Why its rows may differ from the source's although all are read: a statement changed rows meanwhile,
     without row events, or only some rows are read of a table that has FAILED. The reading then ends as FAILED,
-    with this error."""
+    with this error. Of a table that is gone: why its rows differed, see ``gone``."""
 
     @property
     def name(self) -> Name:
@@ -93,6 +94,11 @@ class TableSnapshot:
     def is_open(self) -> bool:
         """Whether there is more to read, now or once it is resumed."""
         return self.is_pending or self.state is SnapshotState.PAUSED
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether some of its rows are not published, and nothing but a request changes that."""
+        return self.state in (SnapshotState.PAUSED, SnapshotState.FAILED)
 
     def to_json(self) -> dict[str, Any]:
         """Its progress, for the status page and for commands."""
@@ -159,6 +165,26 @@ def unreadable(destination: str, name: Name, why: str, *, request: str = "") -> 
         ts_ms=now_ms,
         error=why,
         request=request,
+    )
+
+
+def gone(snapshot: TableSnapshot, *, is_replaced: bool = False) -> TableSnapshot:
+    """The state of a table that is gone before all its rows were read exactly.
+
+    ``unlogged`` keeps why its topic has other rows, for a copy of the table that may take its name; not if
+    it ``is_replaced``: another table has the name.
+    """
+    why = snapshot.unlogged
+    if why is None and snapshot.state is SnapshotState.FAILED:
+        why = snapshot.error
+    return replace(
+        snapshot,
+        state=SnapshotState.GONE,
+        error=None,
+        replaces=False,
+        replacing=False,
+        removes=(),
+        unlogged=None if is_replaced else why or _NOT_ALL_READ,
     )
 
 

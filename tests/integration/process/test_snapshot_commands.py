@@ -344,6 +344,59 @@ def test_initial_only_stops_once_and_continues_when_resumed(
         assert worker.stop() == 0
 
 
+def test_a_table_that_has_failed_ends_once_it_is_dropped_or_not_captured(
+    stack: Stack, filled: Mysql, tmp_path: Path, say: Say
+) -> None:
+    run(
+        filled,
+        *(
+            f"CREATE TABLE shop.{name} (id int PRIMARY KEY) PARTITION BY RANGE (id) "
+            "(PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20))"
+            for name in "pq"
+        ),
+    )
+    wanted = wanted_settings(stack, filled, tmp_path, signal_table="shop.signals")
+    data = json.dumps({"data-collections": [r"shop\\.u", "shop.x"]})
+    with running(wanted, tmp_path) as worker:
+        begun(stack, filled, wanted, worker)
+        run(filled, *(f"ALTER TABLE shop.{name} DROP PARTITION a" for name in "pq"))
+        worker.wait(
+            lambda status: {state_of(status, "shop.p"), state_of(status, "shop.q")} == {"failed"}
+        )
+        run(filled, "DROP TABLE shop.p", "CREATE TABLE shop.p (id int PRIMARY KEY)")
+        worker.wait(lambda status: state_of(status, "shop.p") == "gone")
+        # A signal is of the tables at its position, also if one is renamed right after it.
+        run(
+            filled,
+            f"INSERT INTO shop.signals VALUES ('one', 'execute-snapshot', '{data}')",
+            "RENAME TABLE shop.u TO shop.u2",
+            "INSERT INTO shop.p VALUES (1)",
+        )
+        worker.wait(lambda status: state_of(status, "shop.u2") == "done")
+        worker.wait(lambda status: state_of(status, "shop.u") == "gone")
+        until(lambda: bool(published(stack, wanted, "p")), late=lambda: worker.log[-3000:])
+        assert state_of(worker.destination(), "shop.p") == "gone"
+        assert read_ids(published(stack, wanted, "u2")) == [1, 2]
+        assert worker.stop() == 0
+        assert worker.log.count("of the expressions in its data, number 2 concerns no table") == 1
+        assert say("snapshot", "status", "shop")[0] == 1, "the other has failed"
+    captured = wanted["destinations"]["shop"]
+    captured["filter"] = {"include": r"shop\.[tu]2?,shop\.signals"}
+    wanted["worker"] = {"advertised_address": f"127.0.0.1:{wanted['http']['port']}"}
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: state_of(status, "shop.q") == "gone")
+        assert say("snapshot", "status", "shop")[0] == 0
+        assert worker.stop() == 0
+    del captured["filter"]
+    with running(wanted, tmp_path) as worker:
+        # Its topic has the rows of the dropped partition still.
+        worker.wait(lambda status: state_of(status, "shop.q") == "failed")
+        run(filled, "DROP TABLE shop.q")
+        worker.wait(lambda status: state_of(status, "shop.q") == "gone")
+        assert say("snapshot", "status", "shop")[0] == 0
+        assert worker.stop() == 0
+
+
 def test_no_data_begins_with_changes(stack: Stack, filled: Mysql, tmp_path: Path) -> None:
     wanted = wanted_settings(stack, filled, tmp_path, mode="no_data")
     with running(wanted, tmp_path) as worker:

@@ -84,6 +84,12 @@ class ReadTables:
         return [note_of(one) for one in requests]
 
 
+def start_command(destination: str, name: TableName, *, replaces: bool) -> str:
+    """The command that publishes a table's existing rows; ``replaces``: in place of those of subscribers."""
+    option = " --replace" if replaces else ""
+    return f"python -m app snapshot start {destination} {shlex.quote('.'.join(name))}{option}"
+
+
 def is_renaming(record: SchemaRecord) -> bool:
     """Whether a statement renames tables."""
     return any(isinstance(one, TableChange) and one.renamed_to for one in record.changes)
@@ -98,6 +104,15 @@ def name_after(name: TableName, records: Iterable[SchemaRecord]) -> TableName | 
                     return None
                 name = change.renamed_to
     return name
+
+
+def first_names(record: SchemaRecord) -> dict[TableName, TableName]:
+    """The name of each renamed table before a statement, by its name after it."""
+    first: dict[TableName, TableName] = {}
+    for change in record.changes:
+        if isinstance(change, TableChange) and change.renamed_to is not None:
+            first[change.renamed_to] = first.pop(change.name, change.name)
+    return first
 
 
 # Tables that are renamed while their existing rows are read, which are then read under their new
@@ -262,8 +277,6 @@ def _listed(names: Sequence[TableName]) -> str:
 # Tables that a RENAME brings in from a name that is not captured, so that their existing rows are
 # in no topic.
 #
-# A table whose existing rows could not be read exactly is shown as failed under its new name too.
-#
 # Invariant: the record is in the Kafka transaction of the statement, so no table lacks it if a
 # worker dies. A destination that began with existing rows reads the table's rows; any other one
 # shows the table as failed until an operator starts its snapshot.
@@ -290,27 +303,19 @@ class EnteredTables:
         history = piece.tables.history
         if not any(map(is_renaming, history)):
             return ()
-        states = self.tables.states()
         found = {
-            name_after(name, history[number:]): (origin, failed)
+            name_after(name, history[number:]): origin
             for number, record in enumerate(history, 1)
-            for name, origin, failed in self._entered(record, states)
+            for name, origin in self._entered(record)
         }
         existing = self.tables.existing(piece, cursor) if found else set()
-        requests, gone = [], list[TableSnapshot]()
-        for name, (origin, failed) in found.items():
-            if name is None or name not in existing:
-                continue
-            if failed is None and self.is_read:
-                requests.append(self._request(name))
-                continue
-            self._changed.append(self._unread(name, origin, has_failed=failed is not None))
-            if failed is not None and failed.state is SnapshotState.FAILED:
-                gone.append(replace(failed, state=SnapshotState.GONE, error=None))
-        # Another table that has failed may have an old name now.
-        taken = {one.name for one in self._changed}
-        self._changed += [one for one in gone if one.name not in taken]
-        return [*self.tables.records(requests), *map(note_of_table, self._changed)]
+        entered = {
+            name: origin for name, origin in found.items() if name is not None and name in existing
+        }
+        if self.is_read:
+            return self.tables.records([self._request(name) for name in entered])
+        self._changed = [self._unread(name, origin) for name, origin in entered.items()]
+        return map(note_of_table, self._changed)
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
         """Show the tables whose existing rows cannot be read."""
@@ -318,31 +323,21 @@ class EnteredTables:
             self.show(one)
         self._changed = []
 
-    def _entered(
-        self, record: SchemaRecord, states: Mapping[TableName, TableSnapshot]
-    ) -> Iterator[tuple[TableName, TableName, TableSnapshot | None]]:
-        """The new names of tables whose existing rows are not in a topic, each with its old name.
-
-        The state is that of a captured table whose topic has other rows than the table; None for any other.
-        """
-        moved = [one for one in record.changes if isinstance(one, TableChange)]
-        first: dict[TableName, TableName] = {}
-        for one in moved:
-            if one.renamed_to is not None:
-                first[one.renamed_to] = first.pop(one.name, one.name)
+    def _entered(self, record: SchemaRecord) -> Iterator[tuple[TableName, TableName]]:
+        """The new names of tables whose existing rows are in no topic, each with its old name."""
+        first = first_names(record)
         if not first:
             return
-        known = {*self.tables.captured(record.number), *(one.name for one in moved)}
+        moved = [one.name for one in record.changes if isinstance(one, TableChange)]
+        known = {*self.tables.captured(record.number), *moved}
         for name, origin in first.items():
             if name == origin or not self.captures(name):
                 continue
             is_copy = self.shadows.could_shadow(origin, name) is not None
             is_shadow = self.shadows.shadow(name, known) is not None
             is_captured = self.captures(origin) and self.shadows.shadow(origin, known) is None
-            failed = _failed(states.get(origin)) if is_captured else None
-            is_seen = is_captured and failed is None
-            if not (is_copy or is_shadow or is_seen):
-                yield name, origin, failed
+            if not (is_copy or is_shadow or is_captured):
+                yield name, origin
 
     def _request(self, name: TableName) -> SnapshotRequest:
         now_ms = time.time_ns() // 1_000_000
@@ -358,27 +353,16 @@ class EnteredTables:
             ts_ms=now_ms,
         )
 
-    def _unread(self, name: TableName, origin: TableName, *, has_failed: bool) -> TableSnapshot:
+    def _unread(self, name: TableName, origin: TableName) -> TableSnapshot:
         known = self.tables.snapshots.get(name)
-        why = "which is not captured, so its existing rows are in no topic"
-        if has_failed:
-            why = "whose existing rows are not in its topic as the source has them"
-        option = " --replace" if self.can_replace(name) else ""
+        command = start_command(self.tables.destination, name, replaces=self.can_replace(name))
         return unreadable(
             self.tables.destination,
             name,
-            f"renamed from {'.'.join(origin)}, {why}. Run: python -m app snapshot start "
-            f"{self.tables.destination} {shlex.quote('.'.join(name))}{option}",
+            f"renamed from {'.'.join(origin)}, which is not captured, so its existing rows are in no topic. "
+            f"Run: {command}",
             request=known.request if known is not None else "",
         )
-
-
-def _failed(one: TableSnapshot | None) -> TableSnapshot | None:
-    """A state by which a topic has other rows than the table, also while some of its rows are read; or None."""
-    if one is None:
-        return None
-    is_read_in_part = one.unlogged is not None and one.where is not None
-    return one if one.state is SnapshotState.FAILED or is_read_in_part else None
 
 
 # Tables whose rows a statement changed without row events, such as EXCHANGE PARTITION.
@@ -448,11 +432,10 @@ class UnloggedRows:
 
     def _why(self, name: TableName, one: UnloggedChange) -> str:
         gtid = f"GTID {one.gtid}, " if one.gtid else ""
-        option = " --replace" if self.can_replace(name) else ""
+        command = start_command(self.tables.destination, name, replaces=self.can_replace(name))
         return (
             f"{one.what} ({gtid}before {one.coordinates}) changed rows of which the binlog has no row events: "
-            "its topic may lack rows, and have rows that are gone. Run: python -m app snapshot start "
-            f"{self.tables.destination} {shlex.quote('.'.join(name))}{option}"
+            f"its topic may lack rows, and have rows that are gone. Run: {command}"
         )
 
     def _mark(self, name: TableName, one: UnloggedChange, why: str) -> SnapshotRequest:

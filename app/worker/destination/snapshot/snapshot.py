@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app import metrics
+from app.worker.destination.commit.gone_tables import GoneTables
 from app.worker.destination.commit.participants import CommitParticipant
 from app.worker.destination.commit.snapshot_participants import (
     EnteredTables,
@@ -55,7 +56,7 @@ from tables.state.snapshots.request import (
     pending,
 )
 from tables.state.snapshots.resume_key import ResumeKeys
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
+from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, gone, note_of
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +130,17 @@ class Snapshot:
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SELECTS))
     _is_active: bool = False
     """Whether tables are being read, for the log."""
+    _changed_since: list[TableSnapshot] = field(default_factory=list)
+    """States that changed while an earlier state of their table was being written."""
+    _tables: ReadTables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tables = ReadTables(
+            destination=self.destination,
+            captured=self.captured,
+            snapshots=self.all,
+            requests=self.requests,
+        )
 
     async def run(self) -> None:
         """Read all pending tables, and tables requested meanwhile, until the run ends."""
@@ -136,12 +148,12 @@ class Snapshot:
         try:
             while True:
                 has_ended = self._end_lanes()
-                changed = [*await self._apply_requests(), *await self._look()]
+                again, self._changed_since = self._changed_since, []
+                changed = [*again, *await self._apply_requests(), *await self._look()]
                 begun = self._next_tables()
                 if has_ended or changed or begun:
                     sees = await self._watch({*self._lanes, *begun}, map(note_of, changed))
-                    for one in changed:
-                        self._show(one)
+                    self._show_written(changed)
                     for name in begun:
                         self._begin(self.all[name], sees)
                 self._log_end()
@@ -176,11 +188,12 @@ class Snapshot:
 
     def participants(self) -> tuple[CommitParticipant, ...]:
         """The participants in the run's commits: the parts that make requests, and the portions handed in."""
-        tables = ReadTables(
-            destination=self.destination,
-            captured=self.captured,
-            snapshots=self.all,
-            requests=self.requests,
+        tables = self._tables
+        left = GoneTables(
+            tables=tables,
+            shadows=self.shadows,
+            can_replace=self.can_replace,
+            show=self._show,
         )
         entered = EnteredTables(
             tables=tables,
@@ -197,7 +210,7 @@ class Snapshot:
             show=self._show,
         )
         renamed = RenamedTables(tables, can_replace=self.can_replace)
-        return SignalRows(tables), renamed, entered, unlogged, self.entries
+        return SignalRows(tables), renamed, left, entered, unlogged, self.entries
 
     def _end_lanes(self) -> bool:
         """Forget the lanes that have ended, and return whether there were any; raise the error of a lane."""
@@ -241,7 +254,8 @@ class Snapshot:
         """Why a table cannot be read as requested; None if it can, or is not to be read."""
         if not one.is_pending or self.unsupported is not None:
             return self.unsupported if one.is_pending else None
-        if one.replaces and not self.can_replace(one.name):
+        # A table that is not captured any more is found to be gone.
+        if one.replaces and self.captures(one.name) and not self.can_replace(one.name):
             return SnapshotUnsupported(
                 "its rows cannot be replaced, as nothing is published that removes all of them (truncates: "
                 "omit, or operations without delete)",
@@ -345,8 +359,18 @@ class Snapshot:
             ", ".join(f"{count} table(s) {state}" for state, count in self._counts().items() if count),
         )  # fmt: skip
 
+    def _show_written(self, written: Iterable[TableSnapshot]) -> None:
+        """Show states that are in the journal; one that a statement has changed meanwhile is written again."""
+        for one in written:
+            now = self.all[one.name]
+            if now is one:
+                self._show(one)
+            else:
+                self._changed_since.append(now)
+
     def _show(self, one: TableSnapshot) -> None:
         """Show a table's progress after a commit."""
+        before = self.all.get(one.name)
         self.all[one.name] = one
         self._show_all()
         if one.state is SnapshotState.FAILED:
@@ -354,7 +378,7 @@ class Snapshot:
                 "%s: existing rows of %s are not published: %s",
                 self.destination, ".".join(one.name), one.error,
             )  # fmt: skip
-        elif one.state is SnapshotState.GONE:
+        elif one.state is SnapshotState.GONE and (before is None or before.state is not one.state):
             log.warning(
                 "%s: %s was dropped or renamed after %d of its existing rows; the others are not published "
                 "under this name",
@@ -472,9 +496,25 @@ def snapshot_of(
         times=ReadTimes(is_merged=led.publisher.shows_progress),
         unseen=unseen,
         unsupported=unsupported(led.facts, led.address, has_history=history is not None),
-        all=dict(led.state.snapshots.all),
+        all=_captured(plan, led, spec),
         emptied=emptied,
     )
+
+
+def _captured(plan: Plan, led: TakenOver, spec: StageSpec) -> dict[TableName, TableSnapshot]:
+    """The snapshots in the journal; a table that has failed or is paused is gone while it is not captured.
+
+    The journal keeps its state, as its topic still has other rows once the table is captured again.
+    """
+    found = dict(led.state.snapshots.all)
+    for name, one in found.items():
+        if one.is_missing and not spec.rules.routes.captures(*name):
+            log.info(
+                "%s: %s is not captured any more: that its existing rows are %s is not shown",
+                plan.name, ".".join(name), one.state.value,
+            )  # fmt: skip
+            found[name] = gone(one)
+    return found
 
 
 def _last_note(plan: Plan, led: TakenOver) -> Entry | None:

@@ -39,7 +39,7 @@ from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged,
 from connectors.mysql.select.read_views import Seen, seen_at
 from connectors.mysql.select.spool import Spool
 from tables.state.snapshots.resume_key import ResumeKeys
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, note_of
+from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, gone, note_of
 from wire.changes import reading_id
 
 log = logging.getLogger(__name__)
@@ -293,8 +293,9 @@ class TableReading:
         last = reached.after if chunk is not None else None
         if chunk is not None and chunk.last is not None:
             last = self._resume_keys.stored(chunk.last)
+        before = gone(reached) if state is SnapshotState.GONE else reached
         after = replace(
-            reached,
+            before,
             state=state,
             after=last,
             chunks=reached.chunks + 1,
@@ -305,7 +306,7 @@ class TableReading:
             ts_ms=now,
             error=reached.unlogged if error is None and state is SnapshotState.FAILED else error,
             replacing=reached.replacing and state is SnapshotState.READING,
-            removes=() if chunk is not None and chunk.is_last else reached.removes,
+            removes=() if chunk is not None and chunk.is_last else before.removes,
         )
         return self._entering(after, chunk, removes=reached.removes, replaced=reached.replacing)
 

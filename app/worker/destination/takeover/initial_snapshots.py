@@ -20,7 +20,7 @@ from tables.history.record import Dropped, Known
 from tables.history.view import SchemaView
 from tables.rules.table_filter import named_tables
 from tables.state.journal.state import DestinationState
-from tables.state.snapshots.table_snapshot import TableSnapshot, requested
+from tables.state.snapshots.table_snapshot import TableSnapshot, gone, requested
 
 _MAY_EXIST = re.compile(r"\bIF\s+NOT\s+EXISTS\b", re.IGNORECASE)
 
@@ -66,6 +66,34 @@ def snapshots_of_run(
     if wanted.includes_new:
         found |= tables - state.versions.keys()
     return _of(plan, found - read)
+
+
+def gone_snapshots(
+    state: DestinationState,
+    opened: InitialState,
+    server: Answer,
+    names: Collection[TableName],
+) -> list[TableSnapshot]:
+    """The states of tables that have failed or are paused, and that do not exist at the cursor.
+
+    A statement ends such a state; these are of tables that are gone without one that the stream has had.
+    ``names``: the tables that the server lists; empty if they are not known.
+    """
+    history = opened.history
+    if history is None:
+        return []
+    now, sight = history.now(), sight_of(*server, names)
+
+    def is_gone(name: TableName) -> bool:
+        found = now.state(*name)
+        is_absent = bool(names) and name not in names and sight.why_unseen(name) is None
+        return isinstance(found, Dropped) or (found is None and is_absent)
+
+    return [
+        gone(one)
+        for name, one in sorted(state.snapshots.all.items())
+        if one.is_missing and is_gone(name)
+    ]
 
 
 def unseen_names(

@@ -21,7 +21,7 @@ from app.failpoints import point
 from app.worker.destination.background import beside
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Plan, Signals
-from app.worker.destination.takeover.initial_snapshots import snapshots_of_run
+from app.worker.destination.takeover.initial_snapshots import gone_snapshots, snapshots_of_run
 from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
 from app.worker.destination.takeover.journal_verification import Confirm, Verification
 from app.worker.destination.takeover.published_check import Published
@@ -505,9 +505,15 @@ class Takeover:
         for warning in self.status.warnings["roles"]:
             log.warning("%s: %s", plan.name, warning)
         self.status.warnings["recovery"] = reading.warnings(state, opened)
+        ended = gone_snapshots(state, opened, (address, facts), names)
+        for one in ended:
+            log.info(
+                "%s: %s does not exist any more: its existing rows are %s no longer",
+                plan.name, ".".join(one.name), state.snapshots.all[one.name].state.value,
+            )  # fmt: skip
         wanted = snapshots_of_run(plan, state, opened, (address, facts), missed=missed, names=names)
-        state.snapshots.add(wanted)
-        opened.notes.extend(map(snapshot_note, wanted))
+        state.snapshots.add([*ended, *wanted])
+        opened.notes.extend(map(snapshot_note, [*ended, *wanted]))
         last, now = state.cursor.epoch if state.cursor is not None else 0, time.time()
         epoch = next_epoch(last, term=self.signals.permit.lease.term, now=now)
         cursor = replace(opened.cursor, epoch=epoch, written_ms=int(now * 1000))

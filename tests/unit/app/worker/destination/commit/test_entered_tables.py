@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
+from app.worker.destination.commit.gone_tables import GoneTables
 from app.worker.destination.commit.participants import Commits
 from app.worker.destination.commit.snapshot_participants import (
     EnteredTables,
@@ -17,7 +17,7 @@ from app.worker.destination.commit.snapshot_participants import (
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.online import ShadowRules
 from tables.history.history import SchemaHistory
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, unreadable
+from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.tables.made import SERVER, UTF8, applied, between, table
 
@@ -71,7 +71,8 @@ def entered(
         is_read=is_read,
         show=show,
     )
-    parts = Commits((RenamedTables(tables, can_replace=lambda _: True), one))
+    gone = GoneTables(tables=tables, shadows=ShadowRules(), can_replace=lambda _: True, show=show)
+    parts = Commits((RenamedTables(tables, can_replace=lambda _: True), gone, one))
     notes: dict[str, dict[str, Any]] = {}
     for some in [[record] for record in records] if is_apart else [records]:
         given = piece()
@@ -142,30 +143,6 @@ def test_elsewhere_it_is_failed_by_its_last_name_alone(*, is_apart: bool) -> Non
     error = states[ORDERS].error or ""
     assert error.startswith(f"renamed from {origin} existing rows are")
     assert error.endswith("Run: python -m app snapshot start shop shop.orders --replace")
-
-
-@pytest.mark.parametrize("is_read", [False, True])
-@pytest.mark.parametrize(
-    ("failed", "states"),
-    [
-        ({}, {"items": "gone", "items_2": "failed"}),
-        # Some rows are read of a table whose others are not in its topic.
-        (
-            {"state": SnapshotState.READING, "where": "id < 9", "unlogged": "why"},
-            {"items_2": "failed"},
-        ),
-    ],
-)
-def test_a_table_that_has_failed_stays_so_by_its_new_name(
-    failed: dict[str, Any], states: dict[str, str], *, is_read: bool
-) -> None:
-    name = ("shop", "items")
-    one = replace(unreadable("shop", name, "it has no key", request="r1"), **failed)
-    notes, shown = entered("RENAME TABLE items TO items_2", is_read=is_read, snapshots={name: one})
-    assert {one.table: one.state.value for one in shown} == states
-    assert [key for key in notes if "request" in key] == (
-        ["snapshot-request/shop/shop/items_2"] if failed else []
-    )
 
 
 @pytest.mark.parametrize(

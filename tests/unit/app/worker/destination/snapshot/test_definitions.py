@@ -24,14 +24,14 @@ PARTS = ("part", "dropped")
 """Granted in part; one of them does not exist."""
 
 
-@pytest.fixture
-def snapshot() -> Snapshot:
+def begun_run(state: DestinationState) -> Snapshot:
+    """The snapshot of a run with this state in the journal."""
     history = begun("orders", "dropped", "torn")
     applied(history, 200, "DROP TABLE dropped")
     applied(history, 300, "ALTER TABLE torn ADD CHECK (unknown_function() + ) x")
     led: Any = SimpleNamespace(
         opened=SimpleNamespace(history=history),
-        state=DestinationState("shop"),
+        state=state,
         facts=facts(
             grants=tuple(f"GRANT SELECT (`id`) ON `shop`.`{one}` TO `a`@`%`" for one in PARTS)
         ),
@@ -48,6 +48,11 @@ def snapshot() -> Snapshot:
     return snapshot_of(
         cast(Plan, plan), cast(TakenOver, led), cast(StageSpec, spec), status, Signals()
     )
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    return begun_run(DestinationState("shop"))
 
 
 def test_a_table_is_read_by_the_definition_that_its_history_has(snapshot: Snapshot) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from app.worker.destination.snapshot import snapshot as module
@@ -21,7 +22,7 @@ from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.load_limits import LoadGate, LoadLimits
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
-from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
+from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot, gone
 from tests.unit.app.worker.destination.snapshot.test_table_reading import gtids
 
 
@@ -68,6 +69,8 @@ class Scene:
     snapshot: Snapshot
     requests: dict[Name, SnapshotRequest]
     watches: list[KeyWatch] = field(default_factory=list)
+    meanwhile: Callable[[], None] = lambda: None
+    """What happens once something was handed in, and before it is committed."""
 
     def ask(self, table: str, action: SnapshotAction, name: str, **more: Any) -> None:
         self.requests["shop", table] = SnapshotRequest(
@@ -107,15 +110,15 @@ async def run(
         server=cast(Any, None),
         server_id=1,
         status=DestinationStatus("shop"),
-        captured=lambda _: (),
-        captures=lambda _: True,
         shadows=ShadowRules(),
-        reads_entered=False,
         definition=lambda _: None,
         is_masked=lambda _: False,
         requests=lambda: requests.values(),
         gate=LoadGate(LoadLimits(), lambda _: None),
         **{
+            "captured": lambda _: (),
+            "captures": lambda _: True,
+            "reads_entered": False,
             "can_replace": lambda _: True,
             "can_remove": lambda _: True,
             "all": waiting(*tables),
@@ -128,6 +131,7 @@ async def run(
         assert not_before is None
         (portion,) = entering(Coordinates("b.000001", 4))
         scene.watches.append(portion)
+        scene.meanwhile()
         piece = SimpleNamespace(entered=[Entered(portion.id)])
         cursor = SimpleNamespace(offset=SimpleNamespace(gtid_set=gtids(9)))
         asyncio.get_running_loop().call_soon(
@@ -315,6 +319,37 @@ async def test_it_ends_with_a_record_once_all_is_read(monkeypatch: pytest.Monkey
         await scene.until(lambda: any(stop in one.notes for one in scene.watches))
         await asyncio.sleep(0.05)
         assert sum(stop in one.notes for one in scene.watches) == 1
+
+
+async def test_a_state_that_a_statement_has_ended_meanwhile_is_written_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = {name: replace(one, state=SnapshotState.DONE) for name, one in waiting("a").items()}
+    async with run(monkeypatch, all=done) as scene:
+        snapshot = scene.snapshot
+
+        def drop() -> None:
+            if scene.state("a") is SnapshotState.FAILED:
+                snapshot._show(gone(snapshot.all["shop", "a"]))
+
+        # A DROP is committed before the record of the mark that it follows.
+        scene.meanwhile = drop
+        scene.ask("a", SnapshotAction.MARK, "m", why="EXCHANGE PARTITION")
+        await scene.until(lambda: len(scene.watches) == 2)
+        await asyncio.sleep(0.05)
+        states = [orjson.loads(value)["state"] for one in scene.watches for _, value in one.notes]
+        assert states == ["failed", "gone"]
+        assert scene.state("a") is SnapshotState.GONE
+
+
+async def test_a_table_whose_rows_were_to_be_replaced_and_that_left_the_mapping_has_not_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with run(monkeypatch, captures=lambda _: False, can_replace=lambda _: False) as scene:
+        scene.ask("x", SnapshotAction.START, "new", replaces=True)
+        # It is read, and is found to be gone.
+        await scene.until(lambda: "x" in FakeReading.made)
+        assert scene.state("x") is SnapshotState.WAITING
 
 
 async def test_the_error_of_a_reading_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

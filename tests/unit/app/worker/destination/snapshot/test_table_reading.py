@@ -372,6 +372,8 @@ async def test_a_quarantined_table_is_shown_until_it_is_resolved(
 async def test_a_table_that_is_gone_and_one_that_cannot_be_read_end_with_that_state() -> None:
     shown = await read(Table(5, exists=False), Stream())
     assert [(one.state, one.rows) for one in shown] == [(SnapshotState.GONE, 0)]
+    # A copy that takes its name has rows that are in no topic.
+    assert "were not all read" in (shown[-1].unlogged or "")
     table = Table(5, errors={2: [SnapshotUnsupported("a value", table="shop.t")]})
     shown = await read(table, Stream())
     assert (shown[-1].state, shown[-1].rows) == (SnapshotState.FAILED, 2)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from app.worker.destination.plan import SnapshotPlan
-from app.worker.destination.takeover.initial_snapshots import snapshots_of_run
+from app.worker.destination.takeover.initial_snapshots import gone_snapshots, snapshots_of_run
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
-from tables.state.snapshots.table_snapshot import requested
+from tables.state.snapshots.table_snapshot import SnapshotState, requested, unreadable
 from tests.unit.app.operator.journals import cursor
 from tests.unit.connectors.mysql.facts import ADDRESS, facts
 from tests.unit.tables.made import ORDERS, UTF8, applied, begun, between, table
@@ -153,3 +154,40 @@ def test_a_cursor_that_was_set_does_not_repeat_the_rows_of_published_tables() ->
     state = resumed("orders")
     state.versions["shop", "late"] = cast(Any, None)
     assert snapshots("orders", "late", "new", is_set=True, state=state) == {"new": False}
+
+
+@pytest.mark.parametrize("kind", [SnapshotState.FAILED, SnapshotState.PAUSED])
+def test_a_state_ends_whose_table_is_gone_though_no_statement_of_the_stream_has_ended_it(
+    kind: SnapshotState,
+) -> None:
+    history = begun("orders", "dropped", "torn")
+    applied(history, 200, "DROP TABLE dropped")
+    applied(history, 300, "ALTER TABLE torn ADD CHECK (unknown_function() + ) x")
+    state = DestinationState("shop")
+    state.snapshots.add(
+        replace(unreadable("shop", ("shop", name), "it has no key", request="r"), state=kind)
+        for name in ("orders", "dropped", "torn", "never", "late", "hidden")
+    )
+    state.snapshots.add(
+        [replace(unreadable("shop", ("shop", "other"), "why"), state=SnapshotState.DONE)]
+    )
+
+    def found(grants: tuple[str, ...], names: frozenset[tuple[str, str]]) -> list[str]:
+        opened: Any = SimpleNamespace(history=history)
+        ended = gone_snapshots(state, opened, (ADDRESS, facts(None, grants=grants)), names)
+        assert {one.state for one in ended} <= {SnapshotState.GONE}
+        assert {one.request for one in ended} <= {"r"}
+        return [one.table for one in ended]
+
+    whole = ("GRANT SELECT ON `shop`.* TO `a`@`%`",)
+    assert found(whole, SERVER) == ["dropped", "hidden", "never"]
+    # What the account may not see may exist; so may anything if the names are not known.
+    assert found(("GRANT SELECT ON `shop`.`never` TO `a`@`%`",), SERVER) == ["dropped", "never"]
+    assert found(whole, frozenset()) == ["dropped"]
+
+
+def test_without_a_history_no_table_is_known_to_be_gone() -> None:
+    state = DestinationState("shop")
+    state.snapshots.add([unreadable("shop", ORDERS, "it has no key")])
+    opened: Any = SimpleNamespace(history=None)
+    assert gone_snapshots(state, opened, (ADDRESS, facts()), SERVER) == []
