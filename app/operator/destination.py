@@ -343,6 +343,7 @@ async def request_state(
         restart=restart,
         by=by,
         ts_ms=time.time_ns() // 1_000_000,
+        has_ended=last is not None and last.has_ended,
     )
     return control, await send_request(journal, control, wait=wait)
 

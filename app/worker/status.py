@@ -211,6 +211,7 @@ class DestinationStatus:
             "snapshot_waits": [
                 *self.warnings.get("snapshot", ()),
                 *self.warnings.get("snapshot grants", ()),
+                *self.warnings.get("snapshot end", ()),
             ],
             "mapping": self.mapping,
             "sources": self.sources,

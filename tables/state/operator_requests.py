@@ -39,6 +39,8 @@ class Control:
     """A value other than the last one begins a new run."""
     by: str = ""
     ts_ms: int = 0
+    has_ended: bool = False
+    """Whether ``snapshot.mode: initial_only`` has stopped the destination once."""
     offset: int = field(default=-1, compare=False)
     """In the journal; the later of two is valid."""
 
@@ -55,6 +57,7 @@ class Control:
             "restart": self.restart,
             "by": self.by,
             "ts_ms": self.ts_ms,
+            **({"has_ended": True} if self.has_ended else {}),
         }
 
     def to_text(self) -> str:
@@ -72,6 +75,7 @@ def control_in(record: StoredRecord) -> Control:
             restart=value["restart"],
             by=value["by"],
             ts_ms=value["ts_ms"],
+            has_ended=value.get("has_ended", False),
             offset=record.offset,
         )
 

@@ -344,6 +344,40 @@ def test_initial_only_stops_once_and_continues_when_resumed(
         assert worker.stop() == 0
 
 
+def test_initial_only_ends_once_and_not_before_a_paused_table_is_read(
+    stack: Stack, filled: Mysql, tmp_path: Path, say: Say
+) -> None:
+    wanted = wanted_settings(stack, filled, tmp_path, mode="initial_only", **SLOW)
+    wanted["worker"] = {"advertised_address": f"127.0.0.1:{wanted['http']['port']}"}
+
+    def is_held(status: dict[str, Any]) -> bool:
+        return state_of(status) == "paused" and "shop.t is paused" in str(status["snapshot_waits"])
+
+    with running(wanted, tmp_path) as worker:
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.t", {}).get("rows")))
+        assert say("snapshot", "pause", "shop", "shop.t")[0] == 0
+        worker.wait(is_held)
+        _, out, _ = say("snapshot", "status", "shop")
+        assert "python -m app snapshot resume shop; or" in out
+        # A request on the destination does not let it continue for good.
+        assert say("destination", "restart", "shop")[0] == 0
+        worker.wait(is_held)
+        assert worker.destination()["state"] == "RUNNING"
+        assert say("snapshot", "resume", "shop")[0] == 0
+        worker.wait(lambda status: status["state"] == "STOPPED")
+        assert read_ids(published(stack, wanted)) == list(range(1, ROWS + 1))
+
+        # Rows that are read later do not end it again.
+        assert say("destination", "resume", "shop")[0] == 0
+        assert say("snapshot", "start", "shop", "shop.u")[0] == 0
+        worker.wait(lambda status: state_of(status, "shop.u") == "done")
+        assert say("destination", "restart", "shop")[0] == 0
+        run(filled, "UPDATE shop.t SET v = 5 WHERE id = 1")
+        worker.wait(lambda _: published(stack, wanted)[-1].value["op"] == "u")
+        assert worker.destination()["state"] == "RUNNING"
+        assert worker.stop() == 0
+
+
 def test_a_table_that_has_failed_ends_once_it_is_dropped_or_not_captured(
     stack: Stack, filled: Mysql, tmp_path: Path, say: Say
 ) -> None:

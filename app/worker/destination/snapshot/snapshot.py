@@ -67,7 +67,9 @@ MOST_LANES = 4 * LANES
 SELECTS = 2
 """The number of these tables whose rows are being read at once."""
 _GLANCE_SECONDS = 0.5
-_WARNINGS, _UNSEEN = "snapshot", "snapshot grants"
+_WARNINGS, _UNSEEN, _END = "snapshot", "snapshot grants", "snapshot end"
+_NAMED = 10
+"""The most tables that a warning names."""
 _BY_ITSELF = "It is read by itself once it can be seen."
 
 
@@ -157,9 +159,7 @@ class Snapshot:
                     for name in begun:
                         self._begin(self.all[name], sees)
                 self._log_end()
-                if not self._is_active and self.ends_with is not None and self._is_over():
-                    await self._watch((), [self.ends_with])
-                    self.ends_with = None
+                await self._end()
                 await self._glance()
         finally:
             for lane in self._lanes.values():
@@ -359,6 +359,44 @@ class Snapshot:
             ", ".join(f"{count} table(s) {state}" for state, count in self._counts().items() if count),
         )  # fmt: skip
 
+    async def _end(self) -> None:
+        """End the destination, if so set, once all rows are published; until then, show what prevents that."""
+        found = []
+        if self.ends_with is not None and self._is_over() and not self._tables.unapplied():
+            missing = [one for _, one in sorted(self.all.items()) if one.is_missing]
+            if not missing:
+                await self._watch((), [self.ends_with])
+                self.ends_with = None
+            else:
+                found.append(self._missing_text(missing))
+        for warning in found:
+            if warning not in self.status.warnings.get(_END, ()):
+                log.warning("%s: %s", self.destination, warning)
+        self.status.warnings[_END] = found
+
+    def _missing_text(self, missing: list[TableSnapshot]) -> str:
+        """Why the destination does not end: which tables lack rows, and the commands that end each wait."""
+        words = {SnapshotState.PAUSED: "is paused", SnapshotState.FAILED: "has failed"}
+        named = [f"{'.'.join(one.name)} {words[one.state]}" for one in missing[:_NAMED]]
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        name, states = self.destination, {one.state for one in missing}
+        ways = []
+        if SnapshotState.PAUSED in states:
+            ways.append(
+                f"For what is paused run: python -m app snapshot resume {name}; or, without the other rows: "
+                f"python -m app snapshot stop {name}."
+            )
+        if SnapshotState.FAILED in states:
+            ways.append(
+                "For what has failed remove the cause, which its error has, and run: "
+                f"python -m app snapshot start {name} TABLE."
+            )
+        return (
+            "snapshot.mode initial_only does not end the destination yet, as existing rows are not published: "
+            f"{', '.join(named)}{more}. {' '.join(ways)} To end without these rows run: "
+            f"python -m app destination stop {name}"
+        )
+
     def _show_written(self, written: Iterable[TableSnapshot]) -> None:
         """Show states that are in the journal; one that a statement has changed meanwhile is written again."""
         for one in written:
@@ -518,18 +556,21 @@ def _captured(plan: Plan, led: TakenOver, spec: StageSpec) -> dict[TableName, Ta
 
 
 def _last_note(plan: Plan, led: TakenOver) -> Entry | None:
-    """The request that stops a destination once its existing rows are published.
-
-    None if they are published and an operator has made a request since.
-    """
-    control, snapshots = led.state.control, led.state.snapshots
-    last_ms = max((one.ts_ms for one in snapshots.all.values()), default=0)
-    if control is not None and not snapshots.pending and control.ts_ms >= last_ms:
+    """The request that stops a destination once its existing rows are published; None if it has stopped it."""
+    control, snapshots = led.state.control, led.state.snapshots.all.values()
+    if control is not None and control.has_ended:
         return None
+    # A version that did not record this has stopped it if all is read and an operator has made a request since.
+    is_read = not any(one.is_pending or one.is_missing for one in snapshots)
+    if control is not None and is_read:
+        last_ms = max((one.ts_ms for one in snapshots), default=0)
+        if control.ts_ms >= last_ms:
+            return None
     stop = Control(
         destination=plan.name,
         desired=DesiredState.STOP,
         by="snapshot.mode initial_only",
         ts_ms=time.time_ns() // 1_000_000,
+        has_ended=True,
     )
     return control_note(stop)

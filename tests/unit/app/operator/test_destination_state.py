@@ -6,7 +6,7 @@ from typing import cast
 
 from app.operator.destination import request_state
 from app.operator.journal_access import UnitJournal
-from tables.state.operator_requests import Control, DesiredState
+from tables.state.operator_requests import Control, DesiredState, control_note
 from tests.unit.app.operator.journals import MemoryJournal, journal
 
 
@@ -33,3 +33,11 @@ async def test_another_state_keeps_the_restart_so_that_no_new_run_begins_for_it(
     assert restarted.desired is DesiredState.RUN
     stopped = await requested(made, DesiredState.STOP)
     assert (stopped.desired, stopped.restart) == (DesiredState.STOP, restarted.restart)
+
+
+async def test_a_request_keeps_that_the_existing_rows_have_ended_the_destination_once() -> None:
+    made = journal()
+    assert not (await requested(made, DesiredState.STOP)).has_ended
+    ended = Control(destination="shop", desired=DesiredState.STOP, has_ended=True)
+    await made.journal.write(control_note(ended))
+    assert (await requested(made, DesiredState.RUN)).has_ended

@@ -24,7 +24,7 @@ PARTS = ("part", "dropped")
 """Granted in part; one of them does not exist."""
 
 
-def begun_run(state: DestinationState) -> Snapshot:
+def begun_run(state: DestinationState, *, is_only: bool = False) -> Snapshot:
     """The snapshot of a run with this state in the journal."""
     history = begun("orders", "dropped", "torn")
     applied(history, 200, "DROP TABLE dropped")
@@ -43,7 +43,9 @@ def begun_run(state: DestinationState) -> Snapshot:
         routes=Routes(prefix="aq", include=r"shop\..*"), shadow_rules=ShadowRules
     )
     spec: Any = SimpleNamespace(rules=rules, charsets=facts().charsets, server=server_of(facts()))
-    plan: Any = SimpleNamespace(name="shop", snapshot=SnapshotPlan(), kafka_options={})
+    plan: Any = SimpleNamespace(
+        name="shop", snapshot=SnapshotPlan(is_only=is_only), kafka_options={}
+    )
     status = DestinationStatus("shop")
     return snapshot_of(
         cast(Plan, plan), cast(TakenOver, led), cast(StageSpec, spec), status, Signals()

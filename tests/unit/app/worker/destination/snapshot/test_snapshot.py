@@ -12,18 +12,22 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from app.worker.destination.commit.participants import Commits
 from app.worker.destination.snapshot import snapshot as module
 from app.worker.destination.snapshot.snapshot import Snapshot
 from app.worker.pipeline.piece import Entered
 from app.worker.pipeline.portions import KeyWatch
 from app.worker.status import DestinationStatus
 from connectors.errors import SnapshotUnsupported
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.load_limits import LoadGate, LoadLimits
-from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
+from tables.state.snapshots.request import SnapshotAction, SnapshotRequest, request_in
 from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot, gone
+from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.app.worker.destination.snapshot.test_table_reading import gtids
+from tests.unit.tables.made import applied, begun
 
 
 class FakeReading:
@@ -319,6 +323,75 @@ async def test_it_ends_with_a_record_once_all_is_read(monkeypatch: pytest.Monkey
         await scene.until(lambda: any(stop in one.notes for one in scene.watches))
         await asyncio.sleep(0.05)
         assert sum(stop in one.notes for one in scene.watches) == 1
+
+
+async def test_it_does_not_end_while_a_table_is_paused_or_has_failed_and_says_which(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = (b"control/shop/wish", b"{}")
+    caplog.set_level("WARNING")
+    async with run(monkeypatch, "a", "b", "c", ends_with=stop) as scene:
+        status = scene.snapshot.status
+        await scene.until(lambda: {"a", "b"} <= FakeReading.made.keys())
+        scene.ask("a", SnapshotAction.PAUSE, "p")
+        await scene.until(lambda: scene.state("a") is SnapshotState.PAUSED)
+        assert status.to_json()["snapshot_waits"] == [], "some are being read"
+        FakeReading.made["b"].finish()
+        await scene.until(lambda: "c" in FakeReading.made)
+        failed = FakeReading.made["c"]
+        failed._show(replace(failed.snapshot, state=SnapshotState.FAILED, error="it has no key"))
+        failed.ended.set()
+        await scene.until(lambda: status.to_json()["snapshot_waits"])
+        (waits,) = status.to_json()["snapshot_waits"]
+        assert waits in status.to_json()["warnings"]
+        assert waits == (
+            "snapshot.mode initial_only does not end the destination yet, as existing rows are not published: "
+            "shop.a is paused, shop.c has failed. For what is paused run: python -m app snapshot resume shop; "
+            "or, without the other rows: python -m app snapshot stop shop. For what has failed remove the "
+            "cause, which its error has, and run: python -m app snapshot start shop TABLE. To end without "
+            "these rows run: python -m app destination stop shop"
+        )
+        await asyncio.sleep(0.05)
+        assert sum(waits in one.getMessage() for one in caplog.records) == 1, "it is said once"
+        assert all(stop not in one.notes for one in scene.watches)
+        scene.ask("a", SnapshotAction.STOP, "s")
+        await scene.until(lambda: "shop.a" not in str(status.warnings))
+        assert "is paused" not in str(status.warnings)
+        assert all(stop not in one.notes for one in scene.watches)
+        scene.ask("c", SnapshotAction.START, "again")
+        await scene.until(lambda: FakeReading.made["c"] is not failed)
+        assert status.to_json()["snapshot_waits"] == []
+        FakeReading.made["c"].finish()
+        await scene.until(lambda: any(stop in one.notes for one in scene.watches))
+
+
+async def test_it_does_not_end_before_a_request_of_a_statement_is_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stop = (b"control/shop/wish", b"{}")
+    done = {name: replace(one, state=SnapshotState.DONE) for name, one in waiting("a").items()}
+    history = begun("a", "x_load")
+    record = applied(history, 200, "RENAME TABLE x_load TO x")
+    async with run(
+        monkeypatch,
+        all=done,
+        ends_with=stop,
+        captured=lambda number: history.after(number or 0).tables(),
+        captures=lambda name: name[1] != "x_load",
+        reads_entered=True,
+    ) as scene:
+        # The run has not followed the journal up to the request yet.
+        given = piece()
+        given.tables.history.append(record)
+        Commits(scene.snapshot.participants()[:-1]).before(given, BEFORE)
+        assert [key for key, _ in given.notes] == [b"snapshot-request/shop/shop/x"]
+        await asyncio.sleep(0.05)
+        assert scene.watches == []
+        (made,) = (request_in(StoredRecord(key, value, 5)) for key, value in given.notes if value)
+        scene.requests[made.name] = made
+        await scene.until(lambda: "x" in FakeReading.made)
+        FakeReading.made["x"].finish()
+        await scene.until(lambda: any(stop in one.notes for one in scene.watches))
 
 
 async def test_a_state_that_a_statement_has_ended_meanwhile_is_written_once_more(
