@@ -120,7 +120,7 @@ class Published:
     ) -> dict[Partition, StoredRecord]:
         """The destination's newest row or DDL in each partition that may have one since the cursor.
 
-        ``away``: see ``partition_reader.newest``.
+        ``away``: see ``connectors.kafka.reading.newest``.
         """
         assert state.cursor is not None
         topics = {version.topic for version in state.versions.values()}
