@@ -118,6 +118,7 @@ def test_an_error_waits_for_an_operator_unless_it_may_pass_by_itself() -> None:
         "WorkerIdTaken",
         "ClaimStoreLost",
         "ClaimStoreDenied",
+        "Unforeseen",
     }
 
 
