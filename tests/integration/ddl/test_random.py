@@ -64,5 +64,9 @@ def _run(player: Player, statements: Statements, count: int) -> tuple[list[str],
 def _concerned(sql: str, before: Seen) -> str:
     """The tables that a statement may be about, and all databases."""
     plain = sql.replace("`", "").lower()
-    tables = {name: table for name, table in before.tables.items() if name[1].lower() in plain}
+    tables = {
+        name: table
+        for name, table in before.tables.items()
+        if name[1].replace("`", "").lower() in plain
+    }
     return f"{before.databases} {tables}".replace("SeenColumn", "").replace("SeenTable", "")

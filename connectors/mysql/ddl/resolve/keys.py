@@ -296,6 +296,8 @@ def _whole(column: Column | None) -> int | None:
     """
     word, _, rest = ("" if column is None else column.type).partition("(")
     numbers = [int(one) for one in rest.partition(")")[0].split(",") if one.strip().isdecimal()]
+    if is_geometry(word.lower()):
+        return _POINT
     if column is not None and word in _LABELLED:
         return _stored(column) // longest(column.charset or "binary")
     if word in _LENGTHY and numbers:
@@ -317,7 +319,7 @@ def _kept_length(column: Column | None, *, mariadb: bool) -> int | None:
     Source: mysql_prepare_alter_table in sql/sql_table.cc.
     """
     if column is not None and is_geometry(column.type.lower()):
-        return _POINT
+        return _whole(column)
     if column is None or mariadb or not column.type.startswith(_LABELLED):
         return None
     labels = [len(label) for label in labels_in(column.type)]

@@ -96,3 +96,7 @@ ALTER TABLE big MODIFY c varchar(200);
 CREATE TABLE p (g point, UNIQUE k (g));
 #: only 5.7 mariadb-10.11 mariadb-11.8
 ALTER TABLE p MODIFY g text;
+#: only 5.7 mariadb-10.11 mariadb-11.8
+CREATE TABLE q (g point NOT NULL, z int, UNIQUE k (g, z));
+#: only 5.7 mariadb-10.11 mariadb-11.8
+ALTER TABLE q ADD g text FIRST, DROP g;
