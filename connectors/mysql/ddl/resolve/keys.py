@@ -249,16 +249,14 @@ def _followed(
         for name in index.columns
         if lowered(name) in before
     )
-    is_kept = index.prefixed and not index.parts and not of_geometry
-    if columns == index.columns and texts == parts:
-        return replace(index, prefixed=is_kept) if of_geometry and not index.parts else index
-    has_length = any(name and part.startswith("(") for name, part in kept)
-    return replace(
-        index,
-        columns=columns,
-        parts=texts if any(texts) else (),
-        prefixed=has_length or is_kept,
+    after = {lowered(column.name): column for column in moved.after}
+    lengths = [(after[lowered(name)], _length(part)[0]) for name, part in kept if name]
+    prefixed = any(length and is_prefix(column, length) for column, length in lengths) or (
+        index.prefixed and not index.parts and not of_geometry
     )
+    if columns == index.columns and texts == parts and (index.kind or prefixed == index.prefixed):
+        return index
+    return replace(index, columns=columns, parts=texts if any(texts) else (), prefixed=prefixed)
 
 
 def _refitted(part: str, old: Column | None, column: Column, moved: Moved) -> str:

@@ -100,3 +100,7 @@ ALTER TABLE p MODIFY g text;
 CREATE TABLE q (g point NOT NULL, z int, UNIQUE k (g, z));
 #: only 5.7 mariadb-10.11 mariadb-11.8
 ALTER TABLE q ADD g text FIRST, DROP g;
+#: only 5.7 mariadb-10.11 mariadb-11.8
+CREATE TABLE r (g point NOT NULL, z int, UNIQUE k (g(25), z));
+#: only 5.7 mariadb-10.11 mariadb-11.8
+ALTER TABLE r ADD g text FIRST, DROP g;
