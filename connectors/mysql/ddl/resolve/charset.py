@@ -26,6 +26,7 @@ from connectors.mysql.ddl.statement import (
 from connectors.mysql.server_version import since
 from connectors.mysql.types.geometries import is_geometry
 from connectors.mysql.types.strings import BLOBS, TEXTS
+from connectors.mysql.types.type_spec import Refused
 from connectors.mysql.types.vectors import BYTES_OF_ELEMENT
 
 
@@ -35,8 +36,8 @@ class Defaults:
 
     database: Database
     """The table's database."""
-    selected: Database
-    """The session's database."""
+    selected: Database | None
+    """The session's database; None if none is selected, or if it is not known."""
 
 
 def after(
@@ -81,10 +82,19 @@ def _and_then(before: Charset, clause: Charset) -> Charset:
 
 
 def _without_default(clause: Charset, defaults: Defaults) -> Charset:
-    """CONVERT TO CHARACTER SET DEFAULT in full; in MySQL it is the default of the selected database."""
+    """CONVERT TO CHARACTER SET DEFAULT in full; in MySQL it is the default of the selected database.
+
+    More exactly, it is the session's ``collation_database``. Without a selected database, that is the server's
+    default at the time when the session was opened or lost its database, which no QUERY event contains.
+    """
     if clause.charset != "default":
         return clause
     own = defaults.selected
+    if own is None:
+        raise Refused(
+            "CONVERT TO CHARACTER SET DEFAULT without a known selected database depends on the session's "
+            "collation_database, which the binlog does not contain"
+        )
     return Charset(charset=own.charset, collation=clause.collation or own.collation)
 
 

@@ -190,10 +190,10 @@ class Draft:
         """The defaults of a database's tables; for an unknown database, the defaults of a new database."""
         return self.database(name) or self.server_defaults()
 
-    def selected_defaults(self) -> Database:
-        """The defaults of the selected database; the server's, if none is selected."""
+    def selected_defaults(self) -> Database | None:
+        """The defaults of the selected database; None if none is selected, or if it is not known."""
         selected = self.terms.session.database
-        return self.defaults(selected) if selected else self.server_defaults()
+        return self.database(selected) if selected else None
 
     def server_defaults(self) -> Database:
         """The defaults of a database created without options."""

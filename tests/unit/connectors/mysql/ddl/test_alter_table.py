@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.errors import DdlUnresolved
-from connectors.mysql.ddl.definition import Server
+from connectors.mysql.ddl.definition import Server, Session
 from tests.unit.connectors.mysql.ddl.catalogs import Play
 
 MARIADB = Server(version=(10, 11, 8), mariadb=True)
@@ -201,6 +201,29 @@ def test_a_text_takes_its_size_from_the_old_column_if_the_table_is_converted_at_
     play = Play(f"CREATE TABLE t (a {old})")
     play.run("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, MODIFY a MEDIUMTEXT")
     assert play.columns() == [f"a {made} utf8mb4_0900_ai_ci"]
+
+
+def test_a_conversion_to_the_default_takes_that_of_the_selected_database() -> None:
+    play = Play("CREATE TABLE t (a TEXT)", "CREATE DATABASE e CHARACTER SET latin1")
+    play.run("ALTER TABLE d.t CONVERT TO CHARACTER SET DEFAULT", Session(database="e"))
+    assert play.columns() == ["a text latin1_swedish_ci"]
+
+
+@pytest.mark.parametrize("database", [None, "unknown"])
+def test_a_conversion_to_the_default_is_not_guessed_without_a_selected_database(
+    database: str | None,
+) -> None:
+    play = Play("CREATE TABLE t (a TEXT CHARACTER SET latin1)")
+    with pytest.raises(DdlUnresolved, match="collation_database") as fault:
+        play.run("ALTER TABLE d.t CONVERT TO CHARACTER SET DEFAULT", Session(database=database))
+    assert fault.value.tables == (("d", "t"),)
+
+
+def test_a_conversion_to_the_default_of_mariadb_depends_on_the_tables_database() -> None:
+    play = Play("CREATE DATABASE e CHARACTER SET latin1", server=MARIADB)
+    play.run("CREATE TABLE e.t (a TEXT CHARACTER SET utf8mb4)")
+    play.run("ALTER TABLE e.t CONVERT TO CHARACTER SET DEFAULT", Session(database=None))
+    assert play.columns("e.t") == ["a text latin1_swedish_ci"]
 
 
 def test_a_blob_takes_its_size_from_the_old_column_too() -> None:
