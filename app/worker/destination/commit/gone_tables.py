@@ -63,7 +63,10 @@ class GoneTables:
         }
         for name in failed:
             new = name_after(name, history)
-            if new is not None and new != name and new in existing:
+            if new is None or new == name or new not in existing:
+                continue
+            # The old table that such a tool keeps is no table of its own, though no other has the name yet.
+            if self.shadows.could_shadow(new, name) is None:
                 found[new] = self._renamed(new, name)
         self._changed = list(found.values())
         return map(note_of, self._changed)
@@ -122,6 +125,8 @@ class GoneTables:
 
 
 def _is_failed(one: TableSnapshot) -> bool:
-    """Whether a topic has other rows than the table, also while some of its rows are read."""
-    is_read_in_part = one.is_open and one.unlogged is not None and one.where is not None
-    return one.state is SnapshotState.FAILED or is_read_in_part
+    """Whether a topic has other rows than the table, also if some of its rows are read or were to be read."""
+    is_read_in_part = one.unlogged is not None and one.where is not None
+    return one.state is SnapshotState.FAILED or (
+        is_read_in_part and one.state is not SnapshotState.GONE
+    )

@@ -46,7 +46,7 @@ from connectors.mysql.schema.baseline import (
     read_baseline,
     server_of,
 )
-from connectors.mysql.schema.information_schema import InventoryReader, estimates, shown
+from connectors.mysql.schema.information_schema import Estimate, InventoryReader, estimates, shown
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
 from tables.history.codec import (
     checkpoint_records,
@@ -439,7 +439,7 @@ def check_earliest(
     found = estimates(captures, address)
     if was_purged(facts):
         why = f"it has purged its binlog before {oldest}"
-    elif found := [one for one in found if one.created < int(created_at(address, oldest))]:
+    elif found := _older(found, int(created_at(address, oldest))):
         why = f"these tables are older than its oldest binlog file, {oldest}"
     else:
         return
@@ -447,6 +447,10 @@ def check_earliest(
     if not accepted:
         raise StartIncomplete(detail, source=address)
     log.warning("%s: begins with the earliest change, as accepted: %s", destination, detail)
+
+
+def _older(found: Iterable[Estimate], seconds: int) -> list[Estimate]:
+    return [one for one in found if one.created < seconds]
 
 
 def log_omitted_rows(destination: str, address: SourceAddress, captures: Captures) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from app.worker.destination.background import beside
-from connectors.errors import JournalOutdated, MergeUnfinished
+from connectors.errors import JournalOutdated, JournalUnreadable, MergeUnfinished
 from connectors.kafka.reading import (
     Away,
     Partition,
@@ -59,8 +59,8 @@ class Published:
                 what = f"epoch {source['epoch']} seq {source['seq']}"
                 raise self._outdated(one, record, what, cursor=state.cursor)
         for one, record in news.items():
-            version = TableVersion.from_json(orjson.loads(record.value))
-            if not _is_known(version, state):
+            version = self._version(record)
+            if version is not None and not _is_known(version, state):
                 what = f"version {version.version} of {version.database}.{version.table}"
                 raise self._outdated(one, record, what, cursor=state.cursor)
 
@@ -134,7 +134,10 @@ class Published:
 
     async def _versions(self, cursor: Cursor) -> dict[Partition, StoredRecord]:
         return await newest(
-            self.options, [schemas_topic(self.prefix)], since_ms=_since(cursor), wanted=self._is_own
+            self.options,
+            [schemas_topic(self.prefix)],
+            since_ms=_since(cursor),
+            wanted=lambda record: self._version(record) is not None,
         )
 
     async def all_versions(self) -> list[TableVersion]:
@@ -142,16 +145,22 @@ class Published:
         found: list[TableVersion] = []
 
         def take(record: StoredRecord) -> None:
-            if self._is_own(record):
-                found.append(TableVersion.from_json(orjson.loads(record.value)))
+            if (version := self._version(record)) is not None:
+                found.append(version)
 
         await read_each(self.options, schemas_topic(self.prefix), 0, take=take)
         return found
 
-    def _is_own(self, record: StoredRecord) -> bool:
-        return bool(record.value) and bool(
-            orjson.loads(record.key)["destination"] == self.destination
-        )
+    def _version(self, record: StoredRecord) -> TableVersion | None:
+        """The destination's version in a record; None for any other, as other programs may write there, too."""
+        if not record.value:
+            return None
+        try:
+            if orjson.loads(record.key)["destination"] != self.destination:
+                return None
+            return TableVersion.from_json(orjson.loads(record.value))
+        except (KeyError, TypeError, ValueError, JournalUnreadable):
+            return None
 
     def _outdated(
         self, one: Partition, record: StoredRecord, what: str, *, cursor: Cursor

@@ -243,6 +243,16 @@ def test_one_of_which_some_rows_are_read_is_failed_by_its_new_name_and_read_ther
     assert scene.started == ["items_2"]
 
 
+def test_one_of_which_a_reading_of_some_rows_was_stopped_is_failed_by_its_new_name() -> None:
+    stopped = replace(
+        FAILED, state=SnapshotState.STOPPED, where="id < 9", unlogged="why", error=None
+    )
+    scene = Scene(stopped)
+    scene.run("RENAME TABLE items TO items_2")
+    assert (scene.state("items"), scene.state("items_2")) == ("stopped", "failed")
+    assert scene.started == []
+
+
 def test_a_paused_one_that_is_renamed_is_read_by_its_new_name_and_paused_under_none() -> None:
     scene = Scene(PAUSED)
     scene.run("RENAME TABLE items TO items_2")
@@ -266,6 +276,8 @@ def test_a_copy_of_the_table_that_takes_its_name_has_failed_as_well(
     one = scene.states["shop", "items"]
     assert (one.state.value, one.rows) == ("failed", 7)
     assert (one.error or "").startswith("it has no key")
+    # The tool's old table is published under no name, so nothing would ever read it.
+    assert [name for (_, name), each in scene.states.items() if each.is_missing] == ["items"]
 
 
 def test_a_copy_of_a_table_that_is_not_captured_any_more_is_not_shown() -> None:

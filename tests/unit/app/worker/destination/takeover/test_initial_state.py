@@ -12,6 +12,7 @@ import pytest
 
 from app.worker.destination.takeover import initial_state
 from app.worker.destination.takeover.initial_state import InitialState, InitialStateBuilder
+from connectors.errors import StartIncomplete
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Latest
 from connectors.mysql.schema.baseline import Baseline, LoggedStatement, server_of
@@ -238,3 +239,23 @@ def test_a_missing_history_begins_by_itself_with_numbers_of_its_own(
     assert history.count == (2 if has_history else 0)
     assert history.checkpoints[0].number == 2
     assert history.checkpoints[0].begins
+
+
+def test_the_age_of_the_oldest_file_is_asked_for_once_whatever_the_number_of_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = [SimpleNamespace(created=7), SimpleNamespace(created=9)]
+    asked: list[str] = []
+
+    def created_at(_address: object, file: str) -> float:
+        asked.append(file)
+        return 8.5
+
+    monkeypatch.setattr(initial_state, "estimates", lambda _captures, _address: old)
+    monkeypatch.setattr(initial_state, "created_at", created_at)
+    monkeypatch.setattr(initial_state, "shown", lambda found: f"{len(found)} table(s)")
+    with pytest.raises(StartIncomplete, match=r"1 table\(s\)"):
+        initial_state.check_earliest(
+            "shop", facts(), ADDRESS, lambda _database, _table: True, accepted=False
+        )
+    assert len(asked) == 1
