@@ -370,7 +370,7 @@ class Follower:
         self._waiting = {
             one: same if (same := before.get(one, (at, now)))[0] == at else (at, now)
             for one, at in positions.items()
-            if at < ends[one] and TopicPartition(*one) not in paused
+            if at < ends[one] and (one in self._held or TopicPartition(*one) not in paused)
         }
         self._held = {
             one: (at, error)

@@ -480,6 +480,8 @@ class LogicalSchemasRun:
                 " Or do not count it: python -m app shards resolve "
                 f"{logical} --exclude {shard} --why TEXT"
             )
+        else:
+            again += f" If {real} was dropped, name it in no rule of the mapping any more."
         topic = schemas_topic(self.plan.topics.prefix)
         return RecordForeign(why, topic=topic, destination=UNIT, remedy=again).in_one_line
 
@@ -537,12 +539,15 @@ class LogicalSchemasRun:
         return schema.state.value if schema is not None else ""
 
     def _hindrance_of(self, decision: Decision) -> str:
-        """Why a decision would have no effect that can be published; empty if it has."""
+        """Why a decision would have no effect that can be published; empty if it has.
+
+        An exclusion is never refused for that: several shards in trouble need an exclusion each.
+        """
+        if decision.verb is Verb.EXCLUDE:
+            return ""
         name = decision.table
         excluded = {*self._decisions.in_force(name).excluded}
-        if decision.verb is Verb.EXCLUDE:
-            excluded.add(decision.name)
-        elif decision.verb is Verb.INCLUDE:
+        if decision.verb is Verb.INCLUDE:
             excluded.discard(decision.name)
         refused = self.status.refused.get(name)
         why = self._hindrance(name, excluded)

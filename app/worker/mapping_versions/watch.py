@@ -192,16 +192,19 @@ class MappingWatch(Service):  # type: ignore[misc]  # mode has no types
         return await self._usable_version(await store.read(number))
 
     async def _usable_version(self, stored: StoredVersion) -> UsableVersion:
-        # A mapping of thousands of tables takes a second to parse.
-        try:
-            mapping = await asyncio.to_thread(lambda: self._usable(stored.mapping()))
-        except AqueductError:
-            raise
-        except Exception as error:  # of this version alone
-            raise MappingError(
-                f"version {stored.number} cannot be read: {error!r}; store the mapping again with "
-                "`python -m app mapping set`"
-            ) from error
+        def parsed() -> Mapping:
+            try:
+                return self._usable(stored.mapping())
+            except (AqueductError, MemoryError):
+                raise
+            except Exception as error:  # of this version alone
+                raise MappingError(
+                    f"version {stored.number} cannot be read: {error!r}; store the mapping again with "
+                    "`python -m app mapping set`"
+                ) from error
+
+        # A mapping of thousands of tables takes a second to parse. A thread that cannot start is not its fault.
+        mapping = await asyncio.to_thread(parsed)
         return UsableVersion(
             number=stored.number, digest=stored.digest, mapping=mapping, stored=stored
         )

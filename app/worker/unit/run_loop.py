@@ -208,7 +208,7 @@ class Unit:
         except Exception as error:
             if lease.shared:
                 raise  # leadership ends: another worker may not have this trouble
-            found = Unforeseen(repr(error))
+            found = Unforeseen(f"{type(error).__name__}: {error}")
             if found.detail not in (self.status.error or ""):
                 log.exception("%s: an unforeseen error", self.name)
             return found

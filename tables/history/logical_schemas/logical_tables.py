@@ -147,8 +147,8 @@ class LogicalTables:
         route = routes.of((name.database, name.table)) if routes is not None else None
         if route is not None and route.fault:
             # Its destination shows the fault. The rows that it published are those of this logical table.
-            real = self._real.get(name)
-            known = real.versions[max(real.versions)].logical if real is not None else None
+            versions = self._real[name].versions if name in self._real else {}
+            known = versions[max(versions)].logical if versions else None
             return known if known != (name.database, name.table) else None
         return route.logical if route is not None and route.mapped is not None else None
 

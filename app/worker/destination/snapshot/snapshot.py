@@ -151,7 +151,9 @@ class Snapshot:
             while True:
                 has_ended = self._end_lanes()
                 again, self._changed_since = self._changed_since, []
-                changed = [*again, *await self._apply_requests(), *await self._look()]
+                newest = [*again, *await self._apply_requests(), *await self._look()]
+                # A state that is written after a later one of its table would be written again and again.
+                changed = [*{one.name: one for one in newest}.values()]
                 begun = self._next_tables()
                 if has_ended or changed or begun:
                     sees = await self._watch({*self._lanes, *begun}, map(note_of, changed))

@@ -421,6 +421,25 @@ async def test_an_excluded_shard_has_no_trouble(scene: Scene) -> None:
     assert (latest(scene), waiting(scene)) == ({"trade.orders": ["id", "y"]}, {})
 
 
+async def test_of_several_shards_in_trouble_each_can_be_excluded(scene: Scene) -> None:
+    kafka = scene.kafka
+    kafka.write(DDL, {"source": {"ts_ms": 9}, "tables": []})
+    for name in ("a1", "b1", "b2"):
+        kafka.alter(name, 1, ID)
+    await scene.run()
+    kafka.troubles[DDL] = TROUBLES["KafkaDenied"]
+    kafka.alter("a1", 2, X)
+    for name in ("b1", "b2"):
+        kafka.decide(Verb.EXCLUDE, str(full_name(name)))
+        await scene.run()
+    assert [one["refused"] for one in kafka.outcomes()] == ["", ""]
+    assert (latest(scene), waiting(scene)) == ({"trade.orders": ["id", "x"]}, {})
+    # What only another command undoes is refused as before.
+    kafka.decide(Verb.INCLUDE, str(full_name("b1")))
+    await scene.run()
+    assert "KafkaDenied" in kafka.outcomes()[-1]["refused"]
+
+
 async def test_a_new_destination_whose_statements_are_not_read_yet_stops_no_other(
     scene: Scene,
 ) -> None:

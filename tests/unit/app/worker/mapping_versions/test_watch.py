@@ -102,6 +102,28 @@ async def test_a_version_that_another_program_wrote_is_refused_and_the_one_befor
             await watched.watch.version(2)
 
 
+async def test_a_version_is_tried_again_if_the_worker_lacked_memory_or_a_thread_for_it() -> None:
+    server = MemoryServer()
+    await put(server, 1, "tables: {a: {topic: x}}")
+    lacks: list[BaseException] = [MemoryError()]
+
+    def short(mapping: Mapping) -> Mapping:
+        if lacks:
+            raise lacks.pop()
+        return usable(mapping)
+
+    changes = asyncio.Event()
+    watch = MappingWatch(server.opens, ROOT, usable=short, changed=changes.set)
+    await watch.start()
+    try:
+        async with asyncio.timeout(10):
+            await changes.wait()
+        assert (lacks, watch.refused) == ([], None)
+        assert watch.newest is not None
+    finally:
+        await watch.stop()
+
+
 async def test_an_emptied_store_gets_back_what_is_in_force_and_the_next_version_follows_it() -> (
     None
 ):

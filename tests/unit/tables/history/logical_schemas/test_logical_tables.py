@@ -14,6 +14,7 @@ from tables.history.logical_schemas.shard import ShardName
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.tables.history.logical_schemas.made import NAME, Shards, full_name, version
+from wire.table_version import VersionKey
 
 MAPPING = "tables: {trade.orders: {from: ['shop.orders_[0-9]+'], topic: trade}}"
 
@@ -156,3 +157,14 @@ def test_another_record_is_no_logical_schema(value: bytes) -> None:
         PublishedSchema.from_record(value)
     with pytest.raises(ValueError, match="no key of a logical schema"):
         key_name(value)
+
+
+def test_a_table_whose_mapping_has_a_fault_may_have_no_version_that_can_be_read() -> None:
+    made = LogicalTables()
+    both = f"{MAPPING[:-1]}, x.y: {{from: ['shop.[a-z]+_1'], topic: x}}}}"
+    made.route_by(routes(both))
+    missed = VersionKey("a", "shop", "orders_1", 1)
+    made.miss(missed, "it is foreign")
+    assert (list(made.names), made.is_known(full_name("a1"))) == ([], False)
+    made.take(version(full_name("a1"), 2, "id int"))
+    assert made.missed == {}

@@ -415,6 +415,27 @@ async def test_a_state_that_a_statement_has_ended_meanwhile_is_written_once_more
         assert scene.state("a") is SnapshotState.GONE
 
 
+async def test_a_table_that_is_read_again_meanwhile_has_no_earlier_state_written_after_its_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = {name: replace(one, state=SnapshotState.DONE) for name, one in waiting("a").items()}
+    async with run(monkeypatch, all=done) as scene:
+
+        def renamed() -> None:
+            if scene.state("a") is SnapshotState.FAILED:
+                scene.snapshot._show(gone(scene.snapshot.all["shop", "a"]))
+                scene.ask("a", SnapshotAction.START, "again")
+
+        scene.meanwhile = renamed
+        scene.ask("a", SnapshotAction.MARK, "m", why="EXCHANGE PARTITION")
+        await scene.until(lambda: "a" in FakeReading.made)
+        FakeReading.made["a"].advance(3)
+        await asyncio.sleep(0.05)
+        states = [orjson.loads(value)["state"] for one in scene.watches for _, value in one.notes]
+        assert states.count("waiting") == 1, states
+        assert scene.snapshot.all["shop", "a"].rows == 3
+
+
 async def test_a_table_whose_rows_were_to_be_replaced_and_that_left_the_mapping_has_not_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
