@@ -624,6 +624,28 @@ async def read_first(
     return None
 
 
+async def firsts(
+    options: Mapping[str, Any], starts: Mapping[Partition, int], *, wanted: Wanted
+) -> dict[Partition, StoredRecord]:
+    """Return the first wanted record of each partition, from its offset on, among those that can be read now.
+
+    Partitions without such a record are omitted. Each partition is read on until a wanted record is found.
+    """
+    found: dict[Partition, StoredRecord] = {}
+    async with _reading(options) as follower:
+        lows, ends = await follower.beginnings(starts), await follower.readable(starts)
+        begins, step = {one: max(start, lows[one]) for one, start in starts.items()}, _FEW
+        while begins := {one: at for one, at in begins.items() if at < ends[one]}:
+            await follower.follow(begins, alone=True)
+            tops = {one: min(at + step, ends[one]) for one, at in begins.items()}
+            async for one, records in to_ends(follower, tops, stops=True):
+                if one not in found and (record := next(filter(wanted, records), None)):
+                    found[one] = record
+            begins = {one: at for one, at in tops.items() if one not in found}
+            step *= _MORE
+    return found
+
+
 async def read_all(options: Mapping[str, Any], partitions: Iterable[Partition], take: Take) -> None:
     """Pass on all records of many partitions, those of each partition in order. See ``read_in_pieces``."""
     wanted = list(partitions)

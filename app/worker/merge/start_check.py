@@ -14,7 +14,7 @@ import orjson
 
 from app.worker.merge.plan import MergePlan
 from connectors.errors import JournalOutdated, RecordForeign
-from connectors.kafka.reading import Partition, StoredRecord, newest, read_first
+from connectors.kafka.reading import Partition, StoredRecord, firsts, newest
 from wire.records import HEADER_SEQ, Origin, origin_in
 from wire.topics import journal_topic, merged_topic, shard_topic, shard_topics
 
@@ -49,16 +49,15 @@ async def check_starts(plan: MergePlan, starts: Mapping[Partition, int]) -> None
     }
     options = plan.kafka_options
     found = await newest(options, topics, since_ms=None, wanted=_has_value)
-    for (topic, number), merged in found.items():
-        last = _origin(plan, (topic, number), merged)
+    merged: dict[Partition, tuple[str, Origin]] = {}
+    for (topic, number), record in found.items():
+        last = _origin(plan, (topic, number), record)
         share = shard_topic(plan.prefix, last.destination, topic), number
-        if share not in starts:
-            continue
-        record = await read_first(
-            options, *share, start=starts[share], wanted=_has_value, waits_for_open=False
-        )
-        if record is None:
-            continue
+        if share in starts:
+            merged[share] = topic, last
+    begins = {share: starts[share] for share in merged}
+    for share, record in (await firsts(options, begins, wanted=_has_value)).items():
+        topic, last = merged[share]
         following = _origin(plan, share, record)
         if following[1:] <= last[1:]:
             raise JournalOutdated(

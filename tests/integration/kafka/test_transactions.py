@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest
 from connectors.errors import Fenced, KafkaLost, KafkaSlow, RecordTooLarge, TopicUnfit
 from connectors.kafka.open_transactions import open_transactions
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.reading import read_to_end
+from connectors.kafka.reading import firsts, read_to_end
 from connectors.kafka.topics import TopicPlan, Topics
 from devstack import Stack
 
@@ -136,6 +137,44 @@ async def too_large(one: TransactionalProducer, topic: str, cursor_topic: str) -
             await kafka.send(cursor_topic, key=b"k", value=b"cursor", partition=0),
         ]
         await asyncio.gather(*sent)
+
+
+async def test_the_first_records_of_many_partitions_are_found_from_their_offsets_on(
+    options: dict[str, Any], topic: str
+) -> None:
+    names = [f"{topic}-{one}" for one in ("long", "none", "open", "past")]
+    await Topics(options).ensure(*map(plan, names))
+    long, none, opened, past = names
+    before = producer(options, topic)
+    await before.init_transactions()
+    with contextlib.suppress(LookupError):
+        async with before.transaction() as kafka:
+            await (await kafka.send(topic, key=b"k", value=b"+aborted", partition=0))
+            raise LookupError("the transaction is aborted")
+    await before.discard()
+    one, other = producer(options, topic), producer(options, f"{topic}-other")
+    await one.init_transactions()
+    await other.init_transactions()
+    try:
+        await written(one, topic, b"-1", b"+2", b"+3")
+        await written(one, long, *(b"-%d" % number for number in range(900)), b"+far", b"+on")
+        await written(one, past, b"+1")
+        async with other.transaction() as kafka:
+            await (await kafka.send(opened, key=b"k", value=b"+hidden", partition=0))
+            starts = {topic: 0, long: 5, none: 0, opened: 0, past: 2}
+            found = await firsts(
+                options,
+                {(name, 0): start for name, start in starts.items()},
+                wanted=lambda record: record.value.startswith(b"+"),
+            )
+        assert {name: record.value for (name, _), record in found.items()} == {
+            topic: b"+2",
+            long: b"+far",
+        }
+        assert await firsts(options, {}, wanted=bool) == {}
+    finally:
+        await one.discard()
+        await other.discard()
 
 
 async def test_anothers_open_transaction_hides_a_commit_only_until_it_ends(

@@ -35,11 +35,12 @@ class Kafka:
         assert topics == {"aq.trade"}
         return {} if self.merged is None else {("aq.trade", 1): self.merged}
 
-    async def read_first(
-        self, _options: Any, topic: str, part: int, *, start: int, **_: Any
-    ) -> StoredRecord | None:
-        assert (topic, part) == SHARE
-        return next((one for one in self.share if one.offset >= start), None)
+    async def firsts(
+        self, _options: Any, starts: dict[Partition, int], **_: Any
+    ) -> dict[Partition, StoredRecord]:
+        assert starts.keys() <= {SHARE}
+        found = [one for start in starts.values() for one in self.share if one.offset >= start]
+        return {SHARE: found[0]} if found else {}
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(merged: StoredRecord | None, share: list[StoredRecord], start: int) -> None:
         kafka = Kafka(merged, share)
         monkeypatch.setattr(module, "newest", kafka.newest)
-        monkeypatch.setattr(module, "read_first", kafka.read_first)
+        monkeypatch.setattr(module, "firsts", kafka.firsts)
         asyncio.run(check_starts(PLAN, {SHARE: start}))
 
     return run
