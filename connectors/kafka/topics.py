@@ -28,7 +28,13 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import IncompatibleBrokerVersion, InvalidPartitionsError, KafkaError, for_code
+from aiokafka.errors import (
+    BrokerResponseError,
+    IncompatibleBrokerVersion,
+    InvalidPartitionsError,
+    KafkaError,
+    for_code,
+)
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
@@ -43,7 +49,7 @@ from connectors.errors import (
     TopicGone,
     TopicUnfit,
 )
-from connectors.kafka.error_mapping import DENIED, answered, explained
+from connectors.kafka.error_mapping import answered, explained, translated
 from connectors.kafka.protocol_requests import in_sync, may_write, metadata, topic_ids
 
 FOR_EVER = -1
@@ -259,39 +265,58 @@ _LATEST = -1
 
 async def make(
     admin: AIOKafkaAdminClient, plans: Iterable[TopicPlan], *, made: Callable[[str], None]
-) -> None:
-    """Create topics, and report each once its leaders accept records.
+) -> dict[str, AqueductError]:
+    """Create topics, and report each once its leaders accept records; return those that the broker refuses.
 
-    A topic that another client has created meanwhile counts as created. Raise the broker's error.
+    A topic that another client has created meanwhile counts as created.
     """
+    refused: dict[str, AqueductError] = {}
     for portion in portions(plans):
-        await _create(admin, portion)
-        await _led(admin, [plan.name for plan in portion])
-        for plan in portion:
-            made(plan.name)
+        refused |= await _create(admin, portion)
+        names = [plan.name for plan in portion if plan.name not in refused]
+        if names:
+            await _led(admin, names)
+        for name in names:
+            made(name)
+    return refused
 
 
-async def more_partitions(admin: AIOKafkaAdminClient, counts: Mapping[str, int]) -> None:
+async def more_partitions(
+    admin: AIOKafkaAdminClient, counts: Mapping[str, int]
+) -> dict[str, AqueductError]:
     """Raise the partition counts of existing topics with fewer; return once all partitions accept records.
 
-    Another client may do the same at the same time. Raise the broker's error.
+    Another client may do the same at the same time. The topics that the broker refuses are returned.
     """
-    wanted = await _smaller(admin, counts)
+    wanted, refused = await _smaller(admin, counts)
     for name, count in wanted.items():
+        # One request for each: aiokafka raises the first error of a request, and hides what it did for others.
         try:
             await admin.create_partitions({name: NewPartitions(count)})
-        except InvalidPartitionsError:
-            if name in await _smaller(admin, {name: count}):
-                raise
-    if wanted:
-        await _led(admin, [*wanted])
+        except BrokerResponseError as error:
+            if isinstance(error, InvalidPartitionsError):
+                again, _ = await _smaller(admin, {name: count})
+                if name not in again:
+                    continue
+            found = translated(error)
+            if isinstance(found, KafkaDenied):
+                found = KafkaDenied(found.detail, remedy="Grant it Alter on the topic.")
+            refused[name] = found
+    for name, one in refused.items():
+        one.context["topic"] = name
+    if grown := [*wanted.keys() - refused.keys()]:
+        await _led(admin, grown)
+    return refused
 
 
-async def _smaller(admin: AIOKafkaAdminClient, counts: Mapping[str, int]) -> dict[str, int]:
-    """The topics that exist with fewer partitions than ``counts``, each with its count."""
-    known = await described(admin, [*counts])
-    found = {topic["topic"]: len(topic["partitions"]) for topic in known}
-    return {name: count for name, count in counts.items() if found.get(name, count) < count}
+async def _smaller(
+    admin: AIOKafkaAdminClient, counts: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, AqueductError]]:
+    """The topics that exist with fewer partitions than ``counts``, with their counts; and errors by topic."""
+    known, refused = await _seen(admin, [*counts])
+    found = {name: len(topic["partitions"]) for name, topic in known.items()}
+    smaller = {name: count for name, count in counts.items() if found.get(name, count) < count}
+    return smaller, refused
 
 
 def portions(plans: Iterable[TopicPlan]) -> Iterator[list[TopicPlan]]:
@@ -308,7 +333,7 @@ def portions(plans: Iterable[TopicPlan]) -> Iterator[list[TopicPlan]]:
         yield portion
 
 
-async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
+async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> dict[str, AqueductError]:
     answer = await admin.create_topics(
         [
             NewTopic(
@@ -317,14 +342,11 @@ async def _create(admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> None:
             for plan in plans
         ]
     )
-    errors = [
-        _refusal(name, code, *message)
+    return {
+        name: _refusal(name, code, *message)
         for name, code, *message in answer.topic_errors
         if code not in (0, _ALREADY_EXISTS)
-    ]
-    if errors:
-        # Errors that only an operator can correct come first: the others may resolve by themselves.
-        raise min(errors, key=lambda error: error.retry is Retry.TIMED)
+    }
 
 
 def _refusal(name: str, code: int, message: str | None = None) -> AqueductError:
@@ -357,12 +379,34 @@ async def described(admin: AIOKafkaAdminClient, names: list[str] | None) -> list
     The client's own request would make brokers with auto.create.topics.enable create the missing topics,
     with the brokers' defaults.
     """
+    topics = await _metadata(admin, names)
+    for topic in topics:
+        if topic["error_code"] not in (0, _NO_LEADER):
+            raise for_code(topic["error_code"])(topic["topic"])
+    return topics
+
+
+async def _metadata(admin: AIOKafkaAdminClient, names: list[str] | None) -> list[dict[str, Any]]:
+    """The metadata of the topics among these that exist, or about which the broker answers with an error."""
     request = MetadataRequest(names, allow_auto_topic_creation=False)
     topics: list[dict[str, Any]] = (await admin._send_request(request)).to_object()["topics"]
-    for topic in topics:
-        if topic["error_code"] not in (0, _NO_SUCH_TOPIC, _NO_LEADER):
-            raise for_code(topic["error_code"])(topic["topic"])
     return [topic for topic in topics if topic["error_code"] != _NO_SUCH_TOPIC]
+
+
+async def _seen(
+    admin: AIOKafkaAdminClient, names: list[str]
+) -> tuple[dict[str, dict[str, Any]], dict[str, AqueductError]]:
+    """The metadata of the existing topics among these, and the errors of those that may not be seen."""
+    known: dict[str, dict[str, Any]] = {}
+    refused: dict[str, AqueductError] = {}
+    for some in _sliced(names):
+        for topic in await _metadata(admin, some):
+            name, code = topic["topic"], topic["error_code"]
+            if code in (0, _NO_LEADER):
+                known[name] = topic
+            else:
+                refused[name] = translated(for_code(code)(name))
+    return known, refused
 
 
 async def _unled(admin: AIOKafkaAdminClient, names: list[str]) -> set[str]:
@@ -413,66 +457,80 @@ class Topics:
 
     async def check(self, *plans: TopicPlan) -> None:
         """Check existing topics, each once in this object's life. Missing ones are not created."""
-        async with self._looking(plans):
-            pass
+        if wanted := self._unchecked(plans):
+            async with self._admin() as admin:
+                _raise_first((await self._looked_at(admin, wanted))[1])
 
     async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
         """Create missing topics, and check existing ones; a topic that existed ``before`` is not created again.
 
         Raise TopicGone, TopicUnfit naming every fault, KafkaDenied, KafkaRefused or KafkaLost.
         """
-        async with self._looking(plans) as (admin, missing):
-            lost = [plan for plan in missing if plan.name in before]
-            if lost:
-                # Some brokers report a topic as missing if the account may not see it.
-                await _configs(admin, [lost[0].name], absent=True)
-                raise TopicGone(
-                    lost[0].command(),
-                    topic=lost[0].name,
-                    remedy=TopicGone.remedy.replace("TOPIC", shlex.quote(lost[0].name)),
-                )
-            if missing:
-                await make(admin, missing, made=self._ready.add)
-        self._ready.update(plan.name for plan in plans)
+        _raise_first(await self._ensured(plans, before))
 
-    @asynccontextmanager
-    async def _looking(
-        self, plans: Iterable[TopicPlan]
-    ) -> AsyncIterator[tuple[AIOKafkaAdminClient | None, list[TopicPlan]]]:
-        """Check the existing topics not checked yet; yield a client and the plans of the missing topics."""
-        wanted = [plan for plan in plans if plan.name not in self._ready]
+    async def unfit(
+        self, *plans: TopicPlan, before: Container[str] = ()
+    ) -> dict[str, AqueductError]:
+        """Do as ``ensure``, in as few requests; return the topics that cannot be used, each with its own error.
+
+        Raise KafkaLost, and KafkaDenied if the account may not connect.
+        """
+        return _of_topics(await self._ensured(plans, before))
+
+    async def _ensured(
+        self, plans: Iterable[TopicPlan], before: Container[str]
+    ) -> dict[str, AqueductError]:
+        wanted = self._unchecked(plans)
         if not wanted:
-            yield None, []
-            return
+            return {}
         async with self._admin() as admin:
-            yield admin, await self._missing(admin, wanted)
+            missing, found = await self._looked_at(admin, wanted)
+            lost = {plan.name: plan for plan in missing if plan.name in before}
+            # Some brokers report a topic as missing if the account may not see it.
+            denied = await _denied(admin, [*lost]) if lost else {}
+            for name, plan in lost.items():
+                found[name] = denied.get(name) or TopicGone(
+                    plan.command(),
+                    topic=name,
+                    remedy=TopicGone.remedy.replace("TOPIC", shlex.quote(name)),
+                )
+            new = [plan for plan in missing if plan.name not in lost]
+            refused = await make(admin, new, made=self._ready.add)
+            # Errors that only an operator can correct come first: the others may resolve by themselves.
+            return found | dict(
+                sorted(refused.items(), key=lambda one: one[1].retry is Retry.TIMED)
+            )
+
+    def _unchecked(self, plans: Iterable[TopicPlan]) -> list[TopicPlan]:
+        return [plan for plan in plans if plan.name not in self._ready]
 
     def forget(self, names: Iterable[str]) -> None:
         """Check these topics again at their next use: they may have been altered since."""
         self._ready.difference_update(names)
 
     async def digests(self, names: Collection[str]) -> dict[str, str]:
-        """Return a digest of the settings of each of these topics that exists.
+        """Return a digest of the settings of each of these topics that exists and whose settings may be read.
 
-        If the account may not read them, all digests are empty. Raise KafkaLost.
+        Raise KafkaLost.
         """
         try:
             async with self._admin() as admin:
-                found = await _facts(admin, sorted(names))
+                found, refused = await _facts(admin, sorted(names))
         except (KafkaDenied, KafkaRefused):
-            return dict.fromkeys(names, "")
+            return {}
+        _of_topics(refused)
         return {
             name: sha256(repr((one.partitions, sorted(one.config.items()))).encode()).hexdigest()
             for name, one in found.items()
         }
 
-    async def grow(self, counts: Mapping[str, int]) -> None:
-        """Raise the partition counts of existing topics that have fewer partitions.
+    async def grow(self, counts: Mapping[str, int]) -> dict[str, AqueductError]:
+        """Raise the partition counts of existing topics with fewer; return the topics that refuse it, and why.
 
-        Raise KafkaDenied, KafkaRefused or KafkaLost.
+        Raise KafkaLost, and KafkaDenied if the account may not connect.
         """
         async with self._admin() as admin:
-            await more_partitions(admin, counts)
+            return _of_topics(await more_partitions(admin, counts))
 
     async def counts(self) -> dict[str, int]:
         """Return the partition counts of all topics that the account may see."""
@@ -484,7 +542,9 @@ class Topics:
     async def has(self, plan: TopicPlan) -> bool:
         """Whether a topic exists; nothing is created. Raise as ``ensure`` does."""
         async with self._admin() as admin:
-            return not await self._missing(admin, [plan])
+            missing, found = await self._looked_at(admin, [plan])
+            _raise_first(found)
+            return not missing
 
     async def id_of(self, name: str) -> str | None:
         """Return a topic's id, which differs once the topic is recreated; None if no broker reports it."""
@@ -515,8 +575,8 @@ class Topics:
     async def unwritable(self, names: Collection[str]) -> dict[str, AqueductError]:
         """Return the existing topics among these that cannot be written to, each with the reason.
 
-        KafkaDenied: the account may not write to a topic, or not see it. TooFewBrokers: a partition takes no
-        records now.
+        KafkaDenied: the account may not write to a topic, or not see it or its settings. TooFewBrokers: a
+        partition takes no records now.
 
         Raise KafkaDenied, KafkaRefused or KafkaLost.
         """
@@ -534,7 +594,11 @@ class Topics:
                 found |= await _offline(admin, answer)
                 for name, code, is_allowed in may_write(answer):
                     if code == _DENIED or (code == 0 and not is_allowed):
-                        found[name] = KafkaDenied("the account may not write to it", topic=name)
+                        found[name] = KafkaDenied(
+                            "the account may not write to it",
+                            topic=name,
+                            remedy="Grant it Write on the topic.",
+                        )
         return found
 
     async def largest(self, name: str) -> int | None:
@@ -544,29 +608,29 @@ class Topics:
         """
         try:
             async with self._admin() as admin:
-                facts = (await _facts(admin, [name])).get(name)
+                facts = (await _facts(admin, [name]))[0].get(name)
         except (KafkaDenied, KafkaLost, KafkaRefused):
             return None
         config = facts.config if facts else {}
         limits = [config.get(name) for name in ("max.message.bytes", "segment.bytes")]
         return min((int(held) for held in limits if held), default=None)
 
-    async def _missing(self, admin: AIOKafkaAdminClient, plans: list[TopicPlan]) -> list[TopicPlan]:
-        """The plans of topics that do not exist; raise TopicUnfit for the faults of the existing topics."""
-        existing = await _facts(admin, [plan.name for plan in plans])
-        found: list[str] = []
+    async def _looked_at(
+        self, admin: AIOKafkaAdminClient, plans: list[TopicPlan]
+    ) -> tuple[list[TopicPlan], dict[str, AqueductError]]:
+        """The plans of topics that do not exist; and the errors of those that are unfit or may not be seen."""
+        existing, found = await _facts(admin, [plan.name for plan in plans])
+        missing = [plan for plan in plans if plan.name not in existing.keys() | found.keys()]
         for plan in plans:
             facts = existing.get(plan.name)
             if facts is None:
                 continue
-            wrong = [f"{plan.name}: {fault}" for fault in faults(plan, facts)]
-            found += wrong
-            if not wrong:
+            if wrong := [f"{plan.name}: {fault}" for fault in faults(plan, facts)]:
+                found[plan.name] = TopicUnfit(Faults.listed("", wrong))
+            else:
                 self._ready.add(plan.name)
                 self._warn(plan, facts)
-        if found:
-            raise TopicUnfit(Faults.listed("", found))
-        return [plan for plan in plans if plan.name not in existing]
+        return missing, found
 
     def _warn(self, plan: TopicPlan, facts: TopicFacts) -> None:
         weak = tuple(weaknesses(plan, facts))
@@ -596,15 +660,37 @@ def _warn_once(topic: str, what: str) -> None:
         log.warning("topic %s: %s", topic, what)
 
 
-async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, TopicFacts]:
-    found: dict[str, TopicFacts] = {}
-    for some in _sliced(names):
-        known = {topic["topic"]: topic for topic in await described(admin, some)}
-        configs = await _configs(admin, list(known)) if known else {}
-        for name, topic in known.items():
-            copies = [len(each["replicas"]) for each in topic["partitions"]]
-            found[name] = TopicFacts(len(copies), configs.get(name, {}), min(copies, default=0))
+def _of_topics(found: dict[str, AqueductError]) -> dict[str, AqueductError]:
+    """Return errors by topic; raise an error that is not the topic's own, since it resolves by itself."""
+    for error in found.values():
+        if isinstance(error, KafkaLost) and not isinstance(error, TooFewBrokers):
+            raise error
     return found
+
+
+def _raise_first(found: Mapping[str, AqueductError]) -> None:
+    """Raise the first error, if there is one; all faults of unfit topics are one error."""
+    first = next(iter(found.values()), None)
+    if isinstance(first, TopicUnfit):
+        unfit = (one.detail for one in found.values() if isinstance(one, TopicUnfit))
+        raise TopicUnfit(Faults("".join(one.removesuffix("\n") for one in unfit) + "\n"))
+    if first is not None:
+        raise first
+
+
+async def _facts(
+    admin: AIOKafkaAdminClient, names: list[str]
+) -> tuple[dict[str, TopicFacts], dict[str, AqueductError]]:
+    """The configurations of the topics that exist, and the errors of those whose settings may not be read."""
+    known, refused = await _seen(admin, names)
+    found: dict[str, TopicFacts] = {}
+    for some in _sliced([*known]):
+        configs, denied = await _configs(admin, some)
+        refused |= denied
+        for name in configs:
+            copies = [len(each["replicas"]) for each in known[name]["partitions"]]
+            found[name] = TopicFacts(len(copies), configs[name], min(copies, default=0))
+    return found, refused
 
 
 async def _offline(admin: AIOKafkaAdminClient, answer: Any) -> dict[str, AqueductError]:
@@ -617,7 +703,8 @@ async def _offline(admin: AIOKafkaAdminClient, answer: Any) -> dict[str, Aqueduc
         elif synced < copies:
             some_away[name] = min(some_away.get(name, (synced, number)), (synced, number))
     unknown = some_away.keys() - found.keys()
-    configs = await _configs(admin, sorted(unknown)) if unknown else {}
+    configs, refused = await _configs(admin, sorted(unknown)) if unknown else ({}, {})
+    found |= _of_topics(refused)
     for name, config in configs.items():
         synced, number = some_away[name]
         least = int(config.get("min.insync.replicas", 1))
@@ -633,18 +720,27 @@ def _sliced(names: list[str]) -> Iterator[list[str]]:
 
 
 async def _configs(
-    admin: AIOKafkaAdminClient | None, names: list[str], *, absent: bool = False
-) -> dict[str, dict[str, str]]:
-    """The settings of topics, by name; if the topics are ``absent``, only a denied request is an error."""
-    assert admin is not None
+    admin: AIOKafkaAdminClient, names: list[str]
+) -> tuple[dict[str, dict[str, str]], dict[str, AqueductError]]:
+    """The settings of topics, by name, and the errors of the topics whose settings may not be read."""
     answers = await admin.describe_configs(
         [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     )
     found: dict[str, dict[str, str]] = {}
+    refused: dict[str, AqueductError] = {}
     for answer in answers:
         for code, _message, _type, name, entries in answer.resources:
-            error = for_code(code)
-            if code and (issubclass(error, DENIED) or not absent):
-                raise error(name)
-            found[name] = {entry[0]: entry[1] for entry in entries}
+            if code:
+                refused[name] = translated(for_code(code)(name))
+            else:
+                found[name] = {entry[0]: entry[1] for entry in entries}
+    return found, refused
+
+
+async def _denied(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, AqueductError]:
+    """The topics among these missing ones that the account may not see, each with the error."""
+    found: dict[str, AqueductError] = {}
+    for some in _sliced(names):
+        _, refused = await _configs(admin, some)
+        found |= {name: one for name, one in refused.items() if isinstance(one, KafkaDenied)}
     return found

@@ -134,8 +134,8 @@ class Entry:
     is_by_topic: bool = False
     """Whether the table is released by itself, once its topic can take its rows."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Topics whose brokers refused its rows, with digests of the topics' settings then. Once the settings
-    differ, the table is released by itself."""
+    """Topics whose brokers refused its rows, with digests of the topics' settings then, or empty texts if these
+    could not be read. Once the settings differ, the table is released by itself."""
     error: str = ""
     """The name of the error; empty if a statement made it undecodable, or if an earlier worker noted it."""
 
@@ -318,6 +318,11 @@ class Quarantine:
     ) -> list[Resolution]:
         """Resolve these tables, now that their topics can take their rows."""
         return self._again(names, f"topic-{epoch}", "its topic", ts_ms=ts_ms, source=AGAIN)
+
+    def tried_ms(self, name: TableName) -> int:
+        """The time, in milliseconds since 1970, at which a quarantined table was last to be published."""
+        tried, since = self.resolutions.get(name), self.entries[name].since.ts_ms
+        return since if tried is None else max(since, tried.ts_ms)
 
     def _again(
         self, names: Iterable[TableName], number: str, by: str, *, ts_ms: int, source: str

@@ -69,7 +69,7 @@ class RefusedSchema:
     limit: int | None
     """The most bytes of a batch that the topic accepts; None if that cannot be asked."""
     settings: str | None
-    """The digest of the topic's settings then; empty if the account may not read them."""
+    """The digest of the topic's settings then; None if the account may not read them."""
     at: float
     """When, by the monotonic clock."""
     error: RecordTooLarge

@@ -25,6 +25,7 @@ from app.worker.logical_schemas.plan import (
     LogicalSchemasStatus,
     RefusedSchema,
 )
+from app.worker.pipeline.publish.publisher import BLIND_SECONDS
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.status import State
@@ -94,8 +95,6 @@ _MOST_SCHEMAS = 200
 """The maximum number of schemas in one Kafka transaction."""
 MOST_BYTES = 4 * 1024 * 1024
 """The maximum bytes of keys and values in one Kafka transaction."""
-_BLIND_SECONDS = 60.0
-"""The interval at which a refused schema is sent again, if the account may not read the topic's settings."""
 _ROOM = 1024
 """Bytes that the limit of a topic is to exceed a record that it refused."""
 Update = tuple[TableName, PublishedSchema | None]
@@ -135,7 +134,7 @@ class LogicalSchemasRun:
     _stuck: dict[TableName, str] = field(default_factory=dict)
     """The logical tables of which an unforeseen error prevents the schema, until they change."""
     _settings: str | None = None
-    """The digest of the topic's settings, as of the last question; None if it was not asked."""
+    """The digest of the topic's settings, as of the last question; None if it is not known."""
     _wanted: frozenset[str] = frozenset()
     """The topics to follow, as of the last check for them."""
     _looked: float = float("-inf")
@@ -567,7 +566,7 @@ class LogicalSchemasRun:
         refused = self.status.refused.get(name)
         if refused is None:
             return None
-        is_blind = not self._settings and time.monotonic() - refused.at >= _BLIND_SECONDS
+        is_blind = not self._settings and time.monotonic() - refused.at >= BLIND_SECONDS
         if (
             refused.settings == self._settings
             and not is_blind

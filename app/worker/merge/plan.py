@@ -9,10 +9,10 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from app import metrics
-from app.worker.pipeline.publish.publisher import TopicPlans
+from app.worker.pipeline.publish.publisher import BLIND_SECONDS, TopicPlans
 from app.worker.status import State, StateLog
 from tables.state.journal.state import JournalPartition
 
@@ -73,6 +73,23 @@ class ShardStatus:
     not all of its topics can be read."""
 
 
+class RefusedTopic(NamedTuple):
+    """A merged topic whose broker refused records."""
+
+    why: str
+    settings: str | None
+    """The digest of its settings then; None if the account may not read them."""
+    at: float
+    """When, by the monotonic clock."""
+
+    def refuses(self, settings: str | None, now: float) -> bool:
+        """Whether it is not tried again yet, at the time ``now``; ``settings``: their digest as of now.
+
+        If they may not be read, it is tried again at intervals, since the reason may be gone.
+        """
+        return settings == self.settings if settings is not None else now - self.at < BLIND_SECONDS
+
+
 @dataclass(slots=True)
 class MergeStatus:
     """The state of a merge now."""
@@ -97,8 +114,8 @@ class MergeStatus:
         for one in self.shards.values():
             one.held, one.unread = 0, None
 
-    refused: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    """The merged topics whose brokers refused records: the digest of their settings at that time, and why."""
+    refused: dict[str, RefusedTopic] = field(default_factory=dict)
+    """The merged topics whose brokers refused records."""
 
     def wait_only_for(self, why: Mapping[str, str]) -> None:
         """Show that exactly these merged topics wait, and why."""

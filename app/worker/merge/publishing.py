@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, sen
 from connectors.kafka.reading import Partition
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
 from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
-from connectors.kafka.topics import TopicPlan, Topics
+from connectors.kafka.topics import Topics
 from tables.journal_format import Entry
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum, note_of
 
@@ -62,19 +62,27 @@ class MergePublisher:
     def __post_init__(self) -> None:
         self._batch_bytes = self.budget.batch_bytes(self.plan.max_batch_bytes)
 
-    async def have(self, plan: TopicPlan) -> None:
-        """Make sure that a merged topic exists, with at least as many partitions as planned.
+    async def unusable(self, counts: Mapping[str, int]) -> dict[str, AqueductError]:
+        """Make sure that merged topics exist, with at least these partition counts; ask for many at once.
 
-        It is created only once. A record keeps the number of its partition in the share, so the records of
+        A topic is created only once. A record keeps the number of its partition in the share, so the records of
         a key stay in one partition.
 
-        Raise as ``Topics.ensure`` does, TopicReplaced, and TooFewBrokers if the topic takes no records now.
+        Return the topics that cannot be written to, with errors as of ``Topics.ensure``, TopicReplaced, and
+        TooFewBrokers if a topic takes no records now. Raise KafkaLost, and KafkaDenied if the account may not
+        connect.
         """
-        await self.topics.grow({plan.name: plan.partitions})
-        await self.topics.ensure(replace(plan, may_have_more=True), before=self.ids.known)
-        self._notes += await self.ids.confirm([plan.name])
-        if refused := await self.topics.unwritable([plan.name]):
-            raise refused[plan.name]
+        found = await self.topics.grow(counts)
+        plans = [
+            replace(self.plan.topics.rows(name, count), may_have_more=True)
+            for name, count in sorted(counts.items())
+            if name not in found
+        ]
+        found |= await self.topics.unfit(*plans, before=self.ids.known)
+        notes, replaced = await self.ids.confirm_each(counts.keys() - found.keys())
+        self._notes += notes
+        found |= replaced
+        return found | await self.topics.unwritable(counts.keys() - found.keys())
 
     async def publish(self, shares: Shares, part: Iterable[ReleasedRecord]) -> None:
         """Commit records and the cursors after them."""

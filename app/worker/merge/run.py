@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,7 +20,7 @@ from app.worker.coordination.cluster_view import Identity
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.destination.background import beside
 from app.worker.destination.takeover.recovery import committed_state
-from app.worker.merge.plan import MergePlan, MergeStatus
+from app.worker.merge.plan import MergePlan, MergeStatus, RefusedTopic
 from app.worker.merge.publishing import MergePublisher
 from app.worker.merge.released import Released
 from app.worker.merge.shares import Shares
@@ -40,7 +40,6 @@ from connectors.errors import (
     RecordsGone,
     RecordTooLarge,
     RunRestarts,
-    TooFewBrokers,
     TopicReplaced,
 )
 from connectors.kafka.producer import TransactionalProducer
@@ -127,14 +126,14 @@ class MergeRun:
                 ids=ids,
                 cursors=state.parts[MERGE_PART],
             )
-            check, have = partial(check_starts, plan), partial(self._unfit, publisher)
+            check, unfit = partial(check_starts, plan), partial(self._unfit, publisher)
             self.status.begin()
             async with (
                 Follower.opened(plan.kafka_options, omits_unreadable=True) as follower,
                 beside(ids.watch()) as watched,
             ):
                 shares = Shares(
-                    plan, follower, publisher.cursors, check, have, self.status.wait_only_for
+                    plan, follower, publisher.cursors, check, unfit, self.status.wait_only_for
                 )
                 await self._merge(publisher, shares, watched)
         finally:
@@ -192,35 +191,49 @@ class MergeRun:
             if self._released:
                 await self._publish(publisher, shares)
 
-    async def _unfit(self, publisher: MergePublisher, name: str, partitions: int) -> str | None:
-        """Make sure that a merged topic exists; return why it cannot be written to, or None."""
-        now = time.monotonic()
-        if name in self.status.waiting:
-            if now < self._retry_at.get(name, 0.0):
-                return self.status.waiting[name]
-            if now - self._known_at >= _RETRY_SECONDS:
-                # An operator may have accepted a recreated topic meanwhile, or repaired the journal.
-                before = self._unreadable.keys()
-                state = await self._read_journal()
-                if before - self._unreadable.keys():
-                    raise RunRestarts("as records of the journal can be read again")
-                publisher.ids.known = state.parts[TOPIC_PART].ids
-                self._known_at = now
-        self._retry_at[name] = now + _RETRY_SECONDS
-        if name in self._unreadable:
-            return self._unreadable[name]
-        if name in self.status.refused:
-            digest, why = self.status.refused[name]
-            if (await publisher.topics.digests([name])).get(name) == digest:
-                return why
-            del self.status.refused[name]
+    async def _unfit(self, publisher: MergePublisher, counts: Mapping[str, int]) -> dict[str, str]:
+        """Make sure that merged topics exist; return those that cannot be written to, and why."""
+        now, waiting = time.monotonic(), self.status.waiting
+        found = {
+            name: waiting[name]
+            for name in counts
+            if name in waiting and now < self._retry_at.get(name, 0.0)
+        }
+        due = counts.keys() - found.keys()
+        if due & waiting.keys() and now - self._known_at >= _RETRY_SECONDS:
+            # An operator may have accepted a recreated topic meanwhile, or repaired the journal.
+            before = self._unreadable.keys()
+            state = await self._read_journal()
+            if before - self._unreadable.keys():
+                raise RunRestarts("as records of the journal can be read again")
+            publisher.ids.known = state.parts[TOPIC_PART].ids
+            self._known_at = now
+        self._retry_at |= dict.fromkeys(due, now + _RETRY_SECONDS)
+        found |= {name: self._unreadable[name] for name in due if name in self._unreadable}
+        found |= await self._refused(publisher, due - found.keys())
+        wanted = {name: counts[name] for name in due - found.keys()}
+        if not wanted:
+            return found
         try:
-            await publisher.have(self.plan.topics.rows(name, partitions))
-        except (*OF_TOPICS, TooFewBrokers) as error:
-            # A topic that takes no records for a moment is omitted at once, since nothing is lost by that.
-            error.context["destination"] = self.plan.unit
-            return error.in_one_line
-        return None
+            unusable = await publisher.unusable(wanted)
+        except OF_TOPICS as error:
+            unusable = dict.fromkeys(wanted, error)
+        # A topic that takes no records for a moment is omitted at once, since nothing is lost by that.
+        for name, why in unusable.items():
+            why.context["destination"] = self.plan.unit
+            found[name] = why.in_one_line
+        return found
+
+    async def _refused(self, publisher: MergePublisher, names: Collection[str]) -> dict[str, str]:
+        """Return the topics among these that have refused records and are not tried again yet, and why."""
+        refused = {name: self.status.refused[name] for name in names if name in self.status.refused}
+        if not refused:
+            return {}
+        settings, now = await publisher.topics.digests(refused), time.monotonic()
+        for name, one in list(refused.items()):
+            if not one.refuses(settings.get(name), now):
+                del refused[name], self.status.refused[name]
+        return {name: one.why for name, one in refused.items()}
 
     async def _release(self, shares: Shares) -> None:
         """Read, and release what may be published now."""
@@ -254,11 +267,13 @@ class MergeRun:
         except (KafkaRefused, RecordTooLarge) as error:
             if not publisher.refused:
                 raise
-            digests = await publisher.topics.digests(publisher.refused)
+            digests, now = await publisher.topics.digests(publisher.refused), time.monotonic()
             for name, refusal in publisher.refused.items():
                 refusal.context["destination"] = self.plan.unit
                 self.status.wait_for(name, refusal.in_one_line)
-                self.status.refused[name] = digests.get(name), refusal.in_one_line
+                self.status.refused[name] = RefusedTopic(
+                    refusal.in_one_line, digests.get(name), now
+                )
             # The next run omits these topics, and merges all others.
             topics = ", ".join(sorted(publisher.refused))
             raise RunRestarts(f"as records of {topics} were refused: {error.detail}") from error

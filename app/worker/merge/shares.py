@@ -59,9 +59,9 @@ class Shares:
     cursors: MergeCursors
     check: Callable[[Mapping[Partition, int]], Awaitable[None]]
     """Called with the offset at which reading of each partition begins; raises if it must not begin there."""
-    have: Callable[[str, int], Awaitable[str | None]]
-    """Called with a merged topic and its partition count; returns why it cannot be written to, or None. The
-    topic's shares are read only after it has returned None."""
+    unfit: Callable[[Mapping[str, int]], Awaitable[Mapping[str, str]]]
+    """Called with merged topics and their partition counts; returns those that cannot be written to, and why.
+    The shares of such a topic are not read."""
     waits: Callable[[Mapping[str, str]], None]
     """Called at each look with the merged topics that wait, and why."""
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
@@ -128,9 +128,8 @@ class Shares:
         for one in new:
             name = targets[one][0]
             counts[name] = max(counts.get(name, 0), found[one[0]])
-        for name in sorted(counts.keys() - why.keys()):
-            if (unfit := await self.have(name, counts[name])) is not None:
-                why[name] = unfit
+        if counts := {name: count for name, count in counts.items() if name not in why}:
+            why |= await self.unfit(counts)
         await self._follow(
             {one: targets[one] for one in new if targets[one][0] not in why}, owners, why
         )

@@ -35,7 +35,7 @@ from app.worker.destination.takeover.source_answers import EarlyAnswer, SourceAn
 from app.worker.destination.takeover.timings import Phases
 from app.worker.mapping_versions.choice import MappingChoice
 from app.worker.pipeline.hidden_statement import hidden_table
-from app.worker.pipeline.publish.publisher import OF_TOPICS, Publisher, ungrown
+from app.worker.pipeline.publish.publisher import BLIND_SECONDS, Publisher
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.status import DestinationStatus
 from app.worker.unit.takeover import OtherWorkers, this_process
@@ -360,28 +360,28 @@ class Takeover:
         Raise TopicUnusable with the tables of these topics, if some tables do not wait yet. Tables that were
         given up do not count.
         """
-        try:
-            if counts:
-                await topics.grow(counts)
+        refused = await topics.grow(counts) if counts else {}
+        if not refused:
             return set()
-        except OF_TOPICS as error:
-            refused = await ungrown(counts, topics, self.plan.name)
-            routes, tables = self.plan.rules.routes, dict[TableName, str]()
-            for name in state.versions:
-                route = routes.of(name)
-                for topic in refused.keys() & {*(route.topics if route is not None else ())}:
-                    tables[name] = refused[topic].in_one_line
-            if not tables:
-                raise
-            quarantine = state.quarantine
-            pending = {one.name for one in quarantine.pending() if not one.gives_up}
-            # Nothing is written for a table that was given up, unless an operator brings it back.
-            for name in quarantine.given_up.keys() - pending:
-                tables.pop(name, None)
-            waiting = {name for name, one in quarantine.quarantined.items() if one.is_by_topic}
-            if tables.keys() - waiting or pending & tables.keys():
-                raise TopicUnusable.of_all(tables) from error
-            return {*refused}
+        error = refused[min(refused)]
+        routes, tables = self.plan.rules.routes, dict[TableName, str]()
+        for one in refused.values():
+            one.context["destination"] = self.plan.name
+        for name in state.versions:
+            route = routes.of(name)
+            for topic in refused.keys() & {*(route.topics if route is not None else ())}:
+                tables[name] = refused[topic].in_one_line
+        if not tables:
+            raise error
+        quarantine = state.quarantine
+        pending = {one.name for one in quarantine.pending() if not one.gives_up}
+        # Nothing is written for a table that was given up, unless an operator brings it back.
+        for name in quarantine.given_up.keys() - pending:
+            tables.pop(name, None)
+        waiting = {name for name, one in quarantine.quarantined.items() if one.is_by_topic}
+        if tables.keys() - waiting or pending & tables.keys():
+            raise TopicUnusable.of_all(tables) from error
+        return {*refused}
 
     async def _installation(self, topics: Topics) -> str:
         """The installation id in the journal, after a check of all existing topics."""
@@ -715,7 +715,8 @@ def _noted(
 async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -> list[TableName]:
     """Return the tables that wait for their topics, if the topics can take the tables' rows now.
 
-    A table whose events were refused waits for an operator, or for another version of the mapping.
+    A table whose events were refused waits for an operator, or for another version of the mapping. A topic that
+    refused rows is tried again once its settings differ, or after a time if they may not be read.
     """
     found = {
         name: route
@@ -740,7 +741,15 @@ async def usable(routes: Routes, quarantine: Quarantine, publisher: Publisher) -
     names = [name for name, route in found.items() if unusable.keys().isdisjoint(route.topics)]
     refused = {name: one for name in names if (one := quarantine.quarantined[name].refused)}
     now = await publisher.digests({topic for one in refused.values() for topic in one})
-    return [name for name in names if refused.get(name, {}).items().isdisjoint(now.items())]
+    since_ms = time.time_ns() // 1_000_000 - int(1000 * BLIND_SECONDS)
+    return [
+        name
+        for name in names
+        if not any(
+            digest == now[topic] if now[topic] else quarantine.tried_ms(name) > since_ms
+            for topic, digest in refused.get(name, {}).items()
+        )
+    ]
 
 
 _MOST_SHOWN = 20

@@ -77,6 +77,9 @@ _CHANGELOG_COMPACTION = replace(_COMPACTION, delete_retention_ms=3_600_000)
 OF_TOPICS = (KafkaDenied, KafkaRefused, RecordTooLarge, TopicGone, TopicReplaced, TopicUnfit)
 """Errors that may concern single topics, while all other topics can be written to."""
 
+BLIND_SECONDS = 60.0
+"""The interval at which a topic that refused records is tried again, if its settings may not be read."""
+
 _ANSWER_SECONDS = 15.0
 """Seconds for the brokers to answer which topics take no records."""
 
@@ -297,8 +300,12 @@ class Publisher:
         """
         wanted = sorted(topics.keys() - self._single)
         plans = [self._plan_of(name, topics[name]) for name in wanted]
+        await self._topics.ensure(*plans, before=self._before())
+
+    def _before(self) -> set[str]:
+        """The topics that existed before, and are not created again."""
         known = self.ids.known if self.ids is not None else {}
-        await self._topics.ensure(*plans, before={*self.written, *known, *self._committed})
+        return {*self.written, *known, *self._committed}
 
     async def unusable(
         self, topics: Mapping[str, int], more: Mapping[str, int] | None = None
@@ -316,21 +323,16 @@ class Publisher:
         rows = {*topics} - self._single
         rows.discard(dead_letters_topic(self._plans.prefix, destination))
         found = {name: refused[name] for name in rows & refused.keys()}
+        self._topics.forget(rows)
+        plans = [self._plan_of(name, topics[name]) for name in sorted(rows - found.keys())]
+        found |= await self._topics.unfit(*plans, before=self._before())
+        if self.ids is not None:
+            found |= (await self.ids.check_each(rows - found.keys()))[1]
+        if more := {name: count for name, count in (more or {}).items() if name not in found}:
+            found |= await self._topics.grow(more)
         for error in found.values():
             error.context["destination"] = destination
-            if isinstance(error, KafkaDenied):
-                error.advice = "Grant it Write on the topic."
-        self._topics.forget(rows)
-        for name in sorted(rows - found.keys()):
-            try:
-                await self.prepare({name: topics[name]})
-                if self.ids is not None:
-                    await self.ids.check([name])
-            except (*OF_TOPICS, TooFewBrokers) as error:
-                error.context["destination"] = destination
-                found[name] = error
-        more = {name: count for name, count in (more or {}).items() if name not in found}
-        return found | await ungrown(more, self._topics, destination)
+        return found
 
     async def of_tables(
         self,
@@ -393,12 +395,15 @@ class Publisher:
         }
 
     async def digests(self, topics: Collection[str]) -> dict[str, str]:
-        """Return digests of the settings by which brokers judge the records of these topics."""
+        """Return digests of the settings by which brokers judge the records of these topics.
+
+        A digest is empty if the settings may not be read.
+        """
         if not topics:
             return {}
         found = await self._topics.digests(topics)
         ours = f"{self._producer.compression} {self._plans.max_message_bytes}"
-        return {name: f"{ours} {digest}" for name, digest in found.items()}
+        return {name: f"{ours} {found[name]}" if name in found else "" for name in topics}
 
     def _plan_of(self, name: str, partitions: int) -> TopicPlan:
         """Return the plan of a topic that is created at its first write."""
@@ -474,23 +479,6 @@ class Publisher:
     async def _send_cursor(self, kafka: Any, cursor: Cursor) -> Any:
         note = journal.cursor_key(cursor.destination), journal.encoded(cursor.to_json())
         return await self._note(kafka, note)
-
-
-async def ungrown(
-    counts: Mapping[str, int], topics: Topics, destination: str
-) -> dict[str, AqueductError]:
-    """Raise the partition counts of these topics to ``counts``; return the errors of those that failed."""
-    found: dict[str, AqueductError] = {}
-    for name, count in sorted(counts.items()):
-        try:
-            await topics.grow({name: count})
-        except KafkaDenied as error:
-            found[name] = KafkaDenied(error.detail, remedy="Grant it Alter on the topic.")
-        except OF_TOPICS as error:
-            found[name] = error
-        if (why := found.get(name)) is not None:
-            why.context |= {"topic": name, "destination": destination}
-    return found
 
 
 def _of_batches(piece: Piece, sent: list[Any]) -> Iterable[tuple[FinishedBatch, Any]]:

@@ -49,7 +49,20 @@ class TopicIds:
         unknown = [name for name in names if name not in self._confirmed]
         if not unknown:
             return []
-        found = await self.check(unknown)
+        found = await self._twice(unknown)
+        self._refuse(self._replaced(found))
+        return self._noted(found)
+
+    async def confirm_each(
+        self, names: Collection[str]
+    ) -> tuple[list[Note], dict[str, AqueductError]]:
+        """Do as ``confirm`` for each topic; return the notes, and the recreated topics, each with its error."""
+        unknown = [name for name in names if name not in self._confirmed]
+        found, replaced = await self.check_each(unknown)
+        return self._noted(found), replaced
+
+    def _noted(self, found: Mapping[str, str]) -> list[Note]:
+        """Take these ids as confirmed; return the notes of topics that the journal lacks."""
         self._confirmed |= found
         now_ms = time.time_ns() // 1_000_000
         new = {
@@ -59,13 +72,21 @@ class TopicIds:
         }
         return [note_of(one) for one in new.values()]
 
-    async def check(self, names: Collection[str]) -> Mapping[str, str]:
-        """Return the ids of the existing topics among these; raise TopicReplaced for recreated topics."""
+    async def check_each(
+        self, names: Collection[str]
+    ) -> tuple[Mapping[str, str], dict[str, AqueductError]]:
+        """Return the ids of existing topics among these; and the recreated topics, each with its error."""
+        found = await self._twice(names)
+        replaced = self._replaced(found)
+        sound = {name: one for name, one in found.items() if name not in replaced}
+        return sound, {name: self._error({name}) for name in replaced}
+
+    async def _twice(self, names: Collection[str]) -> Mapping[str, str]:
+        """The ids of existing topics among these, by a second look if the first finds a recreated topic."""
         found = await self.topics.ids(names)
         if self._replaced(found):
             await asyncio.sleep(_AGAIN_SECONDS)
             found = await self.topics.ids(names)
-            self._refuse(self._replaced(found))
         return found
 
     async def watch(self) -> None:
@@ -95,14 +116,17 @@ class TopicIds:
     def _refuse(self, replaced: Collection[str]) -> None:
         """Raise TopicReplaced for recreated topics, if there are any."""
         self.suspects = frozenset(replaced)
-        if not replaced:
-            return
+        if replaced:
+            raise self._error(replaced)
+
+    def _error(self, replaced: Collection[str]) -> TopicReplaced:
+        """The error of recreated topics."""
         tables = self.tables()
         names = sorted(replaced)[:_MOST_NAMES]
         of_topics = {name: sorted(tables.get(name, ()))[:_MOST_NAMES] for name in names}
         listed = [f"{name} ({', '.join(of)})" if of else name for name, of in of_topics.items()]
         more = len(replaced) - len(names)
-        raise TopicReplaced(
+        return TopicReplaced(
             "; ".join([*listed, *([f"and {more} more"] if more else [])]),
             destination=self.destination,
             remedy=_remedy(

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from aiokafka.errors import for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
 from connectors.errors import (
@@ -154,6 +155,12 @@ class Admin:
     """The answer to a request to create a topic."""
     requests: ClassVar[list[int]] = []
     """The number of topics created by each request."""
+    asked: ClassVar[list[str]] = []
+    """The kinds of all requests, and the connections."""
+    denied: tuple[str, ...] = ()
+    """The topics whose settings, and partition counts, the account may not ask for or change."""
+    refused: tuple[str, ...] = ()
+    """The topics that are not created."""
     unready = 0
     """A broker's one answer about a partition that it leads."""
 
@@ -161,7 +168,7 @@ class Admin:
         self.made: list[str] = []
 
     async def start(self) -> None:
-        """Nothing to do."""
+        Admin.asked.append("connection")
 
     async def close(self) -> None:
         """Nothing to do."""
@@ -182,9 +189,17 @@ class Admin:
         }
 
     async def describe_configs(self, resources: list[Any]) -> list[Any]:
+        Admin.asked.append("settings")
         entries = list(PLAN.config().items())
-        names = [resource.name for resource in resources]
-        return [SimpleNamespace(resources=[(self.code, "", 2, name, entries) for name in names])]
+        codes = {one.name: DENIED if one.name in self.denied else self.code for one in resources}
+        found = [(code, "", 2, name, entries) for name, code in codes.items()]
+        return [SimpleNamespace(resources=found)]
+
+    async def create_partitions(self, counts: dict[str, Any]) -> None:
+        Admin.asked.append("partitions")
+        for name in counts:
+            if name in self.denied:
+                raise for_code(DENIED)(f"Could not create partitions for {name}")
 
     async def create_topics(self, topics: list[Any]) -> Any:
         if sum(topic.num_partitions for topic in topics) > 10_000:
@@ -192,6 +207,13 @@ class Admin:
         if self.answer:
             Admin.listed += tuple(topic.name for topic in topics if self.answer[0] == 36)
             return SimpleNamespace(topic_errors=[(topic.name, *self.answer) for topic in topics])
+        made = [topic.name for topic in topics if topic.name not in self.refused]
+        if len(made) < len(topics):
+            Admin.listed += tuple(made)
+            answers = [
+                (one.name, 0 if one.name in made else 44, "in its own words") for one in topics
+            ]
+            return SimpleNamespace(topic_errors=answers)
         Admin.listed += tuple(topic.name for topic in topics)
         Admin.requests.append(len(topics))
         return SimpleNamespace(topic_errors=[(topic.name, 0, None) for topic in topics])
@@ -200,6 +222,7 @@ class Admin:
         """Topics; or each partition's end, where a leader may not know yet that it leads."""
         if isinstance(request, MetadataRequest):
             assert request._allow_auto_topic_creation is False
+            Admin.asked.append("topics")
             found = self.described(request._topics or [])
             return SimpleNamespace(to_object=lambda: found)
         code, Admin.unready = Admin.unready, 0
@@ -217,6 +240,9 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> type[Admin]:
     monkeypatch.setattr(Admin, "code", UNKNOWN)
     monkeypatch.setattr(Admin, "answer", None)
     monkeypatch.setattr(Admin, "requests", [])
+    monkeypatch.setattr(Admin, "asked", [])
+    monkeypatch.setattr(Admin, "denied", ())
+    monkeypatch.setattr(Admin, "refused", ())
     monkeypatch.setattr(Admin, "unready", 0)
     monkeypatch.setattr(Admin, "absent", UNKNOWN)
     return Admin
@@ -330,3 +356,75 @@ async def test_an_unfit_topic_keeps_no_other_from_being_used(broker: type[Admin]
         await topics.ensure(fit, unfit)
     broker.listed = ()
     await topics.ensure(fit, before={fit.name})
+
+
+NAMES = [f"aq.shop.t{number}" for number in range(1000)]
+
+
+async def test_a_thousand_topics_are_looked_at_in_a_few_requests(broker: type[Admin]) -> None:
+    plans = [replace(PLAN, name=name) for name in NAMES]
+    broker.listed, broker.code = tuple(NAMES), 0
+    topics = Topics({})
+    assert await topics.unfit(*plans) == {}
+    assert sorted(broker.asked) == ["connection", "settings", "settings", "topics", "topics"]
+    assert await topics.unfit(*plans) == {}
+    assert await topics.grow(dict.fromkeys(NAMES, PLAN.partitions)) == {}
+    assert sorted(broker.asked[5:]) == ["connection", "topics", "topics"]
+
+
+async def test_the_trouble_of_topics_is_of_each_by_itself_and_the_others_are_made(
+    broker: type[Admin],
+) -> None:
+    names = {
+        one: f"aq.shop.{one}" for one in ("fit", "unfit", "few", "hidden", "lost", "new", "no")
+    }
+    broker.listed, broker.code = tuple(names[one] for one in ("fit", "unfit", "few", "hidden")), 0
+    broker.denied, broker.refused = (names["hidden"],), (names["no"],)
+    plans = [replace(PLAN, name=name) for name in names.values()]
+    plans[1:3] = [replace(plan, partitions=7) for plan in plans[1:3]]
+    topics = Topics({})
+    found = await topics.unfit(*plans, before={names["lost"]})
+    assert {name.removeprefix("aq.shop."): type(one) for name, one in found.items()} == {
+        "unfit": TopicUnfit,
+        "few": TopicUnfit,
+        "hidden": KafkaDenied,
+        "lost": TopicGone,
+        "no": KafkaRefused,
+    }
+    for name, error in found.items():
+        others = {*names.values()} - {name}
+        assert name in str(error) or error.context["topic"] == name
+        assert not any(one in error.in_one_line for one in others)
+    assert names["new"] in broker.listed
+    assert names["lost"] not in broker.listed
+    # What was found fit, or made, is not looked at again.
+    count = len(broker.asked)
+    assert await topics.unfit(plans[0], plans[5]) == {}
+    assert len(broker.asked) == count
+    with pytest.raises(TopicUnfit, match=r"(?s)unfit: .*\n  - aq\.shop\.few: "):
+        await topics.check(*plans[1:3])
+
+
+async def test_a_broker_that_does_not_know_a_topic_yet_is_asked_again(broker: type[Admin]) -> None:
+    broker.listed = (PLAN.name,)
+    with pytest.raises(KafkaLost, match=PLAN.name):
+        await Topics({}).unfit(PLAN)
+
+
+async def test_a_topic_whose_settings_may_not_be_read_hides_those_of_no_other(
+    broker: type[Admin],
+) -> None:
+    broker.listed, broker.code, broker.denied = (PLAN.name, "aq.hidden"), 0, ("aq.hidden",)
+    found = await Topics({}).digests([PLAN.name, "aq.hidden", "aq.none"])
+    assert found.keys() == {PLAN.name}
+    assert found == await Topics({}).digests([PLAN.name])
+
+
+async def test_a_topic_that_may_not_grow_keeps_no_other_from_growing(broker: type[Admin]) -> None:
+    broker.listed, broker.code, broker.denied = (PLAN.name, "aq.denied"), 0, ("aq.denied",)
+    counts = dict.fromkeys((PLAN.name, "aq.denied", "aq.none"), PLAN.partitions + 1)
+    (error,) = (await Topics({}).grow(counts)).values()
+    assert isinstance(error, KafkaDenied)
+    assert error.advice == "Grant it Alter on the topic."
+    assert error.context["topic"] == "aq.denied"
+    assert broker.asked.count("partitions") == 2

@@ -130,7 +130,7 @@ class Kafka:
         return {one: KafkaDenied(topic=one) for one in names if one in self.unseen}
 
     async def digests(self, names: Iterable[str]) -> dict[str, str]:
-        return {one: str(self.limit) if self.is_limit_known else "" for one in names}
+        return {one: str(self.limit) for one in names if self.is_limit_known}
 
     def published(self) -> list[PublishedSchema]:
         return [

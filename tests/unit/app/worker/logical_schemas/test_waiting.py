@@ -547,12 +547,12 @@ async def test_a_schema_that_its_topic_refuses_waits_and_the_others_are_publishe
     if not is_limit_known:
         # Without the right to read the topic's settings it is tried at intervals.
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_BLIND_SECONDS", 0.0)
+            patch.setattr(module, "BLIND_SECONDS", 0.0)
             with pytest.raises((RunRestarts, BatchTooLarge)):
                 await scene.run()
         await until_published(scene)
         assert waiting(scene).keys() == {"trade.orders"}
-        monkeypatch.setattr(module, "_BLIND_SECONDS", 0.0)
+        monkeypatch.setattr(module, "BLIND_SECONDS", 0.0)
     kafka.limit = int(why.rpartition("max.message.bytes=")[2].split()[0].rstrip(".")) + 300
     await until_published(scene)
     assert len(latest(scene)["trade.orders"]) == 42

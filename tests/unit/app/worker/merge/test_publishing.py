@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,18 +20,22 @@ from app.worker.merge.plan import MergePlan
 from app.worker.merge.publishing import MergePublisher
 from app.worker.merge.released import ReleasedRecord
 from app.worker.merge.shares import Share, Shares
+from app.worker.pipeline.publish import topic_ids
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.pipeline.publish.transaction_size import Budget
 from connectors.errors import (
     AqueductError,
     BatchTooLarge,
+    KafkaDenied,
     KafkaSlow,
     RecordTooLarge,
     RunRestarts,
     TooFewBrokers,
+    TopicReplaced,
+    TopicUnfit,
 )
 from connectors.kafka.producer import TransactionalProducer
-from connectors.kafka.topics import Topics
+from connectors.kafka.topics import TopicPlan, Topics
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum
 from tests.unit.app.worker.merge.test_shares import PLAN
 
@@ -178,3 +183,65 @@ async def test_larger_transactions_are_tried_again_after_many_that_were_fast() -
     for at in range(25):
         await scene.publish(0, b"x", offset=at)
     assert scene.budget.halvings == 0
+
+
+class Brokers:
+    """The topics of a merge, each of which may have a trouble of its own; and what was asked."""
+
+    def __init__(self, **troubles: AqueductError) -> None:
+        self.troubles = {f"aq.{name}": error for name, error in troubles.items()}
+        self.asked: list[tuple[str, frozenset[str]]] = []
+        self.plans: dict[str, TopicPlan] = {}
+
+    def _of(self, what: str, names: Iterable[str], *kinds: type) -> dict[str, AqueductError]:
+        self.asked.append((what, frozenset(names)))
+        return {
+            name: error
+            for name, error in self.troubles.items()
+            if isinstance(error, kinds) and name in self.asked[-1][1]
+        }
+
+    async def grow(self, counts: Mapping[str, int]) -> dict[str, AqueductError]:
+        return self._of("grow", counts, KafkaDenied)
+
+    async def unfit(self, *plans: TopicPlan, before: Container[str]) -> dict[str, AqueductError]:
+        assert all(name in before for name in ("aq.known", "aq.again"))
+        self.plans = {plan.name: plan for plan in plans}
+        return self._of("unfit", self.plans, TopicUnfit)
+
+    async def ids(self, names: Iterable[str]) -> dict[str, str]:
+        self._of("ids", names)
+        return dict.fromkeys(names, "1")
+
+    async def unwritable(self, names: Iterable[str]) -> dict[str, AqueductError]:
+        return self._of("unwritable", names, TooFewBrokers)
+
+
+async def test_merged_topics_are_made_ready_in_one_request_of_each_kind_and_wait_each_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topic_ids, "_AGAIN_SECONDS", 0.0)
+    brokers = Brokers(
+        denied=KafkaDenied("Alter"), unfit=TopicUnfit("small"), away=TooFewBrokers("no leader")
+    )
+    known = {"aq.known": "1", "aq.again": "0"}
+    ids = TopicIds(
+        destination=PLAN.unit, topics=cast(Topics, brokers), reread="aq.__journal", known=known
+    )
+    publisher = Scene().run()
+    publisher.topics, publisher.ids = cast(Topics, brokers), ids
+    counts = {f"aq.t{number}": 2 for number in range(1000)}
+    own = ("known", "again", "denied", "unfit", "away")
+    found = await publisher.unusable(counts | {f"aq.{name}": 3 for name in own})
+    assert {name: type(error) for name, error in found.items()} == {
+        "aq.denied": KafkaDenied,
+        "aq.unfit": TopicUnfit,
+        "aq.again": TopicReplaced,
+        "aq.away": TooFewBrokers,
+    }
+    kinds = Counter(what for what, _ in brokers.asked)
+    # The ids are asked for again, as one of them is another one.
+    assert kinds == {"grow": 1, "unfit": 1, "ids": 2, "unwritable": 1}
+    assert brokers.plans["aq.known"].partitions == 3
+    assert all(plan.may_have_more for plan in brokers.plans.values())
+    assert len(publisher._notes) == 1001, "those of the thousand, and of the one that is away"

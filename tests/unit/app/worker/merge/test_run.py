@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +22,7 @@ from app.worker.pipeline.publish.transaction_size import Budget
 from app.worker.status import State
 from app.worker.unit.takeover import UnitTakeover
 from connectors.errors import (
+    AqueductError,
     JournalUnreadable,
     KafkaDenied,
     KafkaSlow,
@@ -33,7 +34,6 @@ from connectors.errors import (
     TopicUnfit,
 )
 from connectors.kafka.reading import Partition, StoredRecord
-from connectors.kafka.topics import TopicPlan
 from tables.journal_format import encoded
 from tables.state.journal.state import DestinationState, fold
 from tables.state.known_topics import TOPIC as TOPIC_KIND
@@ -230,25 +230,23 @@ async def test_a_merged_topic_that_is_made_again_waits_from_the_next_run_on(
 
     monkeypatch.setattr(module, "committed_state", journal)
     monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
-    faults: list[Exception] = [
+    faults: list[AqueductError] = [
         TopicReplaced("aq.trade"), KafkaDenied("no"), TopicUnfit("small"), TooFewBrokers("no leader"),
     ]  # fmt: skip
 
     class Refusing:
         ids = SimpleNamespace(known={})
 
-        async def have(self, _plan: object) -> None:
-            if faults:
-                raise faults.pop(0)
+        async def unusable(self, counts: Mapping[str, int]) -> dict[str, AqueductError]:
+            return {name: faults.pop(0) for name in counts if faults}
 
     publisher = cast(MergePublisher, Refusing())
     for name in ("TopicReplaced", "KafkaDenied", "TopicUnfit", "TooFewBrokers"):
-        found = await run._unfit(publisher, "aq.trade", 2)
-        assert found is not None
-        assert found.startswith(name)
-        run.status.wait_only_for({"aq.trade": found})
-        assert run.status.to_json()["waiting"] == {"aq.trade": found}
-    assert await run._unfit(publisher, "aq.trade", 2) is None
+        found = await run._unfit(publisher, {"aq.trade": 2})
+        assert found["aq.trade"].startswith(name)
+        run.status.wait_only_for(found)
+        assert run.status.to_json()["waiting"] == found
+    assert await run._unfit(publisher, {"aq.trade": 2}) == {}
     run.status.wait_only_for({})
     assert run.status.to_json()["waiting"] == {}
 
@@ -277,19 +275,19 @@ async def test_a_topic_that_waits_on_does_not_keep_another_one_from_coming_back(
 
     monkeypatch.setattr(module, "committed_state", journal)
     offline = {"aq.a", "aq.b"}
+    asked: list[set[str]] = []
 
     class Refusing:
         ids = SimpleNamespace(known={})
 
-        async def have(self, plan: TopicPlan) -> None:
-            if plan.name in offline:
-                raise TooFewBrokers("no leader", topic=plan.name)
+        async def unusable(self, counts: Mapping[str, int]) -> dict[str, AqueductError]:
+            asked.append({*counts})
+            return {one: TooFewBrokers("no leader", topic=one) for one in offline & counts.keys()}
 
     publisher = cast(MergePublisher, Refusing())
 
     async def look() -> set[str]:
-        found = {name: await run._unfit(publisher, name, 2) for name in ("aq.a", "aq.b")}
-        run.status.wait_only_for({name: why for name, why in found.items() if why is not None})
+        run.status.wait_only_for(await run._unfit(publisher, {"aq.a": 2, "aq.b": 2, "aq.c": 2}))
         return {*run.status.waiting}
 
     assert await look() == {"aq.a", "aq.b"}
@@ -298,6 +296,19 @@ async def test_a_topic_that_waits_on_does_not_keep_another_one_from_coming_back(
     run._retry_at = dict.fromkeys(run._retry_at, 0.0)
     assert await look() == {"aq.a"}
     assert len(looks) == 1, "the journal is read once for all"
+    assert asked == [{"aq.a", "aq.b", "aq.c"}, {"aq.c"}, {"aq.a", "aq.b", "aq.c"}], "all at once"
+
+
+async def test_if_the_account_may_not_connect_the_topics_that_are_read_are_merged_on(
+    run: MergeRun,
+) -> None:
+    class Refusing:
+        async def unusable(self, _counts: object) -> dict[str, AqueductError]:
+            raise KafkaDenied("the password is another one")
+
+    found = await run._unfit(cast(MergePublisher, Refusing()), {"aq.a": 2, "aq.b": 2})
+    assert found.keys() == {"aq.a", "aq.b"}
+    assert all(why.startswith("KafkaDenied") for why in found.values())
 
 
 async def test_nothing_is_released_of_a_partition_of_which_a_share_cannot_be_read(
@@ -309,51 +320,91 @@ async def test_nothing_is_released_of_a_partition_of_which_a_share_cannot_be_rea
     assert run.status.shards["a"].held == 2
 
 
-async def test_a_merged_topic_that_refuses_records_waits_until_it_is_altered(
-    run: MergeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Refused:
+    """A publisher whose brokers refuse the records of one topic."""
+
+    ids = SimpleNamespace(known={})
+
+    def __init__(self) -> None:
+        self.refused: dict[str, AqueductError] = {
+            "aq.trade": RecordTooLarge("5000 bytes", topic="aq.trade")
+        }
+        self.settings: str | None = "as they were"
+        """The digest of each topic's settings; None if they may not be read."""
+
+    @property
+    def topics(self) -> Any:
+        return self
+
+    async def digests(self, topics: Iterable[str]) -> dict[str, str]:
+        return {} if self.settings is None else dict.fromkeys(topics, self.settings)
+
+    async def publish(self, *_: object) -> None:
+        raise RecordTooLarge("5000 bytes")
+
+    async def unusable(self, _counts: object) -> dict[str, AqueductError]:
+        """They are there, and fit."""
+        return {}
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Refused:
     async def journal(_partition: object) -> DestinationState:
         return DestinationState("merge.trade")
 
     monkeypatch.setattr(module, "committed_state", journal)
     monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
-    settings = "as they were"
+    return Refused()
 
-    class Refusing:
-        ids = SimpleNamespace(known={})
-        refused: ClassVar = {"aq.trade": RecordTooLarge("5000 bytes", topic="aq.trade")}
 
-        @property
-        def topics(self) -> Any:
-            return self
-
-        async def digests(self, topics: Iterable[str]) -> dict[str, str]:
-            return dict.fromkeys(topics, settings)
-
-        async def publish(self, *_: object) -> None:
-            raise RecordTooLarge("5000 bytes")
-
-        async def have(self, _plan: object) -> None:
-            """It is there, and fit."""
-
-    publisher = cast(MergePublisher, Refusing())
+async def refuses(run: MergeRun, publisher: Refused) -> None:
+    """Let the run end by a record that is refused."""
     watched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    given = cast(MergePublisher, publisher)
+    await run._merge(given, cast(Shares, FakeShares([b"x"])), watched)
+
+
+async def test_a_merged_topic_that_refuses_records_waits_until_it_is_altered(
+    run: MergeRun, refused: Refused
+) -> None:
+    publisher = cast(MergePublisher, refused)
     with pytest.raises(RunRestarts, match=r"records of aq\.trade were refused"):
-        await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)
+        await refuses(run, refused)
     assert run.status.to_json()["waiting"]["aq.trade"].startswith("RecordTooLarge")
     for _ in range(2):
-        found = await run._unfit(publisher, "aq.trade", 2)
-        assert found is not None
-        assert found.startswith("RecordTooLarge")
+        found = await run._unfit(publisher, {"aq.trade": 2})
+        assert found["aq.trade"].startswith("RecordTooLarge")
     # A look at its shares that found another reason does not change what is known of it.
     run.status.wait_only_for({})
-    assert await run._unfit(publisher, "aq.trade", 2) == found
-    settings = "altered"
-    assert await run._unfit(publisher, "aq.trade", 2) is None
+    assert await run._unfit(publisher, {"aq.trade": 2, "aq.other": 2}) == found
+    refused.settings = "altered"
+    assert await run._unfit(publisher, {"aq.trade": 2}) == {}
     # A record of no merged topic.
-    Refusing.refused.clear()
+    refused.refused.clear()
     with pytest.raises(RecordTooLarge):
-        await run._merge(publisher, cast(Shares, FakeShares([b"x"])), watched)
+        await refuses(run, refused)
+
+
+@pytest.mark.parametrize("then", [None, "x"])
+async def test_a_merged_topic_is_tried_again_at_intervals_if_its_settings_may_not_be_read(
+    run: MergeRun, refused: Refused, then: str | None
+) -> None:
+    publisher = cast(MergePublisher, refused)
+    refused.settings = then
+    with pytest.raises(RunRestarts):
+        await refuses(run, refused)
+    refused.settings = None
+    (why,) = (await run._unfit(publisher, {"aq.trade": 2})).values()
+    assert why.startswith("RecordTooLarge"), "not at once: each attempt ends a run"
+    known = run.status.refused["aq.trade"]
+    run.status.refused["aq.trade"] = known._replace(at=known.at - 61)
+    assert await run._unfit(publisher, {"aq.trade": 2}) == {}
+    with pytest.raises(RunRestarts):
+        await refuses(run, refused)
+    assert run.status.refused["aq.trade"].at > known.at
+    # They may be read from now on.
+    refused.settings = "x"
+    assert await run._unfit(publisher, {"aq.trade": 2}) == {}
 
 
 CURSOR = MergeCursor(merge=PLAN.unit, topic=TOPIC, offsets={"0": 3}, ts_ms=1)
@@ -386,23 +437,24 @@ async def test_a_record_of_the_journal_that_cannot_be_read_stops_its_merged_topi
         topics = SimpleNamespace()
         ids = SimpleNamespace(known={})
 
-        async def have(self, _plan: TopicPlan) -> None:
-            """It can be written to."""
+        async def unusable(self, _counts: object) -> dict[str, AqueductError]:
+            """They can be written to."""
+            return {}
 
     publisher = cast(MergePublisher, Sound())
     await run._read_journal()
-    assert await run._unfit(publisher, "aq.other", 1) is None
     for _ in range(2):
-        found = await run._unfit(publisher, "aq.trade", 1)
-        assert "python -m app journal repair merge.trade --why TEXT" in str(found)
-        run.status.wait_only_for({"aq.trade": str(found)})
+        found = await run._unfit(publisher, {"aq.other": 1, "aq.trade": 1})
+        assert found.keys() == {"aq.trade"}
+        assert "python -m app journal repair merge.trade --why TEXT" in found["aq.trade"]
+        run.status.wait_only_for(found)
     # What the command writes: the record before it.
     records.append(StoredRecord(*merge_note(CURSOR), 1))
     records.append(StoredRecord(*topic_note(KNOWN), 2))
     with pytest.raises(RunRestarts, match="can be read again"):
-        await run._unfit(publisher, "aq.trade", 1)
+        await run._unfit(publisher, {"aq.trade": 1})
     await run._read_journal()
-    assert await run._unfit(publisher, "aq.trade", 1) is None
+    assert await run._unfit(publisher, {"aq.trade": 1}) == {}
 
 
 async def test_an_unreadable_record_of_no_merged_topic_concerns_the_whole_merge(

@@ -150,17 +150,17 @@ def made(
 ) -> Shares:
     """``wanted``: takes in the topics that were to be had, with their counts; ``waiting``: those that wait."""
 
-    async def have(name: str, count: int) -> str | None:
+    async def unfit(counts: Mapping[str, int]) -> dict[str, str]:
         if wanted is not None:
-            wanted[name] = count
-        return "unusable" if name in unusable else None
+            wanted.update(counts)
+        return {name: "unusable" for name in counts if name in unusable}
 
     def waits(why: Mapping[str, str]) -> None:
         if waiting is not None:
             waiting.clear()
             waiting.update(why)
 
-    return Shares(plan, cast(Follower, fake), cursors or MergeCursors(), unchecked, have, waits)
+    return Shares(plan, cast(Follower, fake), cursors or MergeCursors(), unchecked, unfit, waits)
 
 
 async def unchecked(_starts: object) -> None:

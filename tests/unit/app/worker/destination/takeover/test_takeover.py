@@ -152,11 +152,11 @@ class Scene:
             async def ids(self, names: Container[str]) -> dict[str, str]:
                 return {name: one for name, one in scene.ids.items() if name in names}
 
-            async def grow(self, counts: Mapping[str, int]) -> None:
-                if scene.denied & counts.keys():
-                    raise KafkaDenied("Alter")
-                scene.grown.update(counts)
+            async def grow(self, counts: Mapping[str, int]) -> dict[str, AqueductError]:
+                denied = scene.denied & counts.keys()
+                scene.grown.update({one: n for one, n in counts.items() if one not in denied})
                 scene.events.append("grown")
+                return {name: KafkaDenied("Alter", topic=name) for name in denied}
 
             async def check(self, *plans: TopicPlan) -> None:
                 await asyncio.sleep(0.05)

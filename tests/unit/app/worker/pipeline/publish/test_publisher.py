@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Collection, Container
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -126,6 +127,10 @@ class Sent:
     async def ensure(self, *_plans: object, before: Container[str] = ()) -> None:
         """Returns that all topics exist."""
 
+    async def unfit(self, *_plans: object, **_before: object) -> dict[str, AqueductError]:
+        """Returns that all topics may be used."""
+        return {}
+
     async def unwritable(self, _topics: object) -> dict[str, AqueductError]:
         """Returns that all topics may be written to."""
         return {}
@@ -169,7 +174,9 @@ class Judged(Sent):
     def __init__(self, topic: str, refusal: KafkaError) -> None:
         super().__init__()
         self._topic, self._refusal = topic, refusal
-        self.limit, self.settings = 10, "as they were"
+        self.limit = 10
+        self.settings: str | None = "as they were"
+        """The digest of each topic's settings; None if they may not be read."""
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Sent]:
@@ -196,7 +203,7 @@ class Judged(Sent):
         """They are as they were."""
 
     async def digests(self, topics: Collection[str]) -> dict[str, str]:
-        return dict.fromkeys(topics, self.settings)
+        return {} if self.settings is None else dict.fromkeys(topics, self.settings)
 
 
 def batch_of(topic: str, records: int) -> FinishedBatch:
@@ -279,6 +286,34 @@ async def test_tables_wait_whose_topic_refuses_records_as_they_arrive_until_it_i
     assert await usable(routes, quarantine, publisher) == [("shop", "a")]
 
 
+@pytest.mark.parametrize("then", [None, "x"])
+async def test_a_table_is_tried_again_at_intervals_if_its_topic_s_settings_may_not_be_read(
+    then: str | None,
+) -> None:
+    kafka = Judged("aq.shop.a", REFUSALS["INVALID_TIMESTAMP"])
+    kafka.settings = then
+    publisher, error = await refusal_of(kafka, "aq.shop.a", "aq.shop.b")
+    assert isinstance(error, TopicUnusable)
+    kafka.settings = None
+    quarantine = Quarantine(destination="shop")
+    now_ms = time.time_ns() // 1_000_000
+    at = HistoryPosition(server_uuid="u", start=END, end=END, gtid=None, ts_ms=now_ms)
+    ways = {"table": table("id"), "is_by_rule": True, "is_by_topic": True, "refused": error.refused}
+    quarantine.add(("shop", "a"), error.detail, at, **ways)  # type: ignore[arg-type]
+    routes = Routes(prefix="aq", include=r"shop\..*")
+    assert await usable(routes, quarantine, publisher) == []
+    entry = quarantine.entries["shop", "a"]
+    long_ago = replace(at, ts_ms=now_ms - 61_000)
+    quarantine.entries["shop", "a"] = replace(entry, since=long_ago)
+    assert await usable(routes, quarantine, publisher) == [("shop", "a")]
+    # An attempt in the meantime has failed.
+    quarantine.try_topics_again([("shop", "a")], epoch=3, ts_ms=now_ms)
+    quarantine.add(("shop", "a"), error.detail, at, **ways)  # type: ignore[arg-type]
+    assert await usable(routes, quarantine, publisher) == []
+    kafka.settings = "altered"
+    assert await usable(routes, quarantine, publisher) == [("shop", "a")]
+
+
 @pytest.mark.parametrize("name", REFUSALS)
 async def test_records_of_a_destination_s_own_topic_that_are_refused_are_of_no_table(
     name: str,
@@ -317,6 +352,8 @@ class Asked:
         self._denied, self._faults = denied, faults
         self.offline: set[str] = set()
         self.written: set[str] = set()
+        self.asked: list[set[str]] = []
+        """The topics of each request by ``unfit``."""
 
     def forget(self, _topics: object) -> None:
         """They are as they were."""
@@ -327,10 +364,16 @@ class Asked:
         return {name: one for name, one in (denied | offline).items() if name in names}
 
     async def ensure(self, *plans: TopicPlan, before: Container[str] = ()) -> None:
+        for error in (await self.unfit(*plans, before=before)).values():
+            raise error
+
+    async def unfit(
+        self, *plans: TopicPlan, before: Container[str] = ()
+    ) -> dict[str, AqueductError]:
         assert before == self.written
-        for plan in plans:
-            if plan.name in self._faults:
-                raise self._faults[plan.name]
+        names = {plan.name for plan in plans}
+        self.asked.append(names)
+        return {name: one for name, one in self._faults.items() if name in names}
 
 
 async def error_of(
@@ -361,6 +404,7 @@ async def test_the_tables_of_topics_that_cannot_be_written_to_wait_each_by_its_o
         "c": "KafkaDenied",
     }
     assert "accept-topic shop" in why["b"]
+    assert topics.asked == [{"a", "b", "d"}], "one request for all"
 
 
 async def test_what_is_not_a_matter_of_single_topics_with_tables_is_the_destination_s() -> None:

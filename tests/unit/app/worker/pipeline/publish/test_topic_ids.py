@@ -89,3 +89,19 @@ async def test_an_error_names_some_topics_and_accepts_all() -> None:
     )
     with pytest.raises(TopicReplaced, match=r"t19; and 10 more.*accept-topic shop --all"):
         await one.confirm(many.keys())
+
+
+async def test_recreated_topics_are_named_each_by_itself_and_the_others_are_noted() -> None:
+    many = {f"aq.shop.{name}": "1" for name in ("a", "b", "c", "d")}
+    one = ids(Brokers(many), a="old", b="old", c="1")
+    notes, replaced = await one.confirm_each(many.keys())
+    assert [key for key, _ in notes] == [b"topic/shop/aq.shop.d"]
+    assert replaced.keys() == {"aq.shop.a", "aq.shop.b"}
+    for name, error in replaced.items():
+        assert f"made again: {name} [" in str(error)
+        assert f"accept-topic shop {name} --why" in str(error)
+    # Those that were confirmed are not compared again, and the others are.
+    cast(Any, one.topics).answers = [{"aq.shop.a": "old", "aq.shop.b": "1", "aq.shop.c": "9"}]
+    notes, replaced = await one.confirm_each(many.keys())
+    assert notes == []
+    assert replaced.keys() == {"aq.shop.b"}
