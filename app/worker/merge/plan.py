@@ -64,6 +64,8 @@ class ShardStatus:
     reached_ms: int | None = None
     """The commit time up to which the shard is published to its topics; None if not known yet."""
     is_stalled: bool = False
+    trouble: str | None = None
+    """Why its marks cannot be read, if it stalls for that; its destination may be healthy then."""
     records: int = 0
     """Count of records merged by this worker."""
     held: int = 0
@@ -159,20 +161,22 @@ class MergeStatus:
                 lag = metrics.MERGE_LAG.labels(self.plan.name, shard)
                 lag.set(max(0.0, now - one.reached_ms / 1000))
 
-    def stall(self, shard: str, *, is_stalled: bool) -> None:
-        """Show whether a shard stalls; each change is logged."""
-        status = self.shards[shard]
+    def stall(self, shard: str, *, is_stalled: bool, why: str | None = None) -> None:
+        """Show whether a shard stalls, and why, if that is known; each change is logged."""
+        status, why = self.shards[shard], why if is_stalled else None
         metrics.MERGE_STALLED.labels(self.plan.name, shard).set(is_stalled)
-        if is_stalled == status.is_stalled:
+        if (is_stalled, why) == (status.is_stalled, status.trouble):
             return
-        status.is_stalled = is_stalled
+        status.is_stalled, status.trouble = is_stalled, why
         if not is_stalled:
             log.info("%s: %s is up to date again", self.plan.unit, shard)
             return
         what = "is not waited for" if self.plan.passes else "the other shards wait for it"
         log.warning(
-            "%s: %s lags by more than %g s; %s. See why: python -m app destination list",
+            "%s: %s lags by more than %g s; %s. %s",
             self.plan.unit, shard, self.plan.stalled_after, what,
+            f"How far it is published cannot be read: {why}" if why is not None
+            else "See why: python -m app destination list",
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
@@ -190,6 +194,7 @@ class MergeStatus:
                     if one.reached_ms is None
                     else round(max(0.0, now - one.reached_ms / 1000), 1),
                     "stalled": one.is_stalled,
+                    "trouble": one.trouble,
                     "unread": one.unread,
                     "held": one.held,
                     "records": one.records,

@@ -133,7 +133,13 @@ class MergeRun:
                 beside(ids.watch()) as watched,
             ):
                 shares = Shares(
-                    plan, follower, publisher.cursors, check, unfit, self.status.wait_only_for
+                    plan,
+                    follower,
+                    publisher.cursors,
+                    check,
+                    unfit,
+                    publisher.topics.unwritable,
+                    self.status.wait_only_for,
                 )
                 await self._merge(publisher, shares, watched)
         finally:
@@ -253,7 +259,12 @@ class MergeRun:
             mark = shares.marks.newest.get(shard)
             status.reached_ms = mark
             lag = now - (self._since if mark is None else mark / 1000)
-            self.status.stall(shard, is_stalled=lag > after)
+            why = shares.marks_away.get(shard)
+            if why is not None:
+                why.context["destination"] = self.plan.unit
+            self.status.stall(
+                shard, is_stalled=lag > after, why=why.in_one_line if why is not None else None
+            )
             metrics.MERGE_LAG.labels(self.plan.name, shard).set(max(0.0, lag))
             if lag > after:
                 found.add(shard)

@@ -17,7 +17,14 @@ from app.worker.merge.marks import Marks
 from app.worker.merge.ordering import Lane, PartitionOrder
 from app.worker.merge.plan import MergePlan
 from app.worker.merge.starts import Proof, Start, proven, start_of
-from connectors.errors import RecordForeign, RecordsGone, TopicUnfit, TransactionOpen
+from connectors.errors import (
+    AqueductError,
+    KafkaDenied,
+    RecordForeign,
+    RecordsGone,
+    TopicUnfit,
+    TransactionOpen,
+)
 from connectors.kafka.open_transactions import refuse_open
 from connectors.kafka.reading import Follower, Partition
 from tables.state.merge_cursor import MergeCursors
@@ -28,6 +35,8 @@ _LOOK_SECONDS = 1.0
 """Seconds between two looks for new topics and partitions."""
 _CONFIRM_SECONDS = 0.05
 """Seconds between two requests for the ends of partitions."""
+_ASK_SECONDS = 5.0
+"""Seconds between two questions which missing topics are only hidden."""
 _HELD_BYTES = 128 * 1024 * 1024
 """Bytes of memory for records that are read and not yet merged, in all partitions together."""
 _LEAST_HELD = 256 * 1024
@@ -62,6 +71,8 @@ class Shares:
     unfit: Callable[[Mapping[str, int]], Awaitable[Mapping[str, str]]]
     """Called with merged topics and their partition counts; returns those that cannot be written to, and why.
     The shares of such a topic are not read."""
+    hidden: Callable[[Collection[str]], Awaitable[Mapping[str, AqueductError]]]
+    """Called with topics that no broker lists; returns those that the account may not see, with the error."""
     waits: Callable[[Mapping[str, str]], None]
     """Called at each look with the merged topics that wait, and why."""
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
@@ -74,6 +85,12 @@ class Shares:
     blocked: set[Partition] = field(default_factory=set)
     """The partitions of merged topics with a share that cannot be read now. Nothing of them is released, since
     that share may contain earlier records."""
+    marks_away: dict[str, AqueductError] = field(default_factory=dict)
+    """By shard: why its progress topic cannot be read now, so that its marks do not advance."""
+    _missing: set[str] = field(default_factory=set)
+    _hidden: Mapping[str, AqueductError] = field(default_factory=dict)
+    """Of the topics that were missing at the last question, those that are hidden from the account."""
+    _asked_hidden: float = float("-inf")
     _faults: dict[str, tuple[Partition, int, str]] = field(default_factory=dict)
     """By merged topic: the partition and offset of a record that cannot be merged, and why."""
     _marks_at_look: dict[str, int] = field(default_factory=dict)
@@ -108,6 +125,11 @@ class Shares:
         found = await self.follower.partitions([*prefixes.values(), *progress])
         self._marks_at_look = marks
         away = self.follower.unreadable
+        hidden = await self._ask_hidden(found, prefixes, progress)
+        unreadable = {**hidden, **{topic: error for (topic, _), error in away.items()}}
+        self.marks_away = {
+            owner: unreadable[topic] for topic, owner in progress.items() if topic in unreadable
+        }
         owners: dict[Partition, str] = {}
         for topic, count in found.items():
             owner = next((one for one, start in prefixes.items() if topic.startswith(start)), None)
@@ -124,6 +146,14 @@ class Shares:
         for one in sorted(owners.keys() & away.keys()):
             away[one].context["destination"] = self.plan.unit
             why.setdefault(targets[one][0], away[one].in_one_line)
+        # A share that is only hidden is not absent: the merge does not continue without it.
+        without = {
+            merged_topic(self.plan.prefix, owner, topic): error.in_one_line
+            for topic, error in hidden.items()
+            for owner, start in prefixes.items()
+            if topic.startswith(start)
+        }
+        why |= without
         counts: dict[str, int] = {}
         for one in new:
             name = targets[one][0]
@@ -142,7 +172,28 @@ class Shares:
         self.waits(why)
         unread = (new - self.by_partition.keys()) | (owners.keys() & away.keys())
         self.blocked = {targets[one] for one in unread}
+        self.blocked |= {one for one in self.orders if one[0] in without}
         return {owners[one] for one in unread}
+
+    async def _ask_hidden(
+        self, found: Mapping[str, int], prefixes: Mapping[str, str], progress: Mapping[str, str]
+    ) -> Mapping[str, AqueductError]:
+        """The topics of shards that were merged before and are hidden from the account now, with the errors."""
+        merged = self.cursors.by_topic.keys()
+        begun = {
+            owner
+            for owner, start in prefixes.items()
+            if any(one.startswith(start) for one in merged)
+        }
+        topics = {one for one in merged if one.startswith(tuple(prefixes.values()))}
+        topics |= {topic for topic, owner in progress.items() if owner in begun}
+        missing = topics - found.keys()
+        if missing != self._missing or time.monotonic() - self._asked_hidden >= _ASK_SECONDS:
+            self._missing, self._asked_hidden = missing, time.monotonic()
+            self._hidden = await self.hidden(missing) if missing else {}
+        for error in self._hidden.values():
+            error.context["destination"] = self.plan.unit
+        return self._hidden
 
     async def _follow(
         self,
@@ -171,11 +222,14 @@ class Shares:
             try:
                 await self.check({one: start.offset for one, start in starts.items()})
                 break
-            except RecordForeign as error:
-                topic = str(error.context["topic"])
+            except (RecordForeign, KafkaDenied) as error:
+                topic = str(error.context.get("topic"))
                 name = next(
-                    (merged for (own, _), (merged, _) in new.items() if own == topic), topic
+                    (merged for (own, _), (merged, _) in new.items() if topic in (own, merged)), ""
                 )
+                if not name:
+                    raise
+                error.context["destination"] = self.plan.unit
                 why[name] = error.in_one_line
                 starts = {one: start for one, start in starts.items() if new[one][0] != name}
         if not starts:

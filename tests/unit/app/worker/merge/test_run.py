@@ -59,6 +59,7 @@ class FakeShares:
         self.by_partition = {(TOPIC, 0): Share(lane=self.lane, merged=MERGED)}
         self.orders = {MERGED: PartitionOrder([self.lane], wait=0.0)}
         self.marks = SimpleNamespace(newest={"a": int(time.time() * 1000)})
+        self.marks_away: dict[str, AqueductError] = {}
         self.unread_offsets = {"a": 7, "b": 0}
         self.blocked: set[Partition] = set()
         self.reads = list(reads)
@@ -209,12 +210,35 @@ async def test_a_run_claims_the_merge_once_it_has_read_the_journal_as_the_owner_
 
 
 def test_a_shard_stalls_only_once_it_has_had_time_to_show_itself(run: MergeRun) -> None:
-    shares: Any = SimpleNamespace(marks=SimpleNamespace(newest={"b": int(time.time() * 1000)}))
+    newest = {"b": int(time.time() * 1000)}
+    shares: Any = SimpleNamespace(marks=SimpleNamespace(newest=newest), marks_away={})
     assert run._stalled(shares) == frozenset()
     run._since -= PLAN.stalled_after + 1
     assert run._stalled(shares) == {"a"}
     shares.marks.newest["b"] -= 1000 * (PLAN.stalled_after + 1)
     assert run._stalled(shares) == {"a", "b"}
+
+
+def test_a_shard_whose_progress_cannot_be_read_stalls_with_the_reason(
+    run: MergeRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    newest = {one: int(time.time() * 1000) for one in PLAN.destinations}
+    denied = KafkaDenied("the account may not read it", topic="aq.__progress.b")
+    shares: Any = SimpleNamespace(marks=SimpleNamespace(newest=newest), marks_away={"b": denied})
+
+    def trouble() -> dict[str, str | None]:
+        run._stalled(shares)
+        return {name: one["trouble"] for name, one in run.status.to_json()["shards"].items()}
+
+    # The marks are as they were for some seconds.
+    assert trouble() == {"a": None, "b": None}
+    newest["b"] -= 1000 * int(PLAN.stalled_after + 1)
+    assert trouble()["a"] is None
+    assert "topic=aq.__progress.b" in str(trouble()["b"])
+    assert [one.message.count("aq.__progress.b") for one in caplog.records] == [1]
+    shares.marks_away = {}
+    assert trouble() == {"a": None, "b": None}
+    assert "See why: python -m app destination list" in caplog.records[-1].message
 
 
 async def test_a_merged_topic_that_is_made_again_waits_from_the_next_run_on(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -71,6 +71,8 @@ class FakeFollower:
         self.most: list[int | None] = []
         """The limits of reads from all partitions."""
         self.leaderless: frozenset[Partition] = frozenset()
+        self.hidden: dict[str, AqueductError] = {}
+        """The topics that exist and are not listed, as the account may not see them."""
         self.others: dict[Partition, AqueductError] = {}
         """The partitions that have a leader and cannot be read, with the reason."""
 
@@ -147,6 +149,7 @@ def made(
     wanted: dict[str, int] | None = None,
     unusable: Iterable[str] = (),
     waiting: dict[str, str] | None = None,
+    check: Callable[[Mapping[Partition, int]], Awaitable[None]] | None = None,
 ) -> Shares:
     """``wanted``: takes in the topics that were to be had, with their counts; ``waiting``: those that wait."""
 
@@ -160,7 +163,18 @@ def made(
             waiting.clear()
             waiting.update(why)
 
-    return Shares(plan, cast(Follower, fake), cursors or MergeCursors(), unchecked, unfit, waits)
+    async def hidden(names: Collection[str]) -> dict[str, AqueductError]:
+        return {one: error for one, error in fake.hidden.items() if one in names}
+
+    return Shares(
+        plan,
+        cast(Follower, fake),
+        cursors or MergeCursors(),
+        check or unchecked,
+        unfit,
+        hidden,
+        waits,
+    )
 
 
 async def unchecked(_starts: object) -> None:
@@ -171,6 +185,7 @@ async def unchecked(_starts: object) -> None:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(module, "_CONFIRM_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_ASK_SECONDS", 0.0)
 
 
 def test_the_time_of_a_record_is_that_of_its_commit_whatever_its_columns_and_texts_are() -> None:
@@ -304,6 +319,7 @@ async def test_a_merged_topic_waits_alone_for_a_share_that_cannot_be_read(
     assert waiting.keys() == {"aq.trade"}
     assert text in waiting["aq.trade"]
     assert shares.blocked == {("aq.trade", 0)}
+    assert shares.marks_away == {"b": error}
     # The topic of marks may not be waited for, as it is read before all others.
     fake.ends_of = {PROGRESS: 9}
     await asyncio.wait_for(shares.marks.read(), 60)
@@ -312,7 +328,66 @@ async def test_a_merged_topic_waits_alone_for_a_share_that_cannot_be_read(
     assert len(shares.orders["aq.other", 0].lanes[1].records) == 1
     fake.others = {}
     await shares.look()
-    assert (waiting, shares.blocked) == ({}, set())
+    assert (waiting, shares.blocked, shares.marks_away) == ({}, set(), {})
+
+
+@pytest.mark.parametrize("denied", [B[0], "aq.trade"])
+async def test_a_topic_that_may_not_be_read_as_a_run_begins_makes_its_merged_topic_wait_alone(
+    denied: str,
+) -> None:
+    fake, waiting = FakeFollower(), dict[str, str]()
+    other = ("aq.__shard.b.other", 0)
+    fake.counts = {A[0]: 1, B[0]: 1, other[0]: 1}
+    refused = True
+
+    async def check(starts: Mapping[Partition, int]) -> None:
+        if refused and B in starts:
+            raise KafkaDenied("the account may not read it", topic=denied)
+
+    shares = made(fake, waiting=waiting, check=check)
+    await shares.look()
+    assert waiting.keys() == {"aq.trade"}
+    assert f"topic={denied}" in waiting["aq.trade"]
+    assert fake.positions == {other: 0}
+    refused = False
+    await shares.look()
+    assert (waiting, fake.positions) == ({}, {A: 0, B: 0, other: 0})
+
+
+async def test_an_account_that_may_read_nothing_ends_the_run() -> None:
+    fake = FakeFollower()
+    fake.counts = {A[0]: 1}
+
+    async def check(_starts: object) -> None:
+        raise KafkaDenied("the account may not connect")
+
+    with pytest.raises(KafkaDenied, match="may not connect"):
+        await made(fake, check=check).look()
+
+
+async def test_a_share_that_is_hidden_from_the_account_is_waited_for_as_it_is_not_absent() -> None:
+    fake, waiting = FakeFollower(), dict[str, str]()
+    fake.counts = {A[0]: 1}
+    denied = KafkaDenied("the account may not see it", topic=B[0])
+    fake.hidden = {B[0]: denied, PROGRESS[0]: denied}
+    # One that is really gone, as its shard was removed, is not waited for.
+    begun = {
+        one: MergeCursor(merge="merge.trade", topic=one, offsets={}, ts_ms=1)
+        for one in (A[0], B[0], "aq.__shard.b.other")
+    }
+    cursors = MergeCursors(begun)
+    shares = made(fake, cursors, waiting=waiting)
+    await shares.look()
+    assert waiting.keys() == {"aq.trade"}
+    assert shares.marks_away == {"b": denied}
+    assert fake.positions == {}
+    fake.hidden, fake.counts = {}, {A[0]: 1, B[0]: 1, PROGRESS[0]: 1}
+    await shares.look()
+    assert (waiting, shares.marks_away) == ({}, {})
+    # It may also be hidden while it is read.
+    fake.counts, fake.hidden = {A[0]: 1}, {B[0]: denied}
+    await shares.look()
+    assert shares.blocked == {("aq.trade", 0)}
 
 
 async def test_a_merged_topic_in_which_a_transaction_is_open_is_not_begun_and_the_others_are(
