@@ -287,8 +287,11 @@ class Follower:
                 )
             except TopicAuthorizationFailedError as error:
                 denied = {tp for tp in self._followed if error.args == (tp.topic,)}
-                if not self.omits_unreadable or not denied:
+                if not denied:
                     raise
+                if not self.omits_unreadable:
+                    (topic,) = error.args
+                    raise KafkaDenied("the account may not read it", topic=topic) from error
                 for tp in denied:
                     self._denied[tp] = time.monotonic()
                     self._retried.pop(tp, None)

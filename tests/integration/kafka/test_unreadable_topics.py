@@ -11,7 +11,7 @@ import pytest
 from connectors.errors import KafkaDenied, TransactionOpen
 from connectors.kafka import reading
 from connectors.kafka.producer import TransactionalProducer, append
-from connectors.kafka.reading import Follower, Partition
+from connectors.kafka.reading import Follower, Partition, firsts, newest
 from connectors.kafka.topics import TopicPlan, Topics
 from tests.crash.accounts import Account, Grant
 from tests.integration.subscriber.test_accounts import WithAccounts
@@ -90,6 +90,14 @@ async def test_one_topic_that_cannot_be_read_is_named_until_it_can_and_the_other
         await until(lambda: values[A] == [b"1", b"2"])
         assert not values[B]
         assert follower.unreadable.keys() == {B}
+        # Who reads it alone is told which topic it is, and may leave it out.
+        for read in (
+            firsts(signed, {A: 0, B: 0}, wanted=bool),
+            newest(signed, ["a", "b"], since_ms=None, wanted=bool),
+        ):
+            with pytest.raises(KafkaDenied) as denied:
+                await read
+            assert denied.value.context["topic"] == "b"
         await in_a_thread(lambda: account(broker).grant([Grant(_TOPIC, "b", _LITERAL, _READ)]))
         await until(lambda: values[B] == [b"1", b"2"])
         await errors(None)
