@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.worker.pipeline.gather.gather import Gathering, bare_keys, changed_keys
+from app.worker.pipeline.gather.gone_rows import RemovedRow, removed_rows
 from app.worker.pipeline.gather.items import (
     SELECTED,
     Ddl,
@@ -20,7 +21,6 @@ from app.worker.pipeline.gather.items import (
     Rows,
     values_of,
 )
-from app.worker.pipeline.gather.removed_rows import RemovedRow, removed_rows
 from app.worker.pipeline.number import NOT_PUBLISHED, QUARANTINED, Everything
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SnapshotUnsupported, TopicUnusable, WitnessesDiffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.worker.pipeline.gather.captured_tables import RowSelection
+from app.worker.pipeline.gather.row_selection import RowSelection
 from connectors.errors import RuleImpossible
 from connectors.mysql.rows.compiled import SPLIT, Row
 from tables.rules.mapping.rules import Rules
