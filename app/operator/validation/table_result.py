@@ -17,7 +17,7 @@ from connectors.errors import SnapshotUnsupported
 from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.select.record_keys import RecordKeys
 from tables.rules.routes.routes import Route
-from tables.rules.routes.table_faults import place_columns
+from tables.rules.routes.rule_faults import place_columns
 from wire.records import KEY_SHARD
 from wire.validation import Finding, Kind, table_lines
 

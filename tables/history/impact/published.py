@@ -24,7 +24,7 @@ from tables.history.impact.type_change import (
 )
 from tables.rules.masking import MaskingRule
 from tables.rules.routes.routes import Route
-from tables.rules.routes.table_faults import table_faults
+from tables.rules.routes.rule_faults import table_faults
 from wire.table_version import Column as PublishedColumn
 
 

@@ -46,7 +46,7 @@ from connectors.mysql.types.registry import MappedColumn, column_charset, column
 from tables.history.record import SchemaRecord, remakes
 from tables.rules.mapping.mapping import MOST_TABLES
 from tables.rules.routes.routes import Route, Routes
-from tables.rules.routes.table_faults import table_faults
+from tables.rules.routes.rule_faults import table_faults
 from wire.records import shard_head
 from wire.table_version import Column, Definition
 

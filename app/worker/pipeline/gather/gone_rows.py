@@ -15,7 +15,7 @@ import orjson
 from app.worker.pipeline.gather.captured_tables import CapturedTable
 from connectors.kafka.record_batches import PLACE
 from connectors.mysql.rows.compiled import Row
-from tables.rules.routes.table_faults import place_columns
+from tables.rules.routes.rule_faults import place_columns
 from wire.records import KEY_SHARD, shard_head
 
 

@@ -7,7 +7,7 @@ import pytest
 from tables.rules.mapping.forms import from_yaml, to_yaml, written_kind
 from tables.rules.mapping.rules import ACTIONS, ActionKind, ColumnAction, Rules, contradictions
 from tables.rules.masking import MaskingKeys, column_rules, masks
-from tables.rules.routes.table_faults import version_faults
+from tables.rules.routes.rule_faults import version_faults
 
 UNLISTED = ColumnAction(column="a", action="blur", argument="3")
 

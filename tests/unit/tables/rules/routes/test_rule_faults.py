@@ -4,7 +4,7 @@ import pytest
 
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.mapping.mapping import Mapping
-from tables.rules.routes.table_faults import version_faults
+from tables.rules.routes.rule_faults import version_faults
 
 TYPES = {"id": "int", "name": "varchar(80)", "note": "text", "price": "decimal(8,2)"}
 
