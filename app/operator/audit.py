@@ -35,7 +35,7 @@ from app.operator.terminal import print_answer, run_operation
 from app.settings.model import Settings, load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.plan import Plan
-from app.worker.pipeline.encode import claim_store
+from app.worker.pipeline.oversize_records import claim_store
 from app.worker.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import SourceLost, SourceRefused, UsageError
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, Start

@@ -36,8 +36,8 @@ from app.operator.validation.looks import (
 from app.operator.validation.present_images import PresentImages, TableForm, names_its_table, stored
 from app.operator.validation.table_result import TableResult, removable_rows
 from app.worker.merge.start_check import origin_of
-from app.worker.pipeline.encode import claim_store
 from app.worker.pipeline.formats.registry import form_named, format_named
+from app.worker.pipeline.oversize_records import claim_store
 from connectors.errors import SnapshotUnsupported, TableUnreadable
 from connectors.kafka.reading import (
     Follower,

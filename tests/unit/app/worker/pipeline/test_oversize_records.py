@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 import orjson
 import pytest
 
-from app.worker.pipeline.encode import OversizeRecords
 from app.worker.pipeline.formats.debezium import Debezium
+from app.worker.pipeline.oversize_records import OversizeRecords
 from app.worker.pipeline.piece import Piece
 from connectors.errors import ClaimStoreLost
 from connectors.store.claims import FolderStore, MemoryStore
