@@ -55,7 +55,7 @@ from tables.state.snapshots.request import (
     pending,
     unapplied_starts,
 )
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
 from wire.text import printed
 
 AppliedSnapshots = Answer[tuple[TableSnapshot, ...]]

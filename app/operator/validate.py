@@ -45,7 +45,7 @@ from connectors.mysql.select.read_views import FIRST_COUNTED, shows_what_is_visi
 from connectors.mysql.server.facts import ServerFacts
 from tables.state.journal.state import DestinationState
 from tables.state.snapshots.request import SnapshotAction
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
 from wire.text import printed
 
 

@@ -18,7 +18,7 @@ from app import metrics
 from app.worker.pipeline.piece import DeadLetter
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Entry
-from tables.state.snapshots.table_snapshot import TableSnapshot
+from tables.state.snapshots.snapshot_progress import TableSnapshot
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.scratch_file import scratch
 from tables.history.present_columns import Described
 from tables.rules.routes.routes import Route
-from tables.state.snapshots.table_snapshot import TableSnapshot
+from tables.state.snapshots.snapshot_progress import TableSnapshot
 from wire.changes import REPLACED, SNAPSHOT, change_key, reading_of
 from wire.records import HEADER_CHANGE_ID, TRUNCATE_OMITTED
 

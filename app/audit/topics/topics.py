@@ -23,7 +23,7 @@ from connectors.store.claims import ClaimStore, name_of
 from tables.history.present_columns import Described, Versions
 from tables.state.mapping_in_force import MAPPING, MAPPING_COPY, MappingsInForce
 from tables.state.quarantine import Outcome
-from tables.state.snapshots.table_snapshot import SNAPSHOT, Snapshots
+from tables.state.snapshots.snapshot_progress import SNAPSHOT, Snapshots
 from wire.records import is_claimed
 from wire.table_version import Definition
 from wire.topics import journal_topic, merged_topic, schemas_topic, shard_topics

@@ -56,7 +56,7 @@ from tables.journal_format import Entry
 from tables.rules.routes.routes import Route
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
-from tables.state.snapshots.table_snapshot import TableSnapshot
+from tables.state.snapshots.snapshot_progress import TableSnapshot
 from wire.changes import TRUNCATE, reading_id
 from wire.records import HEADER_CHANGE_ID, HEADER_FORMAT, origin_in, shard_head
 from wire.table_version import Column, Definition

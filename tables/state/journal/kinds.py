@@ -21,7 +21,7 @@ from tables.state.merge_cursor import MERGE
 from tables.state.operator_requests import CONTROL, INTERVENTION, OUTCOME, RECOVERY, SKIP, SOURCE
 from tables.state.quarantine import QUARANTINE, RESOLUTION
 from tables.state.snapshots.request import SNAPSHOT_REQUEST
-from tables.state.snapshots.table_snapshot import SNAPSHOT
+from tables.state.snapshots.snapshot_progress import SNAPSHOT
 
 
 class Kinds:

@@ -32,7 +32,7 @@ from tables.state.operator_requests import (
     SourceChoice,
 )
 from tables.state.quarantine import QUARANTINE_PART, Quarantine
-from tables.state.snapshots.table_snapshot import SNAPSHOT_PART, Snapshots
+from tables.state.snapshots.snapshot_progress import SNAPSHOT_PART, Snapshots
 from wire.topics import journal_topic
 
 __all__ = [

@@ -16,7 +16,12 @@ from connectors.kafka.reading import StoredRecord
 from tables.journal_format import Entry as Note
 from tables.journal_format import encoded, read_as
 from tables.journal_kind import FoldedOffsets, Kind, StatePart
-from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot, without_empty
+from tables.state.snapshots.snapshot_progress import (
+    Name,
+    SnapshotState,
+    TableSnapshot,
+    without_empty,
+)
 
 
 class SnapshotAction(StrEnum):

@@ -18,7 +18,7 @@ import orjson
 
 from connectors.errors import MappingError
 from tables.rules.masking import MaskingKeys, opened, sealed
-from tables.state.snapshots.table_snapshot import SNAPSHOT, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SNAPSHOT, TableSnapshot
 
 Stored = tuple[str, ...]
 _SEALED = "sealed"

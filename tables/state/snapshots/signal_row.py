@@ -17,7 +17,7 @@ from typing import Any
 
 from tables.rules.mapping.row_filter import ALLOWED, parsed
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
-from tables.state.snapshots.table_snapshot import Name, TableSnapshot
+from tables.state.snapshots.snapshot_progress import Name, TableSnapshot
 
 _ACTIONS = {
     "execute-snapshot": SnapshotAction.START,

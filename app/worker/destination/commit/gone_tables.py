@@ -25,7 +25,7 @@ from connectors.mysql.ddl.online import ShadowRules
 from tables.history.record import SchemaRecord, remakes
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor
-from tables.state.snapshots.table_snapshot import (
+from tables.state.snapshots.snapshot_progress import (
     SnapshotState,
     TableSnapshot,
     gone,

@@ -36,8 +36,8 @@ from tables.state.snapshots.signal_row import (
     signal_in,
     without_table,
 )
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, unreadable
-from tables.state.snapshots.table_snapshot import note_of as note_of_table
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot, unreadable
+from tables.state.snapshots.snapshot_progress import note_of as note_of_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ from tables.state.snapshots.request import (
     pending,
 )
 from tables.state.snapshots.resume_key import ResumeKeys
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, gone, note_of
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot, gone, note_of
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged,
 from connectors.mysql.select.read_views import Seen, seen_at
 from connectors.mysql.select.spool import Spool
 from tables.state.snapshots.resume_key import ResumeKeys
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, gone, note_of
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot, gone, note_of
 from wire.changes import reading_id
 
 log = logging.getLogger(__name__)

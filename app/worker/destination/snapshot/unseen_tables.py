@@ -23,7 +23,7 @@ from connectors.errors import AqueductError, RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.unseen_tables import sight_now, sight_of
 from tables.rules.table_filter import open_databases
-from tables.state.snapshots.table_snapshot import TableSnapshot, requested
+from tables.state.snapshots.snapshot_progress import TableSnapshot, requested
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from tables.history.record import Dropped, Known
 from tables.history.view import SchemaView
 from tables.rules.table_filter import named_tables
 from tables.state.journal.state import DestinationState
-from tables.state.snapshots.table_snapshot import TableSnapshot, gone, requested
+from tables.state.snapshots.snapshot_progress import TableSnapshot, gone, requested
 
 _MAY_EXIST = re.compile(r"\bIF\s+NOT\s+EXISTS\b", re.IGNORECASE)
 

@@ -88,7 +88,7 @@ from tables.state.known_topics import TOPIC_PART
 from tables.state.known_topics import note_of as topic_note
 from tables.state.operator_requests import RECOVERY_PART, HistoryRecovery, recovery_note
 from tables.state.quarantine import Outcome, Quarantine, note_of
-from tables.state.snapshots.table_snapshot import note_of as snapshot_note
+from tables.state.snapshots.snapshot_progress import note_of as snapshot_note
 from wire.text import printed
 
 # Recovery of the schema history at the start of a run, where `snapshot.mode` is `recovery`.

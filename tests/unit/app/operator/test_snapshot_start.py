@@ -21,7 +21,7 @@ from tables.state.snapshots.request import (
     after_request,
     request_in,
 )
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
 from tests.unit.tables.made import begun
 
 

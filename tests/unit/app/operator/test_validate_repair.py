@@ -15,7 +15,7 @@ from app.operator.validation.errors import NotRepaired
 from app.operator.validation.table_result import ExtraRow, TableResult
 from connectors.errors import AqueductError, NotApplied, TableUnreadable, UsageError
 from connectors.mysql.ddl.definition import TableName
-from tables.state.snapshots.table_snapshot import SnapshotState
+from tables.state.snapshots.snapshot_progress import SnapshotState
 from wire.validation import Kind
 
 

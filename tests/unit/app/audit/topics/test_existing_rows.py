@@ -18,7 +18,7 @@ from connectors.mysql.position import Coordinates
 from tables.history.present_columns import Described
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
 
 TOPIC, NAME = "aq.shop.t", ("shop", "t")
 VERSION = Described(

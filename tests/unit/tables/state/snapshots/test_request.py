@@ -21,8 +21,8 @@ from tables.state.snapshots.request import (
     pending,
     request_in,
 )
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
-from tables.state.snapshots.table_snapshot import note_of as snapshot_note
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import note_of as snapshot_note
 
 START = SnapshotRequest(
     destination="shop",

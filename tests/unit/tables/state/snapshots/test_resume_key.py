@@ -9,7 +9,7 @@ import pytest
 from connectors.errors import MappingError
 from tables.rules.masking import NO_KEYS, MaskingKeys
 from tables.state.snapshots.resume_key import ResumeKeys
-from tables.state.snapshots.table_snapshot import TableSnapshot, note_of
+from tables.state.snapshots.snapshot_progress import TableSnapshot, note_of
 
 TABLE = TableSnapshot(destination="shop", database="shop", table="members", id="one")
 LAST = ("name varchar(20) utf8mb4_bin, no int", "_utf8mb4 X'43616e617279'", "7")

@@ -11,7 +11,7 @@ import pytest
 
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
 from tables.state.snapshots.signal_row import SignalRefused, requests_of, signal_in
-from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import Name, SnapshotState, TableSnapshot
 
 CAPTURED: tuple[Name, ...] = (("shop", "orders"), ("shop", "items"), ("crm", "people"))
 READING = TableSnapshot(

@@ -17,7 +17,7 @@ from app.worker.destination.commit.snapshot_participants import (
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.online import ShadowRules
 from tables.history.history import SchemaHistory
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.tables.made import SERVER, UTF8, applied, between, table
 

@@ -19,7 +19,7 @@ from connectors.mysql.ddl.definition import Server, TableName
 from connectors.mysql.ddl.online import ShadowRules
 from tables.history.history import SchemaHistory
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, gone, unreadable
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot, gone, unreadable
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.tables.made import UTF8, applied, between, table
 

@@ -44,7 +44,7 @@ from tables.state.snapshots.request import (
     after_request,
     request_in,
 )
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
 from tests.made import SERVER
 from tests.unit.app.worker.destination.commit.made import (
     AFTER,

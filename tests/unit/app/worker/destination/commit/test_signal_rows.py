@@ -15,7 +15,7 @@ from app.worker.destination.commit.snapshot_participants import (
     SignalRows,
 )
 from app.worker.pipeline.piece import SignalRow
-from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import Name, SnapshotState, TableSnapshot
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.tables.made import applied, begun
 

@@ -20,7 +20,7 @@ from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
 from tables.state.snapshots.request import SnapshotRequest, request_in
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, requested
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot, requested
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.tables.made import applied, begun
 

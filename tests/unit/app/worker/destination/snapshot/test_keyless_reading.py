@@ -11,7 +11,7 @@ import pytest
 
 from app.worker.destination.snapshot import table_reading
 from app.worker.destination.snapshot.table_reading import SelectedSpool
-from tables.state.snapshots.table_snapshot import SnapshotState
+from tables.state.snapshots.snapshot_progress import SnapshotState
 from tests.unit.app.worker.destination.snapshot.test_table_reading import (
     FIRST,
     HIGH,

@@ -24,7 +24,7 @@ from connectors.mysql.ddl.online import ShadowRules
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.load_limits import LoadGate, LoadLimits
 from tables.state.snapshots.request import SnapshotAction, SnapshotRequest, request_in
-from tables.state.snapshots.table_snapshot import Name, SnapshotState, TableSnapshot, gone
+from tables.state.snapshots.snapshot_progress import Name, SnapshotState, TableSnapshot, gone
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.app.worker.destination.snapshot.test_table_reading import gtids
 from tests.unit.tables.made import applied, begun

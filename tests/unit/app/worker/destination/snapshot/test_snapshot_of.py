@@ -10,7 +10,7 @@ import pytest
 from connectors.kafka.reading import StoredRecord
 from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import CONTROL, Control, DesiredState, control_in, control_note
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot, unreadable
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot, unreadable
 from tests.unit.app.worker.destination.snapshot.test_definitions import begun_run
 from tests.unit.tables.made import ORDERS
 

@@ -27,7 +27,7 @@ from connectors.mysql.select.chunk_reader import DefinitionChanged, ReadChunk
 from connectors.mysql.select.spool import Spool, Spools
 from tables.rules.masking import NO_KEYS, MaskingKeys
 from tables.state.snapshots.resume_key import ResumeKeys
-from tables.state.snapshots.table_snapshot import SnapshotState, TableSnapshot
+from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot
 
 START = TableSnapshot(destination="shop", database="shop", table="t", id="one")
 HIGH = Coordinates("b.000001", 500)

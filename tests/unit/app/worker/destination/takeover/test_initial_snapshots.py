@@ -12,7 +12,7 @@ from app.worker.destination.plan import SnapshotPlan
 from app.worker.destination.takeover.initial_snapshots import gone_snapshots, snapshots_of_run
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
-from tables.state.snapshots.table_snapshot import SnapshotState, requested, unreadable
+from tables.state.snapshots.snapshot_progress import SnapshotState, requested, unreadable
 from tests.unit.app.operator.journals import cursor
 from tests.unit.connectors.mysql.facts import ADDRESS, facts
 from tests.unit.tables.made import ORDERS, UTF8, applied, begun, between, table
