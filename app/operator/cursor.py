@@ -56,6 +56,7 @@ from connectors.kafka.reading import source_of
 from connectors.kafka.topics import Topics
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.landmark_search import find_landmark
+from connectors.mysql.lookup.resumable import check
 from connectors.mysql.lookup.start import (
     AfterGtids,
     AtCoordinates,
@@ -63,7 +64,6 @@ from connectors.mysql.lookup.start import (
     Earliest,
     Latest,
     Start,
-    check,
     first_offset,
     in_current_terms,
 )

@@ -19,13 +19,13 @@ from app.worker.destination.takeover.cursor_verification import CursorVerificati
 from connectors.errors import SourceLost
 from connectors.mysql.lookup.binlog_end import BinlogEnd, read_clock_and_end
 from connectors.mysql.lookup.landmark_search import LARGEST
+from connectors.mysql.lookup.resumable import check
 from connectors.mysql.lookup.start import (
     AfterGtids,
     AtCoordinates,
     AtTime,
     Latest,
     Start,
-    check,
     first_offset,
     in_current_terms,
     position_after,

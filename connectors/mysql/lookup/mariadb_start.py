@@ -1,6 +1,6 @@
 """The start position on a MariaDB server, in its GTIDs.
 
-Invariant: as in ``connectors.mysql.lookup.start``: a position that the server no longer has, or
+Invariant: as in ``connectors.mysql.lookup.resumable``: a position that the server no longer has, or
 never had, is refused by name. A case that GTIDs alone cannot decide is left to the server, which
 refuses a dump that it cannot send.
 """

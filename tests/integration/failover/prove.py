@@ -13,7 +13,8 @@ from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.landmark import landmark_in
 from connectors.mysql.lookup.fingerprint import RecentTransactions
-from connectors.mysql.lookup.start import Earliest, check, first_offset
+from connectors.mysql.lookup.resumable import check
+from connectors.mysql.lookup.start import Earliest, first_offset
 from connectors.mysql.position import SourceOffset
 from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.chunk import Chunk

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from connectors.errors import AqueductError, PositionGone, PositionWithin, SourceDiverged
+from connectors.mysql.lookup.resumable import check
 from connectors.mysql.lookup.start import (
     AfterGtids,
     AtCoordinates,
     Earliest,
     Latest,
-    check,
     first_offset,
     in_current_terms,
 )

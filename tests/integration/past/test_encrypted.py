@@ -12,7 +12,8 @@ import pytest
 from connectors.mysql.lookup.binlog_end import read_end
 from connectors.mysql.lookup.binlog_retention import read_retention
 from connectors.mysql.lookup.landmark_search import transactions_before
-from connectors.mysql.lookup.start import Latest, check, first_offset, position_after
+from connectors.mysql.lookup.resumable import check
+from connectors.mysql.lookup.start import Latest, first_offset, position_after
 from connectors.mysql.position import Coordinates
 from devstack.mysql import Mysql
 from devstack.mysql_software import MysqlSoftware, find_or_fetch

@@ -19,14 +19,8 @@ from connectors.errors import (
 from connectors.mysql.lookup import position_by_time
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.lookup.position_within import Within, published_part, published_through
-from connectors.mysql.lookup.start import (
-    AfterGtids,
-    AtCoordinates,
-    AtTime,
-    Earliest,
-    check,
-    first_offset,
-)
+from connectors.mysql.lookup.resumable import check
+from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Earliest, first_offset
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from devstack.mysql import Mysql

@@ -40,15 +40,11 @@ from connectors.mysql.lookup.fingerprint import (
     count_before_start,
     scan,
 )
+from connectors.mysql.lookup.gtids_before import gtids_before
 from connectors.mysql.lookup.landmark_search import find_landmark
 from connectors.mysql.lookup.position_by_time import offset_at_time
-from connectors.mysql.lookup.start import (
-    Earliest,
-    check,
-    first_offset,
-    gtids_before,
-    position_after,
-)
+from connectors.mysql.lookup.resumable import check
+from connectors.mysql.lookup.start import Earliest, first_offset, position_after
 from connectors.mysql.lookup.transaction_copies import Copies
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState

@@ -26,6 +26,7 @@ from connectors.errors import (
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.landmark import Landmark
 from connectors.mysql.lookup.binlog_retention import created_at
+from connectors.mysql.lookup.gtids_before import previous_of
 from connectors.mysql.lookup.landmark_search import (
     LARGEST,
     Found,
@@ -33,7 +34,7 @@ from connectors.mysql.lookup.landmark_search import (
     transactions_before,
 )
 from connectors.mysql.lookup.mariadb_start import position_at
-from connectors.mysql.lookup.start import check, previous_of, refuse_skipped
+from connectors.mysql.lookup.resumable import check, refuse_skipped
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, read_facts

@@ -25,6 +25,7 @@ from connectors.mysql.lookup.position_within import (
     published_part,
     published_through,
 )
+from connectors.mysql.lookup.resumable import check
 from connectors.mysql.lookup.start import (
     AfterEvent,
     AfterGtids,
@@ -32,7 +33,6 @@ from connectors.mysql.lookup.start import (
     Earliest,
     Latest,
     Start,
-    check,
     first_offset,
     in_current_terms,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from connectors.mysql.charsets import Charsets
+from connectors.mysql.gtid import GtidSet
+from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import ServerFacts, SourceAddress
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -27,6 +29,8 @@ GOOD = {
     "gtid_executed": f"{SERVER}:1-100",
     "gtid_purged": "",
 }
+PURGED = {"gtid_purged": f"{SERVER}:1-40"}
+OFF = {"gtid_mode": "OFF", "gtid_executed": ""}
 GRANTS = ("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `aqueduct`@`%`",)
 
 
@@ -41,3 +45,11 @@ def facts(variables: dict[str, str] | None = None, **other: Any) -> ServerFacts:
         **other,
     }
     return ServerFacts(variables={**GOOD, **(variables or {})}, **given)
+
+
+def offset(
+    file: str = "b.000001", pos: int = 4, *, gtids: str | None = None, server: str = SERVER
+) -> SourceOffset:
+    """An offset on the good server, or on another."""
+    gtid_set = None if gtids is None else GtidSet.parse(gtids)
+    return SourceOffset(server_uuid=server, coordinates=Coordinates(file, pos), gtid_set=gtid_set)

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.errors import PositionGone, PreflightError, ServerIdConflict, SourceDiverged
 from connectors.mysql.gtid import GtidSet
-from connectors.mysql.lookup import start
+from connectors.mysql.lookup import resumable, start
 from connectors.mysql.lookup.start import AfterGtids, Earliest, Latest
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
@@ -122,33 +122,33 @@ def test_a_new_destination_begins_before_the_first_file_or_at_the_end() -> None:
 
 @pytest.mark.parametrize("gtids", ["0-1-100", "0-1-40", "0-2-80", "0-1-60,5-2-7"])
 def test_a_position_the_server_has_is_resumed_from(gtids: str) -> None:
-    start.check(offset(at(gtids)), facts(), ADDRESS)
+    resumable.check(offset(at(gtids)), facts(), ADDRESS)
     assert start.first_offset(AfterGtids(at(gtids)), facts(), ADDRESS).gtid_set == at(gtids)
 
 
 @pytest.mark.parametrize("gtids", ["", "0-1-39", "5-2-7"])
 def test_a_position_before_the_first_file_is_gone(gtids: str) -> None:
     with pytest.raises(PositionGone, match="begin after 0-1-40"):
-        start.check(offset(at(gtids)), facts(), ADDRESS)
+        resumable.check(offset(at(gtids)), facts(), ADDRESS)
 
 
 @pytest.mark.parametrize("gtids", ["0-1-101", "0-2-81", "0-1-50,6-1-1", "0-3-50"])
 def test_a_position_the_server_never_wrote_is_another_servers(gtids: str) -> None:
     with pytest.raises(SourceDiverged, match="never wrote"):
-        start.check(offset(at(gtids)), facts(), ADDRESS)
+        resumable.check(offset(at(gtids)), facts(), ADDRESS)
 
 
 def test_a_server_made_from_a_backup_knows_where_it_was_made() -> None:
     made = facts({"gtid_slave_pos": "0-3-50"}, gtids_before_binlogs="")
-    start.check(offset(at("0-3-50")), made, ADDRESS)
+    resumable.check(offset(at("0-3-50")), made, ADDRESS)
 
 
 def test_gtids_of_the_other_make_of_server_are_refused() -> None:
     theirs = GtidSet.parse(f"{SERVER}:1-5")
     with pytest.raises(SourceDiverged, match="the server is a MariaDB"):
-        start.check(offset(theirs), facts(), ADDRESS)
+        resumable.check(offset(theirs), facts(), ADDRESS)
     with pytest.raises(SourceDiverged, match="not a MariaDB"):
-        start.check(offset(at("0-1-1")), mysql_facts(), ADDRESS)
+        resumable.check(offset(at("0-1-1")), mysql_facts(), ADDRESS)
 
 
 def test_an_empty_cursor_is_read_as_this_servers() -> None:
