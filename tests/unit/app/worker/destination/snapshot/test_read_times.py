@@ -11,8 +11,8 @@ from typing import Any
 import pymysql
 import pytest
 
+from app.worker.destination.idle_source_progress import CompletenessWatch
 from app.worker.destination.snapshot.read_times import LaneTimes, ReadTimes
-from app.worker.destination.source_agent import CompletenessWatch
 from connectors.mysql.lookup.binlog_end import BinlogEnd
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.select.chunk_reader import ChunkReader
