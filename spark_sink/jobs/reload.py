@@ -55,7 +55,7 @@ from spark_sink.source.schemas import topics_of
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.jobs import MANY, describe, in_parallel
 from spark_sink.text.quoting import argument
-from spark_sink.warehouse.common.commits import again
+from spark_sink.warehouse.common.conflicts import again
 from spark_sink.warehouse.integrity import forget_foreign
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import Event, pieces, pieces_of

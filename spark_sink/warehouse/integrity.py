@@ -27,7 +27,7 @@ from spark_sink.errors import (
 )
 from spark_sink.spark.files import side_by_side
 from spark_sink.text.quoting import CHANGED_ELSEWHERE, PUT_BACK, SINKS, argument
-from spark_sink.warehouse.common.commits import again, replaced
+from spark_sink.warehouse.common.conflicts import again, replaced
 from spark_sink.warehouse.milestones import Commit, Milestone, Stated
 from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.notes import Notes, json_of, note_of_table

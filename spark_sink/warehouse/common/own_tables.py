@@ -17,7 +17,7 @@ from spark_sink.source.envelope import FIELDS, IMAGE, LONGEST_TEXT, of_table
 from spark_sink.source.positions import At, Offsets, within_sql
 from spark_sink.spark.jobs import temporary_view
 from spark_sink.text.quoting import literal, quoted
-from spark_sink.warehouse.common.commits import gone_by_name
+from spark_sink.warehouse.common.conflicts import gone_by_name
 from spark_sink.warehouse.coverage import Cut, Marker
 from spark_sink.warehouse.protocol import LETTER_COLUMNS, Letter, Name, Recent
 

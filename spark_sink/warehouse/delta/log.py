@@ -20,7 +20,7 @@ from spark_sink.errors import ForeignTable
 from spark_sink.spark.files import Files
 from spark_sink.spark.java import java_class
 from spark_sink.text.quoting import literal
-from spark_sink.warehouse.common.commits import Conflicts, gone_by_name
+from spark_sink.warehouse.common.conflicts import Conflicts, gone_by_name
 from spark_sink.warehouse.common.statements import shape_of
 from spark_sink.warehouse.delta.ddl import delta
 from spark_sink.warehouse.shape import Shape

@@ -29,11 +29,11 @@ from spark_sink.text.quoting import (
     RELOAD,
     quoted,
 )
-from spark_sink.warehouse.common.commits import limited
+from spark_sink.warehouse.common.conflicts import limited
 from spark_sink.warehouse.common.own_tables import TableLetters
 from spark_sink.warehouse.common.statements import old_markers_sql, sources_if_old
-from spark_sink.warehouse.delta.commits import DeltaCommits
 from spark_sink.warehouse.delta.ddl import cluster_sql, delta
+from spark_sink.warehouse.delta.foreign_commits import DeltaCommits
 from spark_sink.warehouse.delta.log import DeltaLog, checksum, conflicts_by_name, entries, shape_at
 from spark_sink.warehouse.delta.own_tables import DeltaLetters, DeltaRecent
 from spark_sink.warehouse.delta.tables import DeltaTables, physical_names

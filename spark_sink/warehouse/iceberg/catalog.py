@@ -30,7 +30,7 @@ from spark_sink.errors import BadSettings, ForeignTable, JarMissing, Unsupported
 from spark_sink.settings.required_conf import COMMIT_MARK, ICEBERG_MARK
 from spark_sink.spark.java import java_class
 from spark_sink.text.quoting import argument, literal, quoted
-from spark_sink.warehouse.common.commits import Conflicts
+from spark_sink.warehouse.common.conflicts import Conflicts
 from spark_sink.warehouse.shape import Shape
 
 HADOOP: Final = "hadoop"

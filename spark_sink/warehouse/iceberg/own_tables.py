@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.text.quoting import literal
-from spark_sink.warehouse.common.commits import gone_by_name
+from spark_sink.warehouse.common.conflicts import gone_by_name
 from spark_sink.warehouse.common.own_tables import (
     SEARCHED,
     joined,

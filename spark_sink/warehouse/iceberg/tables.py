@@ -20,7 +20,7 @@ from spark_sink.errors import ForeignTable, UnknownTable
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.files import Files
 from spark_sink.spark.jobs import temporary_view
-from spark_sink.warehouse.common.commits import gone_by_name
+from spark_sink.warehouse.common.conflicts import gone_by_name
 from spark_sink.warehouse.common.merge_range import LARGE, key_bounds, range_sql
 from spark_sink.warehouse.common.statements import (
     CUT_PROPERTY,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.spark.files import Files
 from spark_sink.text.quoting import FORMAT, LOG, WAITS
-from spark_sink.warehouse.common.commits import limited
+from spark_sink.warehouse.common.conflicts import limited
 from spark_sink.warehouse.common.own_tables import TableLetters
 from spark_sink.warehouse.common.statements import old_markers_sql, properties_sql, sources_if_old
 from spark_sink.warehouse.iceberg.catalog import (
@@ -26,7 +26,7 @@ from spark_sink.warehouse.iceberg.catalog import (
     kind,
     registered,
 )
-from spark_sink.warehouse.iceberg.commits import IcebergCommits
+from spark_sink.warehouse.iceberg.foreign_commits import IcebergCommits
 from spark_sink.warehouse.iceberg.own_tables import IcebergLetters, IcebergRecent, kept_for
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.log import EVERY, KEEP_SECONDS, SinkLog

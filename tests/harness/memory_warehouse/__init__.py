@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from spark_sink.text.quoting import LOG
-from spark_sink.warehouse.common.commits import refuse_older
+from spark_sink.warehouse.common.conflicts import refuse_older
 from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.milestones import Commit
 from spark_sink.warehouse.protocol import (

@@ -25,7 +25,7 @@ from spark_sink.settings.required_conf import MARKS
 from spark_sink.spark.java import java_class
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.delta.log import DeltaLog
-from spark_sink.warehouse.iceberg.commits import IcebergCommits
+from spark_sink.warehouse.iceberg.foreign_commits import IcebergCommits
 from spark_sink.warehouse.iceberg.warehouse import IcebergWarehouse
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.table_rules import TableRules

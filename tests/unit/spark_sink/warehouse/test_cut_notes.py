@@ -10,7 +10,7 @@ import pytest
 
 from spark_sink.batch.drops_and_renames.moving import Moving
 from spark_sink.text.quoting import APPLICATIONS, CHANGED_ELSEWHERE, MOVED
-from spark_sink.warehouse.iceberg.commits import IcebergCommits
+from spark_sink.warehouse.iceberg.foreign_commits import IcebergCommits
 from spark_sink.warehouse.integrity import foreign_lines, forget_foreign, note_foreign
 from spark_sink.warehouse.protocol import ForeignCommit
 from spark_sink.warehouse.shape import Shape

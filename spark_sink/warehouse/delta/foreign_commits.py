@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from spark_sink.errors import TableFailed
 from spark_sink.settings.required_conf import COMMIT_MARK
 from spark_sink.spark.files import Files
-from spark_sink.warehouse.common.commits import again, refuse_older, replaced
+from spark_sink.warehouse.common.conflicts import again, refuse_older, replaced
 from spark_sink.warehouse.common.statements import made_in
 from spark_sink.warehouse.delta.log import DeltaLog, entries, version_of
 from spark_sink.warehouse.milestones import Commit

@@ -1,4 +1,4 @@
-"""The commits of any format: conflicts and retries, limits of time, and versions that are gone.
+"""Conflicts of commits of any format, with their retries; limits of time; tables and versions that are gone.
 
 Invariant: once a time limit is over, the Spark jobs that were begun for the work are cancelled, including
 those of its other threads and those that begin later. Commits of a format are not jobs, and are never

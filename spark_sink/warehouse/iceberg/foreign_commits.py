@@ -17,7 +17,7 @@ from typing import Final
 from spark_sink.errors import TableReplaced
 from spark_sink.settings.required_conf import COMMIT_MARK, ICEBERG_MARK
 from spark_sink.text.quoting import APPLICATIONS
-from spark_sink.warehouse.common.commits import again, refuse_older, replaced
+from spark_sink.warehouse.common.conflicts import again, refuse_older, replaced
 from spark_sink.warehouse.common.statements import made_in
 from spark_sink.warehouse.iceberg.catalog import Catalog, IcebergTable
 from spark_sink.warehouse.iceberg.tables import IcebergTables
