@@ -22,7 +22,7 @@ from spark_sink.settings.model import Settings
 from spark_sink.spark.files import Files
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.common.statements import made_property, set_sql, shape_properties
-from spark_sink.warehouse.iceberg import warehouse as warehouse_module
+from spark_sink.warehouse.iceberg import maintenance as iceberg_maintenance
 from spark_sink.warehouse.iceberg.catalog import Catalog, conflicts_by_name
 from spark_sink.warehouse.iceberg.ddl import (
     alter_sql,
@@ -339,7 +339,7 @@ def test_a_compaction_commits_group_by_group_and_names_a_file_that_is_missing(
     data = sorted(tmp_path.glob("shop/t/data/*.parquet"))
     group = {"max_file_group_size_bytes": str(data[0].stat().st_size * 5 // 2)}
     # In the sink's own session a step is of 64 MiB.
-    monkeypatch.setattr(warehouse_module, "_SMALL_STEPS", group)
+    monkeypatch.setattr(iceberg_maintenance, "_SMALL_STEPS", group)
     upkeep, name, before = kept.upkeep, ("shop", "t"), kept.upkeep.version(("shop", "t"))
     with pytest.raises(OutOfTime):
         upkeep.compact(name, seconds=0)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from bench import sink_age
 from spark_sink.settings.model import Maintenance as Plan
-from spark_sink.warehouse.delta import warehouse as warehouse_module
+from spark_sink.warehouse.delta import maintenance as delta_maintenance
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source
 from spark_sink.warehouse.maintenance import Maintenance, Sources
@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 NAME = ("shop", "t")
-_SMALL_STEPS = warehouse_module._SMALL_STEPS
+_SMALL_STEPS = delta_maintenance._SMALL_STEPS
 
 
 def kept(warehouse: Warehouse, plan: Plan, **other: Any) -> Maintenance:
@@ -238,9 +238,9 @@ def test_a_compaction_that_is_out_of_time_keeps_what_it_has_committed(
     size = DeltaLog(spark, path).size() // files
     # In the sink's own session a step is of 64 MiB.
     monkeypatch.setattr(
-        warehouse_module, "_SMALL_STEPS", dict.fromkeys(_SMALL_STEPS, str(size * 5 // 2))
+        delta_maintenance, "_SMALL_STEPS", dict.fromkeys(_SMALL_STEPS, str(size * 5 // 2))
     )
-    upkeep = warehouse_module.DeltaUpkeep(spark, str(tmp_path))
+    upkeep = delta_maintenance.DeltaUpkeep(spark, str(tmp_path))
 
     def joined() -> list[int]:
         """The number of files that each commit has joined."""
