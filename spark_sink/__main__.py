@@ -14,11 +14,9 @@ import re
 import signal
 import sys
 import time
-import uuid
 import zoneinfo
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -41,6 +39,7 @@ from spark_sink.jobs.load.command import load, validate
 from spark_sink.jobs.maintain import ask, check, outcome_lines
 from spark_sink.jobs.metastore import metastore_lines, metastore_status, registrar
 from spark_sink.jobs.presence import has_ended, is_running
+from spark_sink.jobs.reload_command import request_reloads, requests_of
 from spark_sink.jobs.stream import Sink
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings, read
@@ -61,7 +60,7 @@ from spark_sink.warehouse.table_status import (
     status_lines,
     table_lines,
 )
-from spark_sink.warehouse.waiting_tables import Request, Waits, request_reloads
+from spark_sink.warehouse.waiting_tables import Waits
 from wire.text import printed
 
 _log = logging.getLogger("spark_sink")
@@ -283,25 +282,9 @@ def _configure_rebuild(parser: ArgumentParser) -> None:
 
 def _run_reload(options: Namespace, spark: SparkSession, settings: Settings, stop: Event) -> None:
     """Request reloads from the running sink, or from the next one to run, and wait for its answers."""
-    requests = _requests(options, settings)
+    requests = requests_of(options, settings)
     waits = Waits(_warehouse(spark, settings).log, time.time)
     request_reloads(waits, requests, timeout=options.timeout, stopped=stop.wait)
-
-
-def _requests(options: Namespace, settings: Settings) -> list[Request]:
-    """The requests of a command; raise BadSettings if its options exclude one another."""
-    names = {one.name for one in fields(Request)}
-    given = {name: value for name, value in vars(options).items() if name in names and value}
-    if "topics" in given:
-        given["topics"] = tuple(given["topics"])
-    if "discard" in given and len(given) > 1:
-        raise BadSettings("--discard removes the table", advice="Add no other option")
-    return [
-        Request(
-            number=uuid.uuid4().hex, database=database, table=table, sink=settings.name, **given
-        )
-        for database, table in dict.fromkeys(options.tables)
-    ]
 
 
 def _configure_load(parser: ArgumentParser) -> None:

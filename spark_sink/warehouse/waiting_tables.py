@@ -11,13 +11,11 @@ before that cut. A request that is not answered in time stays in the log, and a 
 from __future__ import annotations
 
 import json
-import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
-from spark_sink.errors import ReloadRefused, TableError, TablesWaiting
+from spark_sink.errors import TableError, TablesWaiting
 from spark_sink.source.envelope import of_table
 from spark_sink.source.positions import Offsets, Place
 from spark_sink.text.quoting import action, literal
@@ -26,7 +24,6 @@ from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.log_fold import MAINTAIN, MAINTAINED, REQUEST
 from spark_sink.warehouse.protocol import Name
 
-_log = logging.getLogger(__name__)
 WAITING: Final = "waiting"
 RELOADING: Final = "reloading"
 LOADED: Final = "loaded"
@@ -345,52 +342,3 @@ def loaded_sql(states: Iterable[WaitState], start: Offsets, name: Name | None = 
         for (topic, partition), until in sorted(one.offsets.items())
         if start.get((topic, partition), 0) < until
     )
-
-
-_SECONDS = 1.0
-
-
-def request_reloads(
-    waits: Waits,
-    requests: Iterable[Request],
-    *,
-    timeout: float,
-    stopped: Callable[[float], bool],
-) -> bool:
-    """Request reloads and wait for the answers; return whether all answers came before a stop.
-
-    Raise ReloadRefused if a sink refused some, once all are answered; or if `timeout` seconds pass before that.
-    """
-    unanswered: dict[Name, Request] = {one.name: one for one in requests}
-    refused: dict[Name, ReloadRefused] = {}
-    is_one = len(unanswered) == 1
-    waits.ask(*unanswered.values())
-    _log.info("reload requested table=%s; waiting for the sink", _listed(unanswered))
-    deadline = time.monotonic() + timeout
-    while not stopped(_SECONDS):
-        for name, request in [*unanswered.items()] if waits.refresh() else []:
-            answer = waits.tables.get(name)
-            if answer is None or answer.answered != request.number:
-                continue
-            del unanswered[name]
-            if not answer.error:
-                _log.info("table reloaded table=%s", ".".join(name))
-                continue
-            refused[name] = ReloadRefused(f"{answer.error}: {answer.reason}", advice=answer.action)
-            if is_one:
-                raise refused[name]
-            _log.error("table=%s: %s", ".".join(name), refused[name])
-        if not unanswered and refused:
-            raise ReloadRefused(_listed(refused), advice="The lines above have the reasons")
-        if not unanswered:
-            return True
-        if time.monotonic() >= deadline:
-            raise ReloadRefused(
-                f"no sink has reloaded {_listed(unanswered)} within {timeout} s",
-                advice="The request is kept: a running sink or the next start carries it out; see status",
-            )
-    return False
-
-
-def _listed(names: Iterable[Name]) -> str:
-    return ", ".join(map(".".join, names))

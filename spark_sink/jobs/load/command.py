@@ -25,13 +25,14 @@ from spark_sink.jobs.load.plan import LoadPlan, read_plans
 from spark_sink.jobs.load.server import SourceServer
 from spark_sink.jobs.load.state import Loads, LoadState
 from spark_sink.jobs.load.validation import TableResult, Validation, Validator, check_warehouse
+from spark_sink.jobs.reload_command import request_reloads
 from spark_sink.settings.model import Settings
 from spark_sink.source.installation import schemas_state
 from spark_sink.source.kafka import KafkaTopics, read_schemas
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.table_rules import TableRules
-from spark_sink.warehouse.waiting_tables import Request, Waits, request_reloads
+from spark_sink.warehouse.waiting_tables import Request, Waits
 
 _LOCK_SECONDS: Final = 60
 """Seconds that a comparison waits for a table locked by another session, as `python -m app validate` does."""

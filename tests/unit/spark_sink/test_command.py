@@ -11,6 +11,7 @@ import pytest
 
 from spark_sink import __main__ as command
 from spark_sink.errors import BadSettings
+from spark_sink.jobs.reload_command import requests_of
 from spark_sink.settings.model import Log, Settings
 from spark_sink.spark import session
 from spark_sink.spark.log import configure
@@ -61,7 +62,7 @@ def test_a_reload_takes_no_time_zone_or_one_that_mysql_has() -> None:
 
 def requests(*words: str) -> list[Request]:
     settings = Settings(prefix="aq", bootstrap_servers="x:1", warehouse="/w", name="other")
-    asked = command._requests(command._parser().parse_args(words), settings)
+    asked = requests_of(command._parser().parse_args(words), settings)
     assert len({one.number for one in asked}) == len(asked)
     return [replace(one, number="1") for one in asked]
 

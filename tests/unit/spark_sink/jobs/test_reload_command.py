@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from spark_sink.errors import KeyChanged, ReloadRefused, RenamedWhileWaiting, TableReplaced
+from spark_sink.jobs.reload_command import request_reloads
 from spark_sink.text.quoting import OR_DISCARD, action
 from spark_sink.warehouse.table_status import status_lines
-from spark_sink.warehouse.waiting_tables import LOADED, Request, Waits, request_reloads
+from spark_sink.warehouse.waiting_tables import LOADED, Request, Waits
 from tests.harness.memory_warehouse import MemoryWarehouse
 
 

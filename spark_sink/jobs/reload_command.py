@@ -1,0 +1,83 @@
+"""`python -m spark_sink reload` and `rebuild`: the requests of a command, and the wait for the sink's answers.
+
+Invariant: a request that is not answered in time stays in the log, and a sink carries it out later.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+
+from spark_sink.errors import BadSettings, ReloadRefused
+from spark_sink.settings.model import Settings
+from spark_sink.warehouse.protocol import Name
+from spark_sink.warehouse.waiting_tables import Request, Waits
+
+_log = logging.getLogger(__name__)
+_SECONDS = 1.0
+
+
+def requests_of(options: Namespace, settings: Settings) -> list[Request]:
+    """The requests of a command; raise BadSettings if its options exclude one another."""
+    names = {one.name for one in fields(Request)}
+    given = {name: value for name, value in vars(options).items() if name in names and value}
+    if "topics" in given:
+        given["topics"] = tuple(given["topics"])
+    if "discard" in given and len(given) > 1:
+        raise BadSettings("--discard removes the table", advice="Add no other option")
+    return [
+        Request(
+            number=uuid.uuid4().hex, database=database, table=table, sink=settings.name, **given
+        )
+        for database, table in dict.fromkeys(options.tables)
+    ]
+
+
+def request_reloads(
+    waits: Waits,
+    requests: Iterable[Request],
+    *,
+    timeout: float,
+    stopped: Callable[[float], bool],
+) -> bool:
+    """Request reloads and wait for the answers; return whether all answers came before a stop.
+
+    Raise ReloadRefused if a sink refused some, once all are answered; or if `timeout` seconds pass before that.
+    """
+    unanswered: dict[Name, Request] = {one.name: one for one in requests}
+    refused: dict[Name, ReloadRefused] = {}
+    is_one = len(unanswered) == 1
+    waits.ask(*unanswered.values())
+    _log.info("reload requested table=%s; waiting for the sink", _listed(unanswered))
+    deadline = time.monotonic() + timeout
+    while not stopped(_SECONDS):
+        for name, request in [*unanswered.items()] if waits.refresh() else []:
+            answer = waits.tables.get(name)
+            if answer is None or answer.answered != request.number:
+                continue
+            del unanswered[name]
+            if not answer.error:
+                _log.info("table reloaded table=%s", ".".join(name))
+                continue
+            refused[name] = ReloadRefused(f"{answer.error}: {answer.reason}", advice=answer.action)
+            if is_one:
+                raise refused[name]
+            _log.error("table=%s: %s", ".".join(name), refused[name])
+        if not unanswered and refused:
+            raise ReloadRefused(_listed(refused), advice="The lines above have the reasons")
+        if not unanswered:
+            return True
+        if time.monotonic() >= deadline:
+            raise ReloadRefused(
+                f"no sink has reloaded {_listed(unanswered)} within {timeout} s",
+                advice="The request is kept: a running sink or the next start carries it out; see status",
+            )
+    return False
+
+
+def _listed(names: Iterable[Name]) -> str:
+    return ", ".join(map(".".join, names))
