@@ -18,14 +18,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from spark_sink.batch.drops_and_renames.decision import decided, is_left_by_drop
 from spark_sink.batch.drops_and_renames.moving import Moving
-from spark_sink.batch.drops_and_renames.statement import (
-    DdlTopics,
-    Statement,
-    decided,
-    is_left_by_drop,
-    parse_statement,
-)
+from spark_sink.batch.drops_and_renames.statement import DdlTopics, Statement, parse_statement
 from spark_sink.errors import ReloadRefused, TableError, TableReplaced, ValuesChanged
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import OnDrop, OnRename

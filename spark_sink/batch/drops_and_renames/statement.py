@@ -1,15 +1,13 @@
-"""Statements of the DDL topics: read, parsed, and decided on by the settings and by what the warehouse has.
+"""Statements of the DDL topics, read and parsed.
 
 Invariant: what is read includes each statement that precedes a row visible when reading began. A Kafka
 transaction becomes visible partition by partition, but by then all its records are written; so the sink waits
-until all written records are committed or aborted. Only what the worker resolved is followed. Each name that a
-statement drops or renames is followed, or has a note that says why it is not. A table that a schema change tool
-moves out of the way keeps its rows: the tool gives its copy the table's name.
+until all written records are committed or aborted. Only what the worker resolved is followed. A table that a
+schema change tool moves out of the way keeps its rows: the tool gives its copy the table's name.
 """
 
 from __future__ import annotations
 
-import datetime
 import json
 import logging
 import re
@@ -21,12 +19,11 @@ from typing import Any, Final, Protocol
 from pyspark.sql import SparkSession
 
 from spark_sink.errors import MalformedRecord, UnsupportedWire
-from spark_sink.settings.model import OnDrop, OnRename, Settings
+from spark_sink.settings.model import Settings
 from spark_sink.source.admin import admin
 from spark_sink.source.kafka import KafkaTopics, pattern
 from spark_sink.source.positions import Offsets
-from spark_sink.text.quoting import argument, snapshot_starts
-from spark_sink.warehouse.moves import Event, Name, Note, Place
+from spark_sink.warehouse.moves import Name, Place
 from wire.records import (
     COLUMN_GENERATED,
     ROWS_CHANGED,
@@ -35,7 +32,6 @@ from wire.records import (
     TRUNCATE_OMITTED,
     WIRE_VERSION,
 )
-from wire.text import utc_seconds
 from wire.topics import ddl_pattern
 
 _log = logging.getLogger(__name__)
@@ -254,134 +250,3 @@ class KafkaDdl:
     def written(self) -> dict[tuple[str, int], int]:
         with admin(self._spark, self._settings) as kafka:
             return kafka.written(pattern(self._settings))
-
-
-_DROPPED: Final = "dropped at the source"
-_MOVED_ASIDE: Final = "when the source dropped it"
-"""The beginning, or the end, of the note of a table whose rows a DROP left."""
-
-
-def decided(
-    statement: Statement,
-    *,
-    on_drop: OnDrop,
-    on_rename: OnRename,
-    is_mapped: Callable[[Name], bool],
-    floor: Callable[[str, Name], Place | None],
-    is_noted: Callable[[Name], bool],
-) -> Event | None:
-    """Return the event of a statement; None if the statement concerns nothing that the sink follows.
-
-    `is_mapped` returns whether mapped tables fill a table: the mapping then determines what a DROP does.
-    `floor` returns the last truncate of a destination's table, and `is_noted`, whether an earlier DROP of a
-    table of that name left its rows.
-    """
-    at = utc_seconds(statement.ts_ms)
-    moves: dict[Name, Name | None] = {}
-    notes: dict[Name, str] = {}
-    for name in statement.created:
-        if is_noted(name) and on_drop == "rename" and not is_mapped(name):
-            _rename_dropped(name, statement, moves, notes, at=at)
-        elif is_noted(name):
-            text = f"created again at the source {at}; the rows of the table before are still in it"
-            notes[name] = text if on_drop == "keep" else ""
-    for name in statement.dropped:
-        if is_mapped(name):
-            continue
-        if on_drop == "keep":
-            notes[name] = f"{_DROPPED} {at}; its rows are kept (on_drop: keep)"
-        elif on_drop == "rename":
-            _rename_dropped(name, statement, moves, notes, at=at)
-        else:
-            moves[name] = None
-            notes[name] = "" if on_drop == "drop" else f"{_DROPPED} {at}"
-    names = {*statement.renamed, *statement.renamed.values()}
-    mapped = sorted(filter(is_mapped, names))
-    if on_rename == "move" and not mapped:
-        moves |= statement.renamed
-        # The source had no table of the new name: what the warehouse has there is of an earlier table.
-        left = [new for new in statement.renamed.values() if new not in moves]
-        notes |= dict.fromkeys(names, "")
-        for new in left:
-            if on_drop == "rename":
-                _rename_dropped(new, statement, moves, notes, at=at)
-            else:
-                moves[new] = None
-    else:
-        why = f"a mapping fills {argument(mapped[0])}" if mapped else "on_rename: keep"
-        notes |= _unmoved(statement.renamed, at=at, why=why)
-    for name in statement.come_in:
-        notes[name] = (
-            f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic. "
-            f"{_snapshot(statement, name)}"
-        )
-    for name in statement.omitted:
-        notes[name] = (
-            f"truncated at the source {at}; its rows from before are kept, as the worker publishes no TRUNCATE "
-            "of it"
-        )
-    for name, what in statement.emptied:
-        notes[name] = (
-            f"{what} at the source {at}: the rows that it changed are in no topic, so no reload helps. "
-            f"{_snapshot(statement, name)}"
-        )
-    gaps = {*statement.come_in, *(name for name, _ in statement.emptied)}
-    if not moves and not notes and not statement.altered:
-        return None
-    carried = {
-        new: at_floor
-        for old, new in moves.items()
-        if new is not None and (at_floor := floor(statement.destination, old)) is not None
-    }
-    is_drop = on_drop == "drop"
-    return Event(
-        destination=statement.destination,
-        epoch=statement.epoch,
-        seq=statement.seq,
-        ts_ms=statement.ts_ms,
-        moves=moves,
-        removed=tuple(name for name in statement.dropped if name in moves and is_drop),
-        carried=carried,
-        notes=tuple(
-            Note(name=name, text=text, is_gap=name in gaps) for name, text in notes.items()
-        ),
-        altered=statement.altered,
-    )
-
-
-def is_left_by_drop(note: str) -> bool:
-    """Whether a table has, by its last note, only rows that a DROP left, which an operator may remove."""
-    return note.startswith(_DROPPED) or note.endswith(_MOVED_ASIDE)
-
-
-def _rename_dropped(
-    name: Name,
-    statement: Statement,
-    moves: dict[Name, Name | None],
-    notes: dict[Name, str],
-    *,
-    at: str,
-) -> None:
-    # A name that no other table has.
-    moment = datetime.datetime.fromtimestamp(statement.ts_ms / 1000, datetime.UTC)
-    kept = name[0], f"{name[1]}__dropped_{moment:%Y%m%d%H%M%S}_{statement.seq}"
-    moves[name] = kept
-    notes[name] = ""
-    notes[kept] = f"was {argument(name)} until {at}, {_MOVED_ASIDE}"
-
-
-def _snapshot(statement: Statement, name: Name) -> str:
-    """The command that publishes the rows of a table that are in no topic."""
-    return f"Run: {snapshot_starts([(statement.destination, name)])}"
-
-
-def _unmoved(renamed: Mapping[Name, Name], *, at: str, why: str) -> dict[Name, str]:
-    """The notes on renamed tables whose rows stay."""
-    notes: dict[Name, str] = {}
-    for old, new in renamed.items():
-        stay = f"the rows from before are still here ({why})"
-        notes[old] = f"renamed to {argument(new)} at the source {at}; {stay}"
-    for old, new in renamed.items():
-        taken = f"was {argument(old)} until {at}, where its rows from before still are"
-        notes[new] = f"{notes[new]}; {taken}" if new in renamed else taken
-    return notes

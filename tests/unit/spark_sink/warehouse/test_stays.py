@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from spark_sink.batch.drops_and_renames.statement import decided, parse_statement
+from spark_sink.batch.drops_and_renames.decision import decided
+from spark_sink.batch.drops_and_renames.statement import parse_statement
 from spark_sink.source.schemas import Column, Constant, SchemaBook, TableVersion
 from spark_sink.warehouse.columns import Asked, traced
 from spark_sink.warehouse.moves import (

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_sink.batch.drops_and_renames.statement import decided, parse_statement
+from spark_sink.batch.drops_and_renames.decision import decided
+from spark_sink.batch.drops_and_renames.statement import parse_statement
 from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.ledger import Source as Of
 from spark_sink.warehouse.moves import Event, History, Name, Place, belongs, carried_floor, pieces

@@ -1,27 +1,20 @@
-"""Statements of the DDL topics: how far they are read, how they are parsed, and what is decided about them."""
+"""Statements of the DDL topics: how far they are read, and how they are parsed."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_sink.batch.drops_and_renames import statement
-from spark_sink.batch.drops_and_renames.statement import (
-    KafkaDdl,
-    decided,
-    parse_statement,
-)
+from spark_sink.batch.drops_and_renames.statement import KafkaDdl, parse_statement
 from spark_sink.errors import MalformedRecord, UnsupportedWire
-from spark_sink.settings.model import OnDrop, OnRename, Settings
-from spark_sink.warehouse.ledger import Floor, Source
-from spark_sink.warehouse.moves import Event, History, Name, Place
+from spark_sink.settings.model import Settings
 from tests.unit.spark_sink.batch.drops_and_renames.statements import (
     create,
     drop,
@@ -170,146 +163,3 @@ def test_a_transaction_that_stays_open_is_logged_once(
 
 def test_without_a_topic_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settled(monkeypatch, Kafka({})) == ({}, [])
-
-
-def event(
-    text: str,
-    *,
-    on_drop: OnDrop = "keep",
-    on_rename: OnRename = "move",
-    mapped: Collection[Name] = (),
-    noted: Collection[Name] = (),
-    floor: Place | None = None,
-) -> Event | None:
-    return decided(
-        parse_statement(text, "here"),
-        on_drop=on_drop,
-        on_rename=on_rename,
-        is_mapped=mapped.__contains__,
-        floor=lambda _, name: floor if name == A else None,
-        is_noted=noted.__contains__,
-    )
-
-
-def noted(event: Event | None) -> dict[Name, str]:
-    assert event is not None
-    return {note.name: note.text for note in event.notes}
-
-
-def test_a_dropped_table_keeps_its_rows_with_a_note_unless_they_are_to_go() -> None:
-    kept = event(drop(9, "a"))
-    assert kept is not None
-    assert (dict(kept.moves), kept.removed) == ({}, ())
-    assert "1970-01-01T00:16:40Z; its rows are kept (on_drop: keep)" in noted(kept)[A]
-    emptied = event(drop(9, "a"), on_drop="truncate")
-    assert emptied is not None
-    assert (dict(emptied.moves), emptied.removed) == ({A: None}, ())
-    removed = event(drop(9, "a"), on_drop="drop")
-    assert removed is not None
-    assert (dict(removed.moves), removed.removed, noted(removed)) == ({A: None}, (A,), {A: ""})
-
-
-DROPPED = ("shop", "a__dropped_19700101001640_9")
-
-
-def test_a_table_that_is_dropped_or_made_again_is_another_one_and_its_rows_get_a_name_of_their_own() -> (
-    None
-):
-    moved = event(drop(9, "a"), on_drop="rename", floor=(1, 4))
-    assert moved is not None
-    assert (dict(moved.moves), moved.removed) == ({A: DROPPED}, ())
-    assert dict(moved.carried) == {DROPPED: (1, 4)}
-    assert noted(moved) == {
-        A: "",
-        DROPPED: "was shop.a until 1970-01-01T00:16:40Z, when the source dropped it",
-    }
-    # Rows that an earlier setting kept.
-    again = event(create(9, "a"), on_drop="rename", noted={A})
-    assert again is not None
-    assert dict(again.moves) == {A: DROPPED}
-    taken = event(rename(9, ("b", "a")), on_drop="rename")
-    assert taken is not None
-    assert dict(taken.moves) == {B: A, A: DROPPED}
-    assert event(create(9, "a"), on_drop="rename") is None
-    assert event(drop(9, "a"), on_drop="rename", mapped={A}) is None
-
-
-def test_a_renamed_table_takes_its_rows_and_its_truncates_and_ends_what_was_left_there() -> None:
-    moved = event(rename(9, ("a", "b")), floor=(1, 4))
-    assert moved is not None
-    assert dict(moved.moves) == {A: B, B: None}
-    assert dict(moved.carried) == {B: (1, 4)}
-    swapped = event(rename(9, ("a", "t"), ("b", "a"), ("t", "b")))
-    assert swapped is not None
-    assert dict(swapped.moves) == {A: B, B: A}
-
-
-def test_a_table_that_keeps_its_rows_says_where_those_of_each_name_are() -> None:
-    notes = noted(event(rename(9, ("a", "t"), ("b", "a"), ("t", "b")), on_rename="keep"))
-    assert "renamed to shop.b" in notes[A]
-    assert "was shop.b until" in notes[A]
-    assert "renamed to shop.a" in notes[B]
-    stays = event(rename(9, ("a", "b")), mapped={B})
-    assert stays is not None
-    assert dict(stays.moves) == {}
-    assert "a mapping fills shop.b" in noted(stays)[A]
-
-
-def test_a_mapping_says_what_a_drop_of_its_tables_does() -> None:
-    assert event(drop(9, "a"), on_drop="drop", mapped={A}) is None
-
-
-def test_a_table_created_again_ends_the_note_or_says_what_is_still_in_it() -> None:
-    assert event(create(9, "a")) is None
-    assert "are still in it" in noted(event(create(9, "a"), noted={A}))[A]
-    assert noted(event(create(9, "a"), noted={A}, on_drop="truncate")) == {A: ""}
-
-
-def test_rows_that_no_record_removes_are_noted() -> None:
-    assert (
-        "DROP PARTITION at the source"
-        in noted(event(record(9, "ALTER TABLE a DROP PARTITION p")))[A]
-    )
-    comes = {"kind": "table comes in", "database": "shop", "table": "a"}
-    omitted = {"kind": "truncate omitted", "database": "shop", "table": "a"}
-    assert (
-        "rows from before are kept" in noted(event(record(9, "TRUNCATE a", effects=[omitted])))[A]
-    )
-    came = noted(event(record(9, "RENAME …", effects=[comes])))[A]
-    assert came.endswith(
-        "from a table that is not captured; its earlier rows are in no topic. "
-        "Run: python -m app snapshot start shop shop.a --replace"
-    )
-    # As the worker knows them, with the other table of an exchange too.
-    effects = [
-        {"kind": "rows changed", "database": "shop", "table": name, "new": "EXCHANGE PARTITION"}
-        for name in "ab"
-    ]
-    found = noted(
-        event(record(9, "ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", effects=effects))
-    )
-    assert found.keys() == {A, B}
-    computed = {"kind": "column generated", "database": "shop", "table": "a", "column": "g"}
-    text = noted(event(record(9, "ALTER TABLE a MODIFY g …", effects=[computed])))[A]
-    assert text.startswith("recomputation of g at the source")
-
-
-def test_a_statement_on_partitions_leaves_a_gap_with_what_to_do_until_the_table_is_gone() -> None:
-    history = History()
-
-    def gaps(text: str, **more: Any) -> set[Name]:
-        found = event(text, **more)
-        assert found is not None
-        history.add([Event.of(found.destination, found.place, found.ts_ms, found.text())])
-        return history.gaps()
-
-    assert gaps(record(9, "ALTER TABLE a DROP PARTITION p1")) == {A}
-    (text,) = history.notes()[A]
-    assert "in no topic, so no reload helps. Run: python -m app snapshot start shop shop.a" in text
-    floor = Floor(database="shop", table="a", source=Source("shop", *A), epoch=1, seq=8, ts_ms=0)
-    assert history.gaps([floor]) == {A}
-    # A snapshot that replaces the rows begins with the record of a truncate.
-    assert history.gaps([replace(floor, seq=11)]) == set()
-    assert history.notes([replace(floor, seq=11)]) == {}
-    assert gaps(record(10, "ALTER TABLE a EXCHANGE PARTITION p1 WITH TABLE b")) == {A}
-    assert gaps(drop(11, "a"), on_drop="truncate") == set()
