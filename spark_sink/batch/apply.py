@@ -71,7 +71,7 @@ from spark_sink.warehouse.ledger import Entry, Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.table_faults import FAILURES, twice
+from spark_sink.warehouse.spark_failures import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Request, Waits, loaded_sql
 

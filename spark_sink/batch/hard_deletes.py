@@ -22,7 +22,7 @@ from spark_sink.spark.error_mapping import named
 from spark_sink.warehouse.markers import in_columns, in_force, newer, without_older
 from spark_sink.warehouse.protocol import CommitConflict, Name, Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.table_faults import FAILURES, is_shared
+from spark_sink.warehouse.spark_failures import FAILURES, is_shared
 from spark_sink.warehouse.table_rules import TableRules
 
 _log = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from spark_sink.warehouse.history import history_shape
 from spark_sink.warehouse.ledger import Floors
 from spark_sink.warehouse.protocol import Facts, Name, Tables, Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.table_faults import FAILURES
+from spark_sink.warehouse.spark_failures import FAILURES
 from spark_sink.warehouse.table_rules import TableRules
 
 _ROWS: Final = 20_000

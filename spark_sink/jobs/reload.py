@@ -61,7 +61,7 @@ from spark_sink.warehouse.ledger import Floor
 from spark_sink.warehouse.moves import Event, pieces, pieces_of
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.table_faults import FAILURES, is_shared, table_failed
+from spark_sink.warehouse.spark_failures import FAILURES, is_shared, table_failed
 from spark_sink.warehouse.waiting_tables import LOADED, RELOADING, Request, WaitState
 from wire.table_version import VersionKey
 

@@ -32,7 +32,7 @@ from spark_sink.warehouse.milestones import Commit, Milestone, Stated
 from spark_sink.warehouse.moves import Event, Place
 from spark_sink.warehouse.notes import Notes, json_of, note_of_table
 from spark_sink.warehouse.protocol import Commits, ForeignCommit, Name, Standing, Warehouse
-from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
+from spark_sink.warehouse.spark_failures import FAILURES, is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import LOADED, WaitState
 from wire.text import utc_seconds

@@ -30,7 +30,7 @@ from spark_sink.warehouse.milestones import (
 )
 from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.table_faults import FAILURES, is_shared, twice
+from spark_sink.warehouse.spark_failures import FAILURES, is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from spark_sink.warehouse.waiting_tables import Waits
 

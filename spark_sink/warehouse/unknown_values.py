@@ -16,7 +16,7 @@ from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.notes import Notes, note_of_table
 from spark_sink.warehouse.protocol import Name, Warehouse
-from spark_sink.warehouse.table_faults import FAILURES
+from spark_sink.warehouse.spark_failures import FAILURES
 
 
 def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:

@@ -47,7 +47,7 @@ from spark_sink.warehouse.moves import (
 )
 from spark_sink.warehouse.notes import json_of
 from spark_sink.warehouse.protocol import Warehouse
-from spark_sink.warehouse.table_faults import twice
+from spark_sink.warehouse.spark_failures import twice
 from spark_sink.warehouse.waiting_tables import RELOADING, Waits
 from wire.table_version import VersionKey
 

@@ -51,8 +51,8 @@ from spark_sink.warehouse.moves import (
 from spark_sink.warehouse.notes import json_of
 from spark_sink.warehouse.protocol import Warehouse
 from spark_sink.warehouse.shape import Entry, Shape
+from spark_sink.warehouse.spark_failures import FAILURES, twice
 from spark_sink.warehouse.stays import carried
-from spark_sink.warehouse.table_faults import FAILURES, twice
 from spark_sink.warehouse.waiting_tables import WaitState
 from wire.warehouse_types import widened
 

@@ -20,7 +20,7 @@ from spark_sink.warehouse.iceberg.catalog import (
 from spark_sink.warehouse.iceberg.own_tables import kept_for
 from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.table_faults import FAILURES
+from spark_sink.warehouse.spark_failures import FAILURES
 
 _SMALL_FILES: Final = {"min_input_files": "2"}
 _DATA_FILES: Final = {

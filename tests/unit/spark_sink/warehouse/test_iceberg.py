@@ -36,7 +36,7 @@ from spark_sink.warehouse.iceberg.tables import IcebergTables
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import CommitConflict, OutOfTime, VersionGone
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.table_faults import FAILURES
+from spark_sink.warehouse.spark_failures import FAILURES
 from tests.contract.test_recent_changes import FIRST, cut
 from tests.contract.test_recent_changes import Case as Recorded
 from tests.harness.wait import TIMEOUT

@@ -25,7 +25,7 @@ from spark_sink.errors import (
 from spark_sink.settings.model import OnDrop
 from spark_sink.source.envelope import of_table
 from spark_sink.text.quoting import OR_DISCARD
-from spark_sink.warehouse import table_faults
+from spark_sink.warehouse import spark_failures
 from spark_sink.warehouse.coverage import Step
 from spark_sink.warehouse.moves import Event, belongs, pieces
 from spark_sink.warehouse.table_status import status_lines
@@ -480,7 +480,7 @@ def test_where_another_destination_has_rows_in_it_too_both_tables_of_a_rename_wa
 def test_tables_whose_rows_cannot_be_moved_wait_together_until_they_are_reloaded(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_faults, "_SECONDS", 0)
+    monkeypatch.setattr(spark_failures, "_SECONDS", 0)
     warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
     topic = following(warehouse, on_drop="truncate")
     warehouse.take(insert(1, "a", 1, 10), insert(2, "b", 2, 20), insert(3, "c", 3, 30))
@@ -514,7 +514,7 @@ def test_tables_whose_rows_cannot_be_moved_wait_together_until_they_are_reloaded
 def test_a_table_whose_rows_were_built_or_moved_before_the_failure_is_reloaded_from_them(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_faults, "_SECONDS", 0)
+    monkeypatch.setattr(spark_failures, "_SECONDS", 0)
     warehouse.schemas = [schema(*COLUMNS, table=name) for name in NAMES]
     topic = following(warehouse, on_drop="truncate")
     warehouse.take(insert(1, "a", 2, 20), insert(2, "b", 1, 10), insert(3, "c", 3, 30))

@@ -11,9 +11,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from spark_sink.batch.hard_deletes import DeletedKeys
 from spark_sink.errors import MalformedRecord, TableFailed
 from spark_sink.spark.error_mapping import _MARK
-from spark_sink.warehouse import table_faults
+from spark_sink.warehouse import spark_failures
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.table_faults import is_shared, twice
+from spark_sink.warehouse.spark_failures import is_shared, twice
 from spark_sink.warehouse.table_rules import NO_RULES
 from tests.harness.memory_warehouse import MemoryWarehouse
 
@@ -55,7 +55,7 @@ OF_ONE = [
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_faults, "_SECONDS", 0)
+    monkeypatch.setattr(spark_failures, "_SECONDS", 0)
 
 
 def failing(*outcomes: Exception | int) -> Callable[[], int]:
