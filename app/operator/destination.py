@@ -33,7 +33,6 @@ from app.operator.journal_access import (
     wait_for_record,
     write_notes,
 )
-from app.operator.request import UNCONFIRMED, add_waiting, seconds_of, why_not_applied
 from app.operator.terminal import (
     add_reason,
     aligned_table,
@@ -42,6 +41,7 @@ from app.operator.terminal import (
     print_answer,
     run_operation,
 )
+from app.operator.worker_answer import UNCONFIRMED, add_waiting, seconds_of, why_not_applied
 from app.settings.model import Settings, load
 from app.worker.coordination.cluster_view import Nodes, View, read_views
 from app.worker.destination.background import in_its_own_thread

@@ -21,7 +21,6 @@ from pathlib import Path
 from app.operator import arguments
 from app.operator.journal_access import Journal
 from app.operator.mapping import with_mapping_in_force
-from app.operator.request import UNCONFIRMED, Answer, add_waiting, answer_to, done_text, seconds_of
 from app.operator.schema import given_value
 from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from app.operator.terminal import (
@@ -29,6 +28,14 @@ from app.operator.terminal import (
     print_answer,
     report_unreachable,
     run_operation,
+)
+from app.operator.worker_answer import (
+    UNCONFIRMED,
+    Answer,
+    add_waiting,
+    answer_to,
+    done_text,
+    seconds_of,
 )
 from app.settings.model import load
 from app.worker.destination.background import in_its_own_thread

@@ -16,8 +16,8 @@ from typing import Any
 
 from app.operator.arguments import add_format, parse_table
 from app.operator.journal_access import UnitJournal, wait_for_record
-from app.operator.request import add_timeout, done_text, not_applied
 from app.operator.terminal import aligned_table, operator, print_answer, run_operation
+from app.operator.worker_answer import add_timeout, done_text, not_applied
 from app.settings.model import Settings, load
 from app.worker.wiring import is_mapped, kafka_client, topic_plans
 from connectors.errors import RequestReplaced, UsageError

@@ -22,7 +22,6 @@ from app.operator import arguments
 from app.operator.destination import WorkerAt, read_statuses
 from app.operator.journal_access import Journal
 from app.operator.mapping import with_mapping_in_force
-from app.operator.request import UNCONFIRMED, Answer, add_waiting, answer_to, seconds_of
 from app.operator.source_connection import ReachableSource, ReportUnreachable, reachable_source
 from app.operator.terminal import (
     aligned_table,
@@ -33,6 +32,7 @@ from app.operator.terminal import (
 )
 from app.operator.validation.definitions import Definitions, definitions_now, wanted_tables
 from app.operator.validation.errors import NotComparable
+from app.operator.worker_answer import UNCONFIRMED, Answer, add_waiting, answer_to, seconds_of
 from app.settings.model import load
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.takeover.initial_snapshots import unsupported

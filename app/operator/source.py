@@ -14,8 +14,15 @@ import uuid
 
 from app.operator.arguments import add_destination, add_format
 from app.operator.journal_access import Journal
-from app.operator.request import UNCONFIRMED, Answer, add_waiting, answer_to, done_text, seconds_of
 from app.operator.terminal import operator, print_answer, run_operation
+from app.operator.worker_answer import (
+    UNCONFIRMED,
+    Answer,
+    add_waiting,
+    answer_to,
+    done_text,
+    seconds_of,
+)
 from app.settings.model import load
 from connectors.errors import UsageError
 from tables.state.journal.state import DestinationState

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.operator import journal_access, request, shards
+from app.operator import journal_access, shards, worker_answer
 from app.operator.shards import resolve
 from app.settings.model import Settings
 from connectors.errors import (
@@ -107,7 +107,7 @@ def sent(
         settings=SETTINGS, name=UNIT, partition=partition, write=write, latest_state=state
     )
     monkeypatch.setattr(shards, "published_table", published)
-    monkeypatch.setattr(request, "why_not_applied", workers)
+    monkeypatch.setattr(worker_answer, "why_not_applied", workers)
     monkeypatch.setattr(shards, "UnitJournal", SimpleNamespace(of=lambda *_: journal))
     return send, made
 

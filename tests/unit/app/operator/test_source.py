@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.operator import request as request_module
+from app.operator import worker_answer
 from app.operator.source import request_switch
 from connectors.errors import NotApplied, UsageError
 from tables.journal_format import Entry as Note
@@ -65,7 +65,7 @@ async def test_one_that_no_worker_tries_is_not_applied(monkeypatch: pytest.Monke
     async def workers(*_: object) -> str:
         return "no worker runs"
 
-    monkeypatch.setattr(request_module, "why_not_applied", workers)
+    monkeypatch.setattr(worker_answer, "why_not_applied", workers)
     made = journal()
     with pytest.raises(NotApplied, match=r"source switch was recorded, .* no worker runs"):
         await request_switch(made.journal, "b:3306", by="anna", wait=0.1)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.operator import destination, journal_access, request
+from app.operator import destination, journal_access, worker_answer
 from app.operator.destination import Outcome, outcome_text, outcome_value, send_request
 from app.operator.journal_access import Journal, UnitJournal, wait_for_record
 from app.worker.destination.plan import Plan
@@ -148,7 +148,7 @@ def test_a_failure_names_its_error() -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "inf"])
 def test_a_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="--no-wait"):
-        request._seconds(text)
+        worker_answer._seconds(text)
 
 
 async def test_an_answer_is_read_of_the_state_that_the_records_after_a_request_make(

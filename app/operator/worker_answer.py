@@ -1,4 +1,4 @@
-"""A request to a destination's workers: writes it, waits for the answer, and finds why it may not be applied.
+"""The worker's answer to a request: writes the request, waits for the answer, and finds why none may come.
 
 Invariant: only a worker's answer, given after it applied the request, counts as success; a request in the
 journal does not. What ZooKeeper states about workers is only reported; if ZooKeeper does not answer, this is
