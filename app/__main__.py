@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 
-from app.operator.command_line import (
+from app.operator.commands import (
     GROUPS,
     UNGROUPED,
     Command,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.operator.command_line import GROUPS, UNGROUPED, command, ungrouped_command
+from app.operator.commands import GROUPS, UNGROUPED, command, ungrouped_command
 from spark_sink.__main__ import _parser
 from tests.architecture.commands import Options, unknown_commands
 from tests.architecture.literals import texts

@@ -19,7 +19,7 @@ import orjson
 import pytest
 
 from app.__main__ import main
-from app.operator.command_line import GROUPS
+from app.operator.commands import GROUPS
 from devstack import Stack
 from devstack.zookeeper import ZooKeeper
 from tables.state.journal.state import partition_of

@@ -23,7 +23,7 @@ import faust.cli.worker
 
 import app.worker.assembly  # noqa: F401
 from app.__main__ import main as run_command
-from app.operator.command_line import GROUPS, UNGROUPED, command, ungrouped_command
+from app.operator.commands import GROUPS, UNGROUPED, command, ungrouped_command
 from devstack.programs import ARGUMENTS, WORKER
 
 LONGEST_REQUEST = 1 << 17

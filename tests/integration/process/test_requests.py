@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.__main__ import main
-from app.operator.command_line import GROUPS, command
+from app.operator.commands import GROUPS, command
 from devstack import Stack
 from devstack.mysql import Mysql
 from tables.state.journal.state import partition_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app import __main__ as program
-from app.operator.command_line import GROUPS, UNGROUPED, command, ungrouped_command
+from app.operator.commands import GROUPS, UNGROUPED, command, ungrouped_command
 from app.version import __version__
 from connectors.errors import KafkaLost, TransactionOpen
 

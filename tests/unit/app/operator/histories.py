@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.operator import command_line
+from app.operator import commands
 from app.operator.schema import DestinationHistory, ReadByName
 from connectors.mysql.ddl.definition import Server, Session
 from connectors.mysql.position import SourceOffset
@@ -81,7 +81,7 @@ def describe(made: Story, where: SourceOffset = END) -> ReadByName:
 def options_of(name: str, *words: str) -> argparse.Namespace:
     """A command's arguments after the destination's name."""
     parser = argparse.ArgumentParser()
-    command_line.command("schema", name).configure(parser)
+    commands.command("schema", name).configure(parser)
     return parser.parse_args(["shop", *words])
 
 
@@ -94,7 +94,7 @@ class Asked:
 
     def text(self, made: Story, *words: str, code: int = 0) -> list[str]:
         """The lines it prints."""
-        module: Any = command_line.command("schema", self.name)
+        module: Any = commands.command("schema", self.name)
         assert module.run(options_of(self.name, *words), describe(made)) == code
         return self.capsys.readouterr().out.splitlines()
 

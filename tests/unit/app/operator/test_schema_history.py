@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.operator import command_line
+from app.operator import commands
 from tests.unit.app.operator.histories import Asked, describe, options_of, story
 from tests.unit.tables.made import UUID
 
@@ -176,7 +176,7 @@ def test_a_name_ends_no_line_and_no_comment(capsys: pytest.CaptureFixture[str]) 
             assert line.isprintable()
             assert not line.startswith("DROP")
     # Statements are to be run, so they have the name as it is, and comments have it escaped.
-    module: Any = command_line.command("schema", "rebuild")
+    module: Any = commands.command("schema", "rebuild")
     module.run(options_of("rebuild"), describe(made))
     text = capsys.readouterr().out
     assert f"CREATE TABLE `shop`.`{name}` (" in text

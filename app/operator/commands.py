@@ -1,4 +1,4 @@
-"""The command line: the groups of commands, the module of each command, and the parser of its words.
+"""The commands: their groups, the module of each, and the parser of their words.
 
 argparse by itself assigns all positional arguments at the first of them, so that ``TABLE`` would be unknown in
 ``DEST --where X TABLE``.
