@@ -33,7 +33,7 @@ from app.audit.topics.topics import (
     row_topics,
     schemas,
 )
-from app.audit.topics.transaction_markers import MarkerCheck
+from app.audit.topics.transactions_topic import MarkerCheck
 from app.audit.truth.changes import Truth, read
 from app.audit.truth.window import (
     Bound,
