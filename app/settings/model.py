@@ -26,7 +26,8 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as EnvironmentFault
 
-from app.settings.file import SettingsFile, faults, refuse_unknown, refuse_unreadable
+from app.settings.faults import faults
+from app.settings.file import SettingsFile, refuse_unknown, refuse_unreadable
 from app.settings.mapping import ConnectSettings, MappingSettings, long_topics
 from app.settings.start_position import Start
 from app.settings.statement_filter import StatementTypes, shadow_rules
