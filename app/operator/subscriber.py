@@ -45,7 +45,7 @@ from aqueduct_client.start_positions import (
     Start,
     start_offsets,
 )
-from aqueduct_client.subscription import topic_of
+from aqueduct_client.table_topics import topic_of
 from connectors.errors import KafkaDenied, KafkaLost, TopicPositionUnknown, UsageError
 from connectors.kafka.group_positions import (
     Offsets,

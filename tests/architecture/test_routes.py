@@ -10,7 +10,7 @@ MAKER = "row_topic"
 HOME = "tables.rules.routes.routes"
 ALLOWED = (
     HOME,
-    "aqueduct_client.subscription",  # the client knows the wire contract alone
+    "aqueduct_client.table_topics",  # the client knows the wire contract alone
     "tests.unit.wire.test_topics",
     "tests.properties.test_wire",
 )
