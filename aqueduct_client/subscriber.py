@@ -28,9 +28,9 @@ from aqueduct_client.errors import (
 from aqueduct_client.in_flight import EMPTY, NOTHING, Batch, InFlight, Offsets
 from aqueduct_client.notes import Notes, TopicNote
 from aqueduct_client.protocol import Consumer, JoinsGroup, Log, OpensLog, TopicFacts
+from aqueduct_client.record_selection import Selection, Window
 from aqueduct_client.records import Partition, RawRecord, Record
 from aqueduct_client.schemas import Schemas, TableVersion
-from aqueduct_client.selection import Selection, Window
 from aqueduct_client.start_positions import Start, start_offsets
 
 # Pauses between attempts while Kafka is lost.

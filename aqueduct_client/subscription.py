@@ -10,8 +10,8 @@ from typing import Any
 from aqueduct_client.errors import InvalidSubscription
 from aqueduct_client.kafka import KafkaGroup, kafka_append, kafka_log
 from aqueduct_client.notes import Notes
+from aqueduct_client.record_selection import Selection, Window
 from aqueduct_client.schemas import Schemas
-from aqueduct_client.selection import Selection, Window
 from aqueduct_client.start_positions import Earliest, Start
 from aqueduct_client.subscriber import Outage, Subscriber, Turn
 from aqueduct_client.sync import SyncSubscriber

@@ -9,9 +9,9 @@ from typing import Any
 
 from aqueduct_client.memory import MemoryKafka
 from aqueduct_client.notes import Notes
+from aqueduct_client.record_selection import Selection, Window
 from aqueduct_client.records import Partition, RawRecord, Record
 from aqueduct_client.schemas import Schemas
-from aqueduct_client.selection import Selection, Window
 from aqueduct_client.start_positions import Earliest, Start
 from aqueduct_client.subscriber import Subscriber
 

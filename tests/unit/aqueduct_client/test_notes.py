@@ -12,8 +12,8 @@ import pytest
 from aqueduct_client import start_positions
 from aqueduct_client.errors import TopicReplaced, UnknownTable
 from aqueduct_client.notes import TopicNote
+from aqueduct_client.record_selection import Selection
 from aqueduct_client.records import Partition
-from aqueduct_client.selection import Selection
 from aqueduct_client.start_positions import AfterSeq, Latest
 from aqueduct_client.subscriber import Subscriber
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value

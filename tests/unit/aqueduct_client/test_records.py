@@ -7,7 +7,7 @@ import pytest
 
 from aqueduct_client import records
 from aqueduct_client.errors import ForeignFormat, ImagesElsewhere, MalformedRecord, WireTooNew
-from aqueduct_client.selection import Selection, Window
+from aqueduct_client.record_selection import Selection, Window
 from tests.unit.aqueduct_client.made import SERVER, TOPIC, headers, record, value
 from wire.records import Op
 

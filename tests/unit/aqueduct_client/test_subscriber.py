@@ -23,8 +23,8 @@ from aqueduct_client.errors import (
 )
 from aqueduct_client.memory import MemoryConsumer, MemoryLog
 from aqueduct_client.protocol import Assigned, Consumer, TopicFacts
+from aqueduct_client.record_selection import Selection
 from aqueduct_client.records import Partition, RawRecord
-from aqueduct_client.selection import Selection
 from aqueduct_client.subscriber import Outage
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
 
