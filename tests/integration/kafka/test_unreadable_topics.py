@@ -90,7 +90,7 @@ async def test_one_topic_that_cannot_be_read_is_named_until_it_can_and_the_other
         await until(lambda: values[A] == [b"1", b"2"])
         assert not values[B]
         assert follower.unreadable.keys() == {B}
-        # Who reads it alone is told which topic it is, and may leave it out.
+        # A reader that omits nothing gets an error that names the topic, so it may be omitted.
         for read in (
             firsts(signed, {A: 0, B: 0}, wanted=bool),
             newest(signed, ["a", "b"], since_ms=None, wanted=bool),
