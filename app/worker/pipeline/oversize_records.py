@@ -21,7 +21,7 @@ from connectors.store.claims import ClaimStore, FolderStore
 from connectors.store.s3 import SCHEME, S3Store
 from wire.records import HEADER_CLAIM_CHECK, HEADER_LEFT_OUT
 
-CLAIM_CHECK, KEY_ONLY = "claim_check", "key_only"
+_CLAIM_CHECK = "claim_check"
 
 
 def claim_store(rules: PublishingRules) -> ClaimStore:
@@ -54,7 +54,7 @@ class OversizeRecords:
         if value is None:
             return record
         detached = format_.detach_images(value)
-        if self._way == CLAIM_CHECK:
+        if self._way == _CLAIM_CHECK:
             name, member = HEADER_CLAIM_CHECK, self._store_images(topic, detached)
         else:
             name, member = HEADER_LEFT_OUT, dict(detached.sizes)

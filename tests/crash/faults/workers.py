@@ -17,7 +17,7 @@ _OTHERWISE = ("release.decoded", "release.published", "stop.begun")
 _STEADY = [
     name
     for name in POINTS
-    # Those of existing rows are in tests/crash/existing_rows.py.
+    # Those of existing rows are in tests/crash/existing/kills.py.
     if name not in _ONCE_A_RUN + _OTHERWISE and not name.startswith("snapshot.")
 ]
 

@@ -350,8 +350,18 @@ def test_a_table_that_is_emptied_while_its_topic_has_no_leader_waits_alone(
         brokers.second.start()
         one.wait(lambda status: "set record or omit" in str(status["set_aside"]))
         assert one.stop() == 0
+    # As its error says, for rules that no mapping in ZooKeeper has.
     wanted["destinations"]["shop"]["truncates"] = "record"
     with running(wanted, tmp_path) as one:
+        one.wait(lambda status: status["state"] == "RUNNING")
+        calm(brokers, one, prefix, 4)
+        (waiting,) = one.wait(lambda status: status["state"] == "RUNNING")["set_aside"]
+        assert "set record or omit" in waiting["refused"]
+        assert "python -m app schema resolve shop shop.far --again" in waiting["action"]
+        again = run_command(
+            tmp_path / "aqueduct.yaml", "schema", "resolve", "shop", "shop.far", "--again"
+        )
+        assert again.returncode == 0, (again.stdout, again.stderr)
         one.wait(lambda status: status["state"] == "RUNNING" and not status["set_aside"])
         run(mysql, "INSERT INTO shop.far VALUES (4, 4)", "INSERT INTO shop.calm VALUES (4, 4)")
         calm(brokers, one, prefix, 5)
