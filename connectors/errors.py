@@ -832,9 +832,10 @@ class RecordTooLarge(AqueductError):
     """A record is larger than its topic accepts."""
 
     remedy = (
-        "Raise max.message.bytes of the topic (and message.max.bytes of the brokers) and "
-        "topics.max_message_bytes in the settings; or set the destination's oversize to claim_check or "
-        "key_only."
+        "Raise the topic's limit: kafka-configs.sh --alter --topic TOPIC --add-config max.message.bytes=BYTES; "
+        "and its segment.bytes, topics.max_message_bytes in the settings, and message.max.bytes of the brokers, if "
+        "they are less. "
+        "Or set the destination's oversize to claim_check or key_only."
     )
 
 

@@ -21,6 +21,8 @@ from wire.records import HEADER_CHANGE_ID
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _AROUND = 200
 """The most bytes that a batch of one record has besides the record's key, value and headers."""
+_DEFAULT_BYTES = 1_048_588
+"""Kafka's default of max.message.bytes."""
 _SHOWN = 200
 """Bytes of a key that are shown."""
 
@@ -68,9 +70,11 @@ def too_large(batch: FinishedBatch, limit: int | None) -> RecordTooLarge | Batch
     position = _position_of(value)
     name = dict(held.headers).get(HEADER_CHANGE_ID)
     allowed = f", and {_known(limit)}" if limit is not None else ""
+    wanted = max(_DEFAULT_BYTES, 2 * max(alone, len(batch.raw)))
     return RecordTooLarge(
         f"{len(value)} bytes, {len(batch.raw)} as sent{allowed}",
         topic=batch.topic,
+        remedy=RecordTooLarge.remedy.replace("TOPIC", batch.topic).replace("BYTES", str(wanted)),
         **position,
         key=key[:_SHOWN].decode(errors="replace") or None,
         change_id=name.decode() if name else None,

@@ -147,6 +147,11 @@ class TopicFacts:
     """The number of copies of the partition with the fewest; 0 if not known."""
 
 
+_MARKER_BYTES = 128
+"""More bytes than the batch of a transaction's marker has (78). A broker that cannot append a marker drops it, and
+the transaction stays open until the broker is started again, with a larger limit."""
+
+
 def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
     """Yield the faults of an existing topic, each with what to do."""
     if facts.partitions < plan.partitions or (
@@ -162,6 +167,12 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
         yield (
             f"max.message.bytes is {takes}, and oversize records are detected by topics.max_message_bytes, "
             f"which is {plan.max_message_bytes}; lower that, or: kafka-configs.sh --alter --topic {plan.name} "
+            f"--add-config max.message.bytes={plan.max_message_bytes}"
+        )
+    elif takes < _MARKER_BYTES:
+        yield (
+            f"max.message.bytes is {takes}, and a transaction whose marker is larger than that never ends: "
+            f"kafka-configs.sh --alter --topic {plan.name} "
             f"--add-config max.message.bytes={plan.max_message_bytes}"
         )
     if facts.config.get("message.timestamp.type", "CreateTime") == "CreateTime":

@@ -59,6 +59,16 @@ def test_its_largest_record_is_reported_with_table_key_place_and_sizes() -> None
     assert "bbbb" not in str(found)
 
 
+@pytest.mark.parametrize("length", [10, 3_000_000])
+def test_its_remedy_is_a_command_by_which_the_topic_takes_it(length: int) -> None:
+    one = batch(row(os.urandom(length // 2).hex()))
+    found = too_large(one, 100)
+    assert isinstance(found, RecordTooLarge)
+    begin, _, rest = found.action.partition("--add-config max.message.bytes=")
+    assert begin.endswith("kafka-configs.sh --alter --topic aq.shop.t ")
+    assert int(rest.split(";")[0]) > max(len(one.raw), 1_000_000)
+
+
 def test_what_is_no_row_is_reported_without_a_table() -> None:
     found = too_large(batch(b"\xff" * 100), None)
     assert "table" not in found.context

@@ -133,6 +133,12 @@ def test_all_faults_of_a_topic_are_reported_at_once() -> None:
     )
 
 
+def test_a_topic_that_no_marker_of_a_transaction_fits_in_is_not_written_to() -> None:
+    (fault,) = described(PLAN, {"max.message.bytes": "60"})
+    assert f"kafka-configs.sh --alter --topic {PLAN.name} --add-config max.message.bytes=" in fault
+    assert described(PLAN, {"max.message.bytes": "200"}) == []
+
+
 def test_a_topic_that_takes_less_than_the_settings_say_is_refused_where_they_decide_what_is_too_large() -> (
     None
 ):
