@@ -833,9 +833,8 @@ class RecordTooLarge(AqueductError):
 
     remedy = (
         "Raise the topic's limit: kafka-configs.sh --alter --topic TOPIC --add-config max.message.bytes=BYTES; "
-        "and its segment.bytes, topics.max_message_bytes in the settings, and message.max.bytes of the brokers, if "
-        "they are less. "
-        "Or set the destination's oversize to claim_check or key_only."
+        "and its segment.bytes, topics.max_message_bytes in the settings, and message.max.bytes of brokers, if "
+        "they are less. Or set the destination's oversize to claim_check or key_only."
     )
 
 

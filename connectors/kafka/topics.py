@@ -148,8 +148,8 @@ class TopicFacts:
 
 
 _MARKER_BYTES = 128
-"""More bytes than the batch of a transaction's marker has (78). A broker that cannot append a marker drops it, and
-the transaction stays open until the broker is started again, with a larger limit."""
+"""More bytes than the batch of a transaction's marker has (78). A broker drops a marker that it cannot append,
+and the transaction stays open until the broker is started again, with a larger limit."""
 
 
 def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
