@@ -172,7 +172,7 @@ async def test_an_alter_every_few_rows_loses_and_repeats_nothing(scene: SinkScen
         await scene.check(f"storm {number}")
 
 
-STOPS = ("table.merge.before", "table.merge.after", "batch.ledger.before", "recent.add.before")
+STOPS = ("table.merge.before", "table.merge.after", "batch.log.before", "recent.add.before")
 
 
 @part("stop")

@@ -21,8 +21,11 @@ from spark_sink import __main__ as command
 from spark_sink.jobs import stream
 from spark_sink.warehouse import maintenance, opening
 from spark_sink.warehouse.delta.log import DeltaLog
+from spark_sink.warehouse.delta.maintenance import DeltaUpkeep
 from spark_sink.warehouse.iceberg.catalog import IcebergTable
+from spark_sink.warehouse.iceberg.maintenance import IcebergUpkeep
 from spark_sink.warehouse.log import SinkLog
+from spark_sink.warehouse.log_fold import Folded
 from spark_sink.warehouse.notes import FileNotes
 from tests.crash import sink_steps
 from tests.unit.spark_sink.conftest import FORMAT
@@ -87,23 +90,12 @@ def _before(owner: Any, name: str, death: Death, *, when: Callable[[Any], bool])
     """Lets death come as a method is entered, on objects of which `when` is true."""
     real = getattr(owner, name)
 
-    def entered(self: Any, *given: Any) -> Any:
+    def entered(self: Any, *given: Any, **named: Any) -> Any:
         if when(self):
             death.come()
-        return real(self, *given)
+        return real(self, *given, **named)
 
     setattr(owner, name, entered)
-
-
-def _after(owner: Any, name: str, death: Death) -> None:
-    real = getattr(owner, name)
-
-    def left(self: Any, *given: Any) -> Any:
-        result = real(self, *given)
-        death.come()
-        return result
-
-    setattr(owner, name, left)
 
 
 def _any(_: Any) -> bool:
@@ -114,6 +106,7 @@ def _is_iceberg_table(table: Any) -> bool:
     return "/__aqueduct/" not in table.location()
 
 
+_UPKEEP: Final = DeltaUpkeep if FORMAT == "delta" else IcebergUpkeep
 _Steps = dict[str, Callable[[Death], None]]
 _OF_DELTA: Final[_Steps] = {
     "table.vacuum": lambda d: _before(DeltaLog, "vacuum", d, when=_any),
@@ -124,11 +117,12 @@ _OF_ICEBERG: Final[_Steps] = {
 }
 STEPS: Final[_Steps] = {
     "log.compact": lambda d: _before(SinkLog, "compact", d, when=_any),
-    "log.older": lambda d: _before(SinkLog, "_put_older", d, when=_any),
+    # Then the older batches are written, and what replaces all files before the removal of these.
+    "log.older": lambda d: _before(Folded, "split", d, when=_any),
+    "log.whole": lambda d: _before(Folded, "records", d, when=_any),
     "log.remove": lambda d: _before(FileNotes, "remove", d, when=_any),
-    "table.purge": lambda d: _before(maintenance.Maintenance, "_purge", d, when=_any),
-    # OPTIMIZE is what comes after the purge.
-    "table.optimize": lambda d: _after(maintenance.Maintenance, "_purge", d),
+    "table.purge": lambda d: _before(_UPKEEP, "purge", d, when=_any),
+    "table.optimize": lambda d: _before(_UPKEEP, "compact", d, when=_any),
     "table.record": lambda d: _before(maintenance.Maintenance, "_record", d, when=_any),
     **(_OF_DELTA if FORMAT == "delta" else _OF_ICEBERG),
 }

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from devstack import Stack
+from tests.crash.sink_batches import STOPS
 from tests.crash.sink_scene import SinkScene
+from tests.crash.sink_steps import STEPS as ALL
 from tests.crash.sink_steps import installed
 from tests.unit.spark_sink.conftest import spark
 
@@ -50,3 +54,14 @@ async def test_a_batch_that_ends_at_any_write_is_applied_again(
     (scene.checkpoint / "metadata").write_text("")
     scene.apply()
     await scene.check("the last")
+
+
+def test_each_step_of_the_long_suite_is_one_that_the_sink_has() -> None:
+    # Each is installed on the sink's own classes, so in a process of its own.
+    script = (
+        "from tests.crash import sink_killed, sink_steps\n"
+        "for install in sink_killed.STEPS.values(): install(None)\n"
+        "for step in sink_steps.STEPS: sink_steps.install(step, print)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert set(STOPS) <= set(ALL)
