@@ -21,6 +21,7 @@ from spark_sink.source.altered_kinds import (
     type_of,
 )
 from spark_sink.source.column_reading import reading
+from spark_sink.text.quoting import literal
 
 _FLT_MAX: Final = "3.4028234E38D"
 _WHOLE: Final = "{x} = rint({x}) AND abs({x}) < 1E{digits}D AND CAST({x} AS STRING) <> '-0.0'"
@@ -86,9 +87,10 @@ def number(exact: str, new: Kind, unknown: str = NEVER) -> Altered:
             return UNKNOWN
         most = "9" * (precision - scale) + ("." + "9" * scale if scale else "")
         high = f"CAST('{most}' AS {kind})"
-        low = f"CAST(0 AS {kind})" if new.unsigned else f"-{high}"
+        # Spark rewrites a comparison with `-CAST(…)`, and then `-most`, rounded, does not fit the type.
+        low = f"CAST({'0' if new.unsigned else literal(f'-{most}')} AS {kind})"
         rounded = f"CAST(round({exact}, {scale}) AS {kind})"
-        least = f"WHEN {exact} <= {low} THEN CAST({low} AS {kind})"
+        least = f"WHEN {exact} <= {low} THEN {low}"
         value = f"CASE WHEN {exact} >= {high} THEN {high} {least} ELSE {rounded} END"
         return Altered(value, unknown)
     if new.base in APPROXIMATE and not new.has_digits:

@@ -70,7 +70,10 @@ _SAMPLES: tuple[tuple[str, list[str]], ...] = (
         "tinyint|tinyint unsigned|smallint|int|int unsigned|bigint|bigint unsigned|int(5) zerofill|year",
         NUMBERS,
     ),
-    ("decimal(10,2)|decimal(10,2) unsigned|decimal(5)|decimal(20,4)|decimal(65,30)", FRACTIONS),
+    (
+        "decimal(10,2)|decimal(10,2) unsigned|decimal(5)|decimal(20,4)|decimal(38,10)|decimal(65,30)",
+        FRACTIONS,
+    ),
     ("float|double|float(7,2)|float unsigned", FRACTIONS),
     ("bit(1)", ["0", "1"]),
     ("bit(9)", ["0", "1", "256", "511"]),
@@ -89,9 +92,9 @@ _SAMPLES: tuple[tuple[str, list[str]], ...] = (
     ("point", ["POINT(1 2)"]),
 )
 SAMPLES = {kind: values for kinds, values in _SAMPLES for kind in kinds.split("|")}
-SOME = ("int", "tinyint unsigned", "decimal(10,2)", "double", "varchar(4)", "varchar(20) CHARACTER SET latin1",
-        "enum('b','a')", "datetime", "time", "varbinary(4)", "set('b','a')", "float unsigned",
-        "year")  # fmt: skip
+SOME = ("int", "tinyint unsigned", "decimal(10,2)", "decimal(38,10)", "double", "varchar(4)",
+        "varchar(20) CHARACTER SET latin1", "enum('b','a')", "datetime", "time", "varbinary(4)", "set('b','a')",
+        "float unsigned", "year")  # fmt: skip
 """The new types that `make test` tries."""
 FROM = ("decimal(10,2)", "varchar(20)", "datetime(3)", "set('a','b')", "float")
 
