@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from spark_sink.source.altered_in_turn import Turn, in_turn
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import Column, Constant, TableVersion
 from spark_sink.spark.error_mapping import poison_sql
@@ -131,10 +132,12 @@ def fold_windows(shape: Shape, *, several_destinations: bool) -> list[str]:
 def steps(
     shape: Shape, columns: Sequence[Column], present: Present, *, marked: bool = False
 ) -> list[list[str]]:
-    """Return the projections from (meta, image, sign) to the table's row: members, text, values, reason, row.
+    """Return the projections from (meta, image, sign) to the table's row.
 
-    `present` are the columns by their names in the table, see `TableVersion.present`. Nearly always, the
-    members of an image are the columns in their order; then they are found by their position.
+    They are those of members, text, values, reason, and row; before the reason come the values that several
+    statements have altered since, if there are any. `present` are the columns by their names in the table, see
+    `TableVersion.present`. Nearly always, the members of an image are the columns in their order; then they are
+    found by their position.
     """
     kept = [*_meta(shape), "sign"]
     names = ", ".join(literal(column.name) for column in columns)
@@ -146,11 +149,20 @@ def steps(
         f"{column.reading.sql.format(text=f'r.{quoted(column.name)}')} AS {quoted(column.name)}"
         for column in columns
     )
+    altered = ", ".join(
+        f"{_after(one)} AS {quoted(one.name)}"
+        for _, one in present
+        if isinstance(one, Column) and _is_apart(one)
+    )
+    since, made = ([[*kept, "m", "whole", "r", "v", f"struct({altered}) AS a"]], ["a"])
+    if not altered:
+        since, made = [], []
     return [
         [*kept, "image AS m", "map_values(m) AS texts", f"map_keys(m) <=> array({names}) AS whole"],
         [*kept, "m", "whole", f"struct({text}) AS r"],
         [*kept, "m", "whole", "r", f"struct({values}) AS v"],
-        [*kept, "r", "v", f"{reason_sql(shape, columns, present)} AS reason"],
+        *since,
+        [*kept, "r", "v", *made, f"{reason_sql(shape, columns, present)} AS reason"],
         [*_row(shape, present), *(_marks(shape, present) if marked else [])],
     ]
 
@@ -220,11 +232,24 @@ def _row(shape: Shape, present: Present) -> list[str]:
 
 def _value(one: Column | Constant) -> str:
     if isinstance(one, Column):
-        value = f"v.{quoted(one.name)}"
-        for how in one.altered:
-            value = how.value(value, aside=_lost_text(one), zone="'UTC'")
-        return value
+        return f"{_altered(one)}.value" if one.altered else f"v.{quoted(one.name)}"
     return "NULL" if one.text is None else one.reading.sql.format(text=literal(one.text))
+
+
+def _is_apart(one: Column) -> bool:
+    """Whether what statements have made of a column is computed in a projection of its own, for it is long."""
+    return len(one.altered) > 1
+
+
+def _altered(one: Column) -> str:
+    """The struct of what statements have made of a column since, see `in_turn`, where rows are made."""
+    return f"a.{quoted(one.name)}" if _is_apart(one) else _after(one)
+
+
+def _after(one: Column) -> str:
+    turns = [Turn(how=how, kind=how.kind, is_known=not how.is_zoned) for how in one.altered]
+    own, aside = f"v.{quoted(one.name)}", _lost_text(one)
+    return in_turn(own, one.reading.type, turns, aside=aside, zone="'UTC'")
 
 
 def _lost_text(one: Column) -> str:
@@ -236,18 +261,14 @@ def _lost_text(one: Column) -> str:
 
 def _is_lost(shape: Shape, name: str, one: Column) -> str:
     """The condition that a statement has changed an image's value, and the new value is not known."""
-    value, conditions = f"v.{quoted(one.name)}", []
-    for how in one.altered:
-        given = {"aside": _lost_text(one), "zone": "'UTC'"}
-        conditions.append("true" if how.is_zoned else how.lost(value, **given))
-        value = how.value(value, **given)
+    lost = f"size({_altered(one)}.lost) > 0"
     if shape.spelling(name) in shape.key:
         # Rows are found by their keys before they are converted.
-        return " OR ".join([*conditions, f"NOT ({value} <=> v.{quoted(one.name)})"])
+        return f"{lost} OR NOT ({_value(one)} <=> v.{quoted(one.name)})"
     there = f"NOT coalesce(array_contains(absent, {literal(one.name)}), false)"
     if shape.keyed:
         there += " AND op <> 'd'"
-    return f"{there} AND ({' OR '.join(conditions)})"
+    return f"{there} AND {lost}"
 
 
 def _marks(shape: Shape, present: Present) -> list[str]:

@@ -8,7 +8,7 @@ changes its table. A table that has rows never gets another key.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -114,33 +114,56 @@ def altered_rows(rows: DataFrame | None, found: Traced, wanted: Shape) -> DataFr
     """
     if rows is None or found.held is None:
         return None
-    values, conditions = converted(found, wanted, wanted)
-    if not values:
+    altered = converted(found, wanted, wanted)
+    if not altered:
         return None
     rows = fitted(rows, found, wanted)
-    differs = " OR ".join(f"NOT ({value} <=> {quoted(name)})" for name, value in values.items())
-    key_differs = " OR ".join(
-        f"NOT ({value} <=> {quoted(name)})" for name, value in values.items() if name in wanted.key
+    differs = {name: f"NOT (a.{quoted(name)}.value <=> v.{quoted(name)})" for name in altered}
+    key_differs = [sql for name, sql in differs.items() if name in wanted.key]
+    before = f"struct({', '.join(map(quoted, altered))})"
+    counts = (
+        rows.selectExpr(f"{before} AS v", f"{_together(altered)} AS a")
+        .selectExpr(
+            f"count_if({' OR '.join(f'size(a.{quoted(name)}.lost) > 0' for name in altered)}) AS lost",
+            f"count_if({' OR '.join(differs.values())}) AS differs",
+            f"count_if({' OR '.join(key_differs) or 'false'}) AS keys",
+        )
+        .collect()[0]
     )
-    counts = rows.selectExpr(
-        *(f"count_if({lost}) AS l{n}" for n, (_, lost) in enumerate(conditions)),
-        f"count_if({differs}) AS differs",
-        f"count_if({key_differs or 'false'}) AS keys",
-    ).collect()[0]
-    lost = [one for n, (one, _) in enumerate(conditions) if counts[f"l{n}"]]
-    if lost:
-        which = "; ".join(dict.fromkeys(one.text() for one in lost))
-        raise values_changed(_name(wanted), which, (one.source.destination for one in lost))
+    if counts["lost"]:
+        refuse_lost(rows, altered, found)
     if counts["keys"]:
         raise ValuesChanged(f"a statement changed the keys of {'.'.join(_name(wanted))}")
     if not counts["differs"]:
         return None
     return rows.selectExpr(
         *(
-            f"{values[name]} AS {quoted(name)}" if name in values else quoted(name)
+            f"{altered[name]}.value AS {quoted(name)}" if name in altered else quoted(name)
             for name in rows.columns
         )
     )
+
+
+def refuse_lost(rows: DataFrame, altered: Mapping[str, str], found: Traced) -> None:
+    """Raise ValuesChanged if only the source has the values of some rows in the columns `altered`.
+
+    The columns are those of `converted`. The error names the statements.
+    """
+    lost = ", ".join(f"a.{quoted(name)}.lost" for name in altered)
+    numbers = (
+        rows.selectExpr(f"{_together(altered)} AS a")
+        .selectExpr(f"explode(concat({lost})) AS number")
+        .distinct()
+        .collect()
+    )
+    if made := [found.conversions[number] for number in sorted(row.number for row in numbers)]:
+        which = "; ".join(dict.fromkeys(one.text() for one in made))
+        raise values_changed(found.name, which, (one.source.destination for one in made))
+
+
+def _together(altered: Mapping[str, str]) -> str:
+    """The struct of all altered columns, in which each is computed once."""
+    return f"struct({', '.join(f'{sql} AS {quoted(name)}' for name, sql in altered.items())})"
 
 
 def _check_images(tables: Tables[DataFrame], held: Shape, found: Traced, wanted: Shape) -> None:

@@ -31,7 +31,7 @@ from spark_sink.batch.contents import (
 )
 from spark_sink.batch.dead_letters import MOST, at_of, outside
 from spark_sink.batch.merging import merged
-from spark_sink.batch.shapes import brought, fitted, traced_to
+from spark_sink.batch.shapes import brought, fitted, refuse_lost, traced_to
 from spark_sink.batch.truncates import floors_of
 from spark_sink.errors import (
     ColumnClash,
@@ -51,7 +51,7 @@ from spark_sink.source.positions import At, Offsets, any_of, spanned
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.quoting import argument, literal, quoted
-from spark_sink.warehouse.columns import Traced, converted, nulled, values_changed
+from spark_sink.warehouse.columns import Traced, converted, nulled
 from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floor, Floors, Source
@@ -385,13 +385,13 @@ class Rebuild:
                 "is not in the topics",
                 advice="Add --time-zone with the time zone of the session that altered the table, e.g. +02:00",
             )
-        values, conditions = converted(found, held, wanted, time_zone=self.request.time_zone)
-        if lost := [one for one, sql in conditions if not moved.where(sql).isEmpty()]:
-            which = "; ".join(one.text() for one in lost)
-            raise values_changed(self.name, which, (one.source.destination for one in lost))
+        altered = converted(found, held, wanted, time_zone=self.request.time_zone)
+        if altered:
+            refuse_lost(moved, altered, found)
         is_rekeyed = wanted.keyed and (
-            sorted(wanted.key) != sorted(held.key) or bool(values.keys() & {*wanted.key})
+            sorted(wanted.key) != sorted(held.key) or bool(altered.keys() & {*wanted.key})
         )
+        values = {name: f"{sql}.value" for name, sql in altered.items()}
         rows = self._rows(moved, held, wanted, values, is_rekeyed=is_rekeyed)
         if is_rekeyed:
             self._check_keys(rows, wanted)

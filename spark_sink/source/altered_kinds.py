@@ -6,8 +6,7 @@ Expressions are Spark SQL over the old value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 NEVER: Final = "false"
@@ -34,17 +33,18 @@ APPROXIMATE: Final = ("float", "double", "real")
 class Altered:
     """A column's new values, as expressions over the old values.
 
-    `sql` is the new value, of the new type as the warehouse has it; `unknown` is the condition that it is not
-    known. In both, `{v}` is the old value, and `{aside}` its text if it has no Spark value. `{zone}` is the
-    time zone of the session, as a literal; it occurs only if `is_zoned`.
+    `sql` is the new value, which fits the type `kind`, the new type as the warehouse has it; `unknown` is the
+    condition that it is not known. In both, `{v}` is the old value, and `{aside}` its text if it has no Spark
+    value. `{zone}` is the time zone of the session, as a literal; it occurs only if `is_zoned`.
     """
 
     sql: str
     unknown: str = NEVER
     is_zoned: bool = False
+    kind: str = ""
 
     def value(self, own: str, *, aside: str, zone: str) -> str:
-        """Return the new value of the column `own`."""
+        """Return the new value of `own`, which may occur several times: a column, or a field of one."""
         return _filled(self.sql, own, aside, zone)
 
     def lost(self, own: str, *, aside: str, zone: str) -> str:
@@ -54,10 +54,10 @@ class Altered:
     def nulled(self, time_zone: str) -> Altered:
         """Return the same with NULL for each value that is not known, also because there is no time zone."""
         if self.is_zoned and not time_zone:
-            return NOTHING
+            return replace(NOTHING, kind=self.kind)
         zone = "'" + time_zone + "'"
         sql, unknown = (one.replace("{zone}", zone) for one in (self.sql, self.unknown))
-        return Altered(f"if(coalesce({unknown}, true), NULL, {sql})")
+        return Altered(f"if(coalesce({unknown}, true), NULL, {sql})", kind=self.kind)
 
 
 NOTHING: Final = Altered("NULL")
@@ -89,26 +89,7 @@ class TypedColumn(Protocol):
 
 
 def _filled(sql: str, own: str, aside: str, zone: str) -> str:
-    def filled(value: str) -> str:
-        return sql.replace(KEPT, value).replace("{aside}", aside).replace("{zone}", zone)
-
-    return once(own, filled) if sql.count(KEPT) > 1 else filled(own)
-
-
-def once(value: str, made: Callable[[str], str]) -> str:
-    """Return the result of `made`, in an expression that has the value once, however often `made` uses it.
-
-    Otherwise each ALTER of a column would multiply the expression of the earlier ALTERs.
-    """
-    if _COLUMN.fullmatch(value):
-        # Avoids the lambda function, which Spark interprets for each row.
-        return made(value)
-    return f"element_at(transform(array({value}), {_BOUND} -> {made(_BOUND)}), 1)"
-
-
-_BOUND: Final = "__value"
-_COLUMN: Final = re.compile(r"\w+|(\w\.)?`([^`]|``)*`")
-"""A value that is computed already: a column, or the argument of a lambda function."""
+    return sql.replace(KEPT, own).replace("{aside}", aside).replace("{zone}", zone)
 
 
 @dataclass(frozen=True, slots=True)

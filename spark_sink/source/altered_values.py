@@ -63,7 +63,7 @@ def altered(old: TypedColumn, new: TypedColumn) -> Altered | None:
         # A value that Spark cannot compute is unknown, not NULL.
         lost = f"({{v}} IS NOT NULL AND ({found.sql}) IS NULL)"
         found = Altered(found.sql, either(found.unknown, lost), found.is_zoned)
-    return found
+    return replace(found, kind=reading(new.mysql_type).type)
 
 
 def _converted(old: Kind, new: Kind) -> Altered | None:

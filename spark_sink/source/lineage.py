@@ -9,7 +9,7 @@ are pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_sink.source.altered_kinds import Altered
@@ -117,23 +117,27 @@ def placed(found: Sequence[Step]) -> list[TableVersion]:
     if not found[-1].version.primary_key:
         # An image without a dropped column must remove the image that had the column.
         names = {one: name for one, name in names.items() if one in found[-1].identities}
-    changed = [(step, identity, how) for step, identity, how, _ in alterations(found)]
-    return [_placed(found, at, names, changed) for at in range(len(found))]
+    changed: dict[int, list[tuple[str, Altered]]] = {}
+    for at, identity, how, _ in alterations(found):
+        changed.setdefault(at, []).append((identity, how))
+    since: dict[str, tuple[Altered, ...]] = {}
+    result: list[TableVersion] = []
+    for at in reversed(range(len(found))):
+        result.append(_placed(found, at, names, since))
+        for identity, how in changed.get(at, ()):
+            since[identity] = how, *since.get(identity, ())
+    return result[::-1]
 
 
 def _placed(
     found: Sequence[Step],
     at: int,
     names: dict[str, str],
-    changed: Sequence[tuple[int, str, Altered]],
+    since: Mapping[str, tuple[Altered, ...]],
 ) -> TableVersion:
     step = found[at]
-
-    def since(identity: str) -> tuple[Altered, ...]:
-        return tuple(how for later, own, how in changed if own == identity and later > at)
-
     present: list[tuple[str, Column | Constant]] = [
-        (names[identity], replace(column, altered=since(identity)))
+        (names[identity], replace(column, altered=since.get(identity, ())))
         for column, identity in zip(step.version.columns, step.identities, strict=True)
         if identity in names
     ]

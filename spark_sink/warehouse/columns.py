@@ -7,12 +7,12 @@ except for what they ask of `Asked`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from spark_sink.errors import ValuesChanged
-from spark_sink.source.altered_kinds import NEVER, NOTHING, Altered, once
+from spark_sink.source.altered_in_turn import Turn, in_turn
+from spark_sink.source.altered_kinds import NEVER, NOTHING, Altered
 from spark_sink.source.lineage import (
     Step,
     alterations,
@@ -615,39 +615,36 @@ def _conversions(
             )
 
 
-def converted(
-    found: Traced, held: Shape, wanted: Shape, *, time_zone: str = ""
-) -> tuple[dict[str, str], list[tuple[Conversion, str]]]:
-    """The values, in altered columns of `wanted`, of the rows of `held`; its columns have their present names.
+def converted(found: Traced, held: Shape, wanted: Shape, *, time_zone: str = "") -> dict[str, str]:
+    """The altered columns of `wanted`, each as the struct that `in_turn` makes of the rows of `held`.
 
-    Also return each conversion with the condition that a row's value is not known. Without a time zone, a value
-    that depends on it is not known.
+    The columns of `held` have their present names. The numbers in `lost` are places in `found.conversions`.
+    Without a time zone, a value that depends on it is not known.
     """
     before, after = dict(held.columns), dict(wanted.columns)
-    values: dict[str, str] = {}
-    lost = []
-    for one in found.conversions:
+    turns: dict[str, list[Turn]] = {}
+    for number, one in enumerate(found.conversions):
         own = wanted.spelling(one.column)
         if own is None or not one.is_stored or own not in before:
             continue
-        value = values.get(own, quoted(own))
-        aside, zone = f"try_element_at({_ASIDE}, {literal(own)})", literal(time_zone or "UTC")
-        given = {"aside": aside, "zone": zone}
         of = f"{_row_of(held, one.source)} AND __schema < {one.below}"
         if held.keyed and own not in held.key:
             of += " AND NOT __deleted"
-        is_lost = "true" if one.how.is_zoned and not time_zone else None
-        lost.append((one, f"({of} AND {is_lost or one.how.lost(value, **given)})"))
-        # If the type changes, all rows are of versions from before the change.
-        rows = of if before[own] == after[own] else ""
-        values[own] = once(value, partial(_altered, one.how, rows, after[own], given))
-    return values, lost
-
-
-def _altered(how: Altered, rows: str, kind: str, given: Mapping[str, str], value: str) -> str:
-    """What a statement made of a value in the rows that meet the condition `rows`, or in all if it is empty."""
-    new = f"CAST({how.value(value, **given)} AS {kind})"
-    return f"if({rows}, {new}, {value})" if rows else new
+        turn = Turn(
+            how=one.how,
+            kind=after[own],
+            number=number,
+            rows=of,
+            # If the type changes, all rows are of versions from before the change.
+            is_for_all=before[own] != after[own],
+            is_known=not one.how.is_zoned or bool(time_zone),
+        )
+        turns.setdefault(own, []).append(turn)
+    columns = {}
+    for own, taken in turns.items():
+        aside, zone = f"try_element_at({_ASIDE}, {literal(own)})", literal(time_zone or "UTC")
+        columns[own] = in_turn(quoted(own), before[own], taken, aside=aside, zone=zone)
+    return columns
 
 
 def values_changed(name: tuple[str, str], which: str, destinations: Iterable[str]) -> ValuesChanged:

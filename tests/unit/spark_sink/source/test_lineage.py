@@ -184,3 +184,20 @@ def test_numbers_keep_their_text() -> None:
         "18446744073709551615",
         "0.1",
     ]
+
+
+def test_a_version_has_the_statements_that_altered_a_column_since_in_their_order() -> None:
+    kinds = ("varchar(9)", "varchar(5)", "varchar(7)", "varchar(3)", "char(2)")
+    chain = steps(
+        (at, parse_version(schema(("a", "int"), ("b", kind), key=("a",), version=at)))
+        for at, kind in enumerate(kinds, 1)
+    )
+    altered = [how for _, _, how, _ in alterations(chain)]
+    assert [how.sql for how in altered] == [
+        "left({v}, 5)",
+        "left({v}, 3)",
+        "rtrim(' ', left({v}, 2))",
+    ]
+    columns = [dict(one.present)["b"] for one in placed(chain)]
+    since = [one.altered for one in columns if isinstance(one, Column)]
+    assert since == [tuple(altered[at:]) for at in (0, 1, 1, 2, 3)]
