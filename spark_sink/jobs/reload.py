@@ -362,8 +362,24 @@ class Reloader:
                 raise ReloadRefused(
                     f"topic {topic}, partition {partition} begins at offset {first}: Kafka has removed "
                     "the earlier records",
-                    advice=f"{advice}; or name only the table's own topics with --topic",
+                    advice=f"{advice}{self._by_own_topics(request, earliest)}",
                 )
+
+    def _by_own_topics(self, request: Request, earliest: Offsets) -> str:
+        """The advice to read only the topics that are known to have rows of a table; empty if that is no help.
+
+        Whether mapped tables have filled it from other topics is known to the operator only.
+        """
+        held = self._waits.waiting(request.name)
+        own = {topic for topic, _ in held.offsets} if held is not None else set[str]()
+        own |= topics_of(self._known_versions(), {request.name}) or set()
+        if request.topics or not own or any(earliest[at] > 0 for at in earliest if at[0] in own):
+            return ""
+        named = " ".join(f"--topic {topic}" for topic in sorted(own))
+        return (
+            f"; or, if its rows are in {', '.join(sorted(own))} alone, run: python -m spark_sink reload "
+            f"{argument(request.name)} --from-beginning {named}"
+        )
 
     def _has_loaded_rows(self, name: Name) -> bool:
         placed = self._loads.placed() if self._loads is not None else []
@@ -419,9 +435,13 @@ class Reloader:
         if is_gone or (shape is not None and shape.apart):
             return None
         sources = {source for _, source in pieces_of(pieces(self._events()), [name])}
-        book = self._applier.book
-        self._versions = list(book.read()) if self._versions is None else self._versions
-        return topics_of(self._versions, {name, *sources})
+        return topics_of(self._known_versions(), {name, *sources})
+
+    def _known_versions(self) -> list[str]:
+        """The values of the schemas topic, read once for all requests of one look."""
+        if self._versions is None:
+            self._versions = list(self._applier.book.read())
+        return self._versions
 
     def _ended(self, request: Request, put: dict[At, int]) -> bool:
         """End the wait if its reload is already in place with no change since; return whether it did."""
@@ -797,7 +817,9 @@ def repeated(advice: str, request: Request, held: WaitState) -> str:
         return command[0] if "--discard" in stated else " ".join([command[0], *more])
 
     command = re.escape(f"python -m spark_sink reload {argument(request.name)}")
-    return re.sub(rf"({command})((?: --[a-z-]+)*)(?![\w-]|\.\w)", completed, advice)
+    return re.sub(
+        rf"({command})((?: --topic [\w.-]*\w| --[a-z-]+)*)(?![\w-]|\.\w)", completed, advice
+    )
 
 
 _BEGINNINGS: Final = frozenset({"--from-beginning", "--only-new"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ from spark_sink.errors import (
     MalformedRecord,
     ReloadRefused,
     TableError,
+    TableReplaced,
     TypeConflict,
     UnsupportedPartialImage,
     ValuesChanged,
@@ -21,6 +23,7 @@ from spark_sink.errors import (
 from spark_sink.jobs import reload
 from spark_sink.jobs.rebuild import Rebuild
 from spark_sink.metrics import Metrics
+from spark_sink.source.positions import Offsets
 from spark_sink.warehouse.iceberg.catalog import Catalog
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_status import status_lines
@@ -582,6 +585,34 @@ def test_a_healthy_table_is_read_again_only_from_its_beginning_and_only_if_kafka
     warehouse.first = 1
     with pytest.raises(ReloadRefused, match="begins at offset 1"):
         warehouse.reload(from_beginning=True)
+    assert rows(warehouse) == [(1, 10), (2, 20)]
+
+
+@pytest.mark.remedy("sink.TableReplaced")
+@of_delta
+def test_a_table_that_is_gone_is_made_again_though_another_topic_has_lost_records(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.schemas = [OLD]
+    warehouse.take(put(1, {"id": 1, "k": 10}))
+    shutil.rmtree(f"{warehouse.path}/shop/t")
+    warehouse.restart()
+    with pytest.raises(TableReplaced, match="it is gone"):
+        warehouse.take(put(2, {"id": 2, "k": 20}))
+    other, own = ("aq.shop.other", 0), warehouse.ranges
+
+    def ranges(topics: Collection[str]) -> tuple[Offsets, Offsets]:
+        first, last = own([one for one in topics if one != other[0]])
+        return (first, last) if topics else (first | {other: 5}, last | {other: 5})
+
+    monkeypatch.setattr(warehouse, "ranges", ranges)
+    with pytest.raises(ReloadRefused, match=r"aq\.shop\.other, partition 0 begins") as refused:
+        warehouse.reload(from_beginning=True, skip_unusable=True)
+    assert (
+        "python -m spark_sink reload shop.t --from-beginning --topic aq.shop.t --skip-unusable"
+        in refused.value.advice
+    )
+    warehouse.reload(from_beginning=True, topics=("aq.shop.t",))
     assert rows(warehouse) == [(1, 10), (2, 20)]
 
 
