@@ -69,6 +69,8 @@ class DeltaCommits:
             return None
         log = DeltaLog(self._spark, path)
         version, metadata = log.version_and_metadata()
+        if version < 0:
+            return None
         last = Commit(version, self._number(path, version))
         foreign: list[ForeignCommit] = []
         lost: set[str] = set()

@@ -11,8 +11,10 @@ import re
 import threading
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -26,6 +28,7 @@ from spark_sink.warehouse.delta.ddl import delta
 from spark_sink.warehouse.shape import Shape
 
 _ENTRY: Final = re.compile(r"\d{20}\..*(?:json|parquet)")
+_COMMIT: Final = re.compile(r"\d{20}\.json")
 _PACKAGE: Final = "org.apache.spark.sql.delta"
 _BY_AGE: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 GONE: Final = (
@@ -60,6 +63,31 @@ def version_of(entry: str) -> int:
     return int(entry.partition(".")[0])
 
 
+def is_left_over(names: Iterable[str]) -> bool:
+    """Whether a log's entries make up no table: maintenance wrote them after the table had been dropped.
+
+    Every table has its first commit, or a checkpoint and the commit of the same version.
+    """
+    commits, checkpoints = set[int](), set[int]()
+    for name in names:
+        (commits if _COMMIT.fullmatch(name) else checkpoints).add(version_of(name))
+    return 0 not in commits and not commits & checkpoints
+
+
+def remove_left_over(spark: SparkSession, files: Files, path: str) -> None:
+    """Remove the log of what is no table, from Delta's cache too, so that a table can be made there."""
+    if (names := entries(files, path)) and is_left_over(names):
+        files.delete(f"{path}/_delta_log")
+        forget_cached(spark, path)
+
+
+def forget_cached(spark: SparkSession, path: str) -> None:
+    """Let Delta read the log at a path anew."""
+    jvm: Any = spark._jvm
+    where = java_class(jvm, "org.apache.hadoop.fs.Path")(path)
+    java_class(jvm, f"{_PACKAGE}.DeltaLog").invalidateCache(spark._jsparkSession, where)
+
+
 def checksum(files: Files, path: str, version: int) -> dict[str, Any]:
     """What Delta writes beside a commit about the whole table; empty if there is nothing."""
     try:
@@ -78,17 +106,32 @@ class DeltaLog:
         self._spark = spark
         self._path = path
         self._jvm: Any = spark._jvm
+
+    @cached_property
+    def _log(self) -> Any:
         delta_log = java_class(self._jvm, f"{_PACKAGE}.DeltaLog")
-        self._log = delta_log.forTable(spark._jsparkSession, path)
+        return delta_log.forTable(self._spark._jsparkSession, self._path)
 
     def version(self) -> int:
-        """The number of the last commit."""
-        return int(self._snapshot().version())
+        """The number of the last commit; -1 if there is no table."""
+        snapshot = self._snapshot_if_any()
+        return int(snapshot.version()) if snapshot is not None else -1
 
     def version_and_metadata(self) -> tuple[int, dict[str, Any]]:
-        """The number of the last commit, and the table's metadata as of it."""
-        snapshot = self._snapshot()
+        """The number of the last commit, and the table's metadata as of it; -1 if there is no table."""
+        snapshot = self._snapshot_if_any()
+        if snapshot is None:
+            return -1, {}
         return int(snapshot.version()), json.loads(snapshot.metadata().json())["metaData"]
+
+    def _snapshot_if_any(self) -> Any:
+        """The last snapshot; None if the entries of the log are left over from a dropped table."""
+        try:
+            return self._snapshot()
+        except Py4JJavaError:
+            if not is_left_over(entries(Files(self._spark), self._path)):
+                raise
+            return None
 
     def partitions(self) -> list[str]:
         """The columns by which the table is partitioned."""

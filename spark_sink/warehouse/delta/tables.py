@@ -66,7 +66,9 @@ from spark_sink.warehouse.delta.log import (
     checksum,
     conflicts_by_name,
     entries,
+    is_left_over,
     refuse_foreign,
+    remove_left_over,
     shape_at,
 )
 from spark_sink.warehouse.ledger import Floor
@@ -197,6 +199,7 @@ class DeltaTables:
         path = table_path(self._root, wanted.database, wanted.table)
         if held is None:
             self._newest_keys.forget(path)
+            remove_left_over(self._spark, Files(self._spark), path)
             statements = [create_sql(path, wanted, self._layout(wanted))]
         else:
             statements = alter_sql(path, held, wanted, is_made=is_made)
@@ -272,6 +275,7 @@ class DeltaTables:
         path = table_path(self._root, shape.database, shape.table)
         layout = self._layouts((shape.database, shape.table))
         self._newest_keys.forget(path)
+        remove_left_over(self._spark, Files(self._spark), path)
         first = rows.select(*commented(shape))
         try:
             with temporary_view(first) as view, conflicts_by_name():
@@ -375,7 +379,8 @@ class DeltaTables:
     def _name(self, folders: tuple[str, str]) -> tuple[str, str] | None:
         """The name of a folder's table, from its properties if the folder's name is cut; None without one."""
         path = "/".join((self._root, *folders))
-        if not entries(Files(self._spark), path):
+        names = entries(Files(self._spark), path)
+        if not names or is_left_over(names):
             return None
         described = self._describe(path) if CUT in "".join(folders) else None
         stored = name_of(described[0]) if described else None

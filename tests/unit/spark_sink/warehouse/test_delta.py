@@ -10,10 +10,13 @@ import pytest
 from spark_sink.source.envelope import FIELDS
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.common.own_tables import records_of
+from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_rules import Layout
 from tests.unit.spark_sink.conftest import Warehouse as Records
+from tests.unit.spark_sink.conftest import of_delta
+from tests.unit.spark_sink.history import Change, schema
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
@@ -124,3 +127,34 @@ def test_a_wide_table_may_have_any_layout(warehouse: Records, layout: Layout) ->
         warehouse.spark.createDataFrame([], ", ".join(f"`{n}` {k}" for n, k in wide.all_columns)),
     )
     assert tables.shape("shop", wide.table) == wide
+
+
+@of_delta
+@pytest.mark.parametrize("late", ["checkpoint", "commit"])
+def test_what_maintenance_still_writes_of_a_dropped_table_is_no_table(
+    warehouse: Records, late: str
+) -> None:
+    warehouse.schemas = [schema(("id", "int"))]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1}))
+    warehouse.take(Change(op="u", seq=2, before={"id": 1}, after={"id": 1}))
+    tables, folder = warehouse.kept.tables, Path(warehouse.path, "shop/t/_delta_log")
+    shape = tables.shape("shop", "t")
+    assert shape is not None
+    rows = warehouse.spark.createDataFrame(tables.rows(shape).collect(), tables.rows(shape).schema)
+    log = DeltaLog(warehouse.spark, str(folder.parent))
+    log.checkpoint()
+    version = log.version()
+    left = {"_last_checkpoint": b"", f"{version:020}.checkpoint.parquet": b""}
+    left = {name: (folder / name).read_bytes() for name in left}
+    if late == "commit":
+        left = {f"{version + 1:020}.json": b'{"commitInfo":{"timestamp":1}}'}
+    tables.drop("shop", "t")
+    # As if it had read the log before the folder was deleted.
+    folder.mkdir(parents=True)
+    for name, content in left.items():
+        (folder / name).write_bytes(content)
+    assert tables.shape("shop", "t") is None
+    assert tables.names() == []
+    assert warehouse.kept.commits.since(("shop", "t"), None) is None
+    tables.merge(shape, rows, is_new=True)
+    assert [row["id"] for row in warehouse.rows()] == [1]

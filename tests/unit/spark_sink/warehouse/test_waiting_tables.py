@@ -603,7 +603,7 @@ def test_a_table_that_is_gone_is_made_again_though_another_topic_has_lost_record
 
     def ranges(topics: Collection[str]) -> tuple[Offsets, Offsets]:
         first, last = own([one for one in topics if one != other[0]])
-        return (first, last) if topics else (first | {other: 5}, last | {other: 5})
+        return (first, last) if topics else ({**first, other: 5}, {**last, other: 5})
 
     monkeypatch.setattr(warehouse, "ranges", ranges)
     with pytest.raises(ReloadRefused, match=r"aq\.shop\.other, partition 0 begins") as refused:
