@@ -32,7 +32,7 @@ MOVES = {"9.7": 100, "8.0": 40, "mariadb-10.11": 60}
 STATEMENTS = {"9.7": 80, "8.0": 50, "5.7": 50, "mariadb-10.11": 60}
 _USUAL_SEED = "1"
 MOST_FAULTS = 10
-_MANGLED = re.compile(r"\(\*/|/\* \d{5}(?:(?!\*/).)*/\*!", re.DOTALL)
+_MANGLED = re.compile(r"\(\*/|/\* \d{5}(?:(?!\*/).)*/\*", re.DOTALL)
 """What no reader of the binlog can read as it was executed, the server's own replicas included.
 
 A server writes ``(*`` for a ``/*`` within what it does not execute, and a ``/`` after it ends the comment;

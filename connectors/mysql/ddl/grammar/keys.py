@@ -57,7 +57,8 @@ def of_column(spec: ColumnSpec, server: Server) -> list[IndexSpec]:
     parts = (Part(column=spec.name),)
     if spec.attributes.primary:
         found.append(IndexSpec(kind="PRIMARY", parts=parts))
-    if spec.attributes.unique:
+    # MariaDB leaves out a unique key of a column that is the primary key.
+    if spec.attributes.unique and not (server.mariadb and spec.attributes.primary):
         found.append(IndexSpec(kind="UNIQUE", parts=parts))
     # In earlier versions REFERENCES after a column was parsed and ignored.
     if spec.attributes.references and since(server, mysql=(9, 0, 0), mariadb=(10, 5, 0)):

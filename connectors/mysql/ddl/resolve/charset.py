@@ -1,8 +1,8 @@
 """The character set of a table after ALTER TABLE, and the character set to which its columns are converted.
 
 Invariant: CONVERT TO applies to columns, and to the table's own character set unless an option sets it.
-MySQL applies all clauses in the statement's order; in MariaDB, options take precedence. A collation is
-valid until a later character set replaces it.
+MySQL applies all clauses in the statement's order; in MariaDB, options take precedence, and several CONVERT TO
+are one. A collation is valid until a later character set replaces it.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ def after(
         elif isinstance(action, SetOptions):
             clause = _and_then(clause, action.options.charset)
     if not clause and mariadb:
-        clause = next(
-            (one.charset for one in reversed(actions) if isinstance(one, ConvertTo)), clause
-        )
+        clause = _together(actions)
     return chosen(clause, defaults.database, terms, current) if clause else current
 
 
@@ -65,8 +63,18 @@ def target(
     found = [action.charset for action in actions if isinstance(action, ConvertTo)]
     if not found:
         return None
-    clause = found[-1] if terms.server.mariadb else _without_default(found[-1], defaults)
+    mariadb = terms.server.mariadb
+    clause = _together(actions) if mariadb else _without_default(found[-1], defaults)
     return chosen(clause, defaults.database, terms, current)
+
+
+def _together(actions: Sequence[Action]) -> Charset:
+    """The clauses of all CONVERT TO, as MariaDB combines them."""
+    clause = NO_CHARSET
+    for action in actions:
+        if isinstance(action, ConvertTo):
+            clause = _and_then(clause, action.charset)
+    return clause
 
 
 def _and_then(before: Charset, clause: Charset) -> Charset:

@@ -55,3 +55,8 @@ alter table q3.a convert to character set latin1;
 alter table q3.a convert to character set default collate default;
 alter table q3.a convert to character set latin1, convert to character set latin1 collate latin1_bin;
 alter table q3.a convert to character set default;
+CREATE TABLE twice (a TEXT CHARACTER SET latin1);
+ALTER TABLE twice CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, CONVERT TO CHARACTER SET utf8mb4;
+ALTER TABLE twice CONVERT TO CHARACTER SET utf8mb4, CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
+ALTER TABLE twice CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, ADD b TEXT, CONVERT TO CHARACTER SET utf8mb4;
+ALTER TABLE twice CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, DEFAULT CHARACTER SET utf8mb4, CONVERT TO CHARACTER SET utf8mb4;
