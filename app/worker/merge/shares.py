@@ -71,8 +71,8 @@ class Shares:
     unfit: Callable[[Mapping[str, int]], Awaitable[Mapping[str, str]]]
     """Called with merged topics and their partition counts; returns those that cannot be written to, and why.
     The shares of such a topic are not read."""
-    hidden: Callable[[Collection[str]], Awaitable[Mapping[str, AqueductError]]]
-    """Called with topics that no broker lists; returns those that the account may not see, with the error."""
+    hidden: Callable[[Collection[str]], Awaitable[Collection[str]]]
+    """Called with topics that no broker lists; returns those that the account may not see."""
     waits: Callable[[Mapping[str, str]], None]
     """Called at each look with the merged topics that wait, and why."""
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
@@ -190,9 +190,12 @@ class Shares:
         missing = topics - found.keys()
         if missing != self._missing or time.monotonic() - self._asked_hidden >= _ASK_SECONDS:
             self._missing, self._asked_hidden = missing, time.monotonic()
-            self._hidden = await self.hidden(missing) if missing else {}
-        for error in self._hidden.values():
-            error.context["destination"] = self.plan.unit
+            self._hidden = {
+                one: KafkaDenied(
+                    "the account may not see it", topic=one, destination=self.plan.unit
+                )
+                for one in (await self.hidden(missing) if missing else ())
+            }
         return self._hidden
 
     async def _follow(

@@ -43,7 +43,7 @@ async def options(broker: WithAccounts) -> dict[str, Any]:
     found = {"bootstrap_servers": broker.kafka}
     plans = [
         TopicPlan(name=one, partitions=1, replication_factor=1, max_message_bytes=1_000_000)
-        for one in ("a", "b")
+        for one in ("a", "b", "hidden")
     ]
     await Topics(found).ensure(*plans)
     return found
@@ -90,6 +90,9 @@ async def test_one_topic_that_cannot_be_read_is_named_until_it_can_and_the_other
         await until(lambda: values[A] == [b"1", b"2"])
         assert not values[B]
         assert follower.unreadable.keys() == {B}
+        # One that the account may not even see is listed by no broker; asked for by its name, it is denied.
+        assert "hidden" not in await follower.partitions(["a", "hidden"])
+        assert "hidden" in await Topics(signed).unwritable({"hidden"})
         # A reader that omits nothing gets an error that names the topic, so it may be omitted.
         for read in (
             firsts(signed, {A: 0, B: 0}, wanted=bool),

@@ -71,7 +71,7 @@ class FakeFollower:
         self.most: list[int | None] = []
         """The limits of reads from all partitions."""
         self.leaderless: frozenset[Partition] = frozenset()
-        self.hidden: dict[str, AqueductError] = {}
+        self.hidden: set[str] = set()
         """The topics that exist and are not listed, as the account may not see them."""
         self.others: dict[Partition, AqueductError] = {}
         """The partitions that have a leader and cannot be read, with the reason."""
@@ -163,8 +163,8 @@ def made(
             waiting.clear()
             waiting.update(why)
 
-    async def hidden(names: Collection[str]) -> dict[str, AqueductError]:
-        return {one: error for one, error in fake.hidden.items() if one in names}
+    async def hidden(names: Collection[str]) -> set[str]:
+        return fake.hidden & {*names}
 
     return Shares(
         plan,
@@ -368,8 +368,7 @@ async def test_an_account_that_may_read_nothing_ends_the_run() -> None:
 async def test_a_share_that_is_hidden_from_the_account_is_waited_for_as_it_is_not_absent() -> None:
     fake, waiting = FakeFollower(), dict[str, str]()
     fake.counts = {A[0]: 1}
-    denied = KafkaDenied("the account may not see it", topic=B[0])
-    fake.hidden = {B[0]: denied, PROGRESS[0]: denied}
+    fake.hidden = {B[0], PROGRESS[0]}
     # One that is really gone, as its shard was removed, is not waited for.
     begun = {
         one: MergeCursor(merge="merge.trade", topic=one, offsets={}, ts_ms=1)
@@ -379,13 +378,14 @@ async def test_a_share_that_is_hidden_from_the_account_is_waited_for_as_it_is_no
     shares = made(fake, cursors, waiting=waiting)
     await shares.look()
     assert waiting.keys() == {"aq.trade"}
-    assert shares.marks_away == {"b": denied}
+    assert f"the account may not see it [topic={B[0]}" in waiting["aq.trade"]
+    assert shares.marks_away["b"].context["topic"] == PROGRESS[0]
     assert fake.positions == {}
-    fake.hidden, fake.counts = {}, {A[0]: 1, B[0]: 1, PROGRESS[0]: 1}
+    fake.hidden, fake.counts = set(), {A[0]: 1, B[0]: 1, PROGRESS[0]: 1}
     await shares.look()
     assert (waiting, shares.marks_away) == ({}, {})
     # It may also be hidden while it is read.
-    fake.counts, fake.hidden = {A[0]: 1}, {B[0]: denied}
+    fake.counts, fake.hidden = {A[0]: 1}, {B[0]}
     await shares.look()
     assert shares.blocked == {("aq.trade", 0)}
 
