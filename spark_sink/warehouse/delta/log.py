@@ -82,7 +82,7 @@ def remove_left_over(spark: SparkSession, files: Files, path: str) -> None:
 
 
 def forget_cached(spark: SparkSession, path: str) -> None:
-    """Let Delta read the log at a path anew."""
+    """Let Delta read the log at a path from its beginning at the next access."""
     jvm: Any = spark._jvm
     where = java_class(jvm, "org.apache.hadoop.fs.Path")(path)
     java_class(jvm, f"{_PACKAGE}.DeltaLog").invalidateCache(spark._jsparkSession, where)
