@@ -14,7 +14,6 @@ existing table until its replacement is complete.
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -48,6 +47,7 @@ from spark_sink.errors import (
 from spark_sink.jobs.load.origin import BEGIN
 from spark_sink.jobs.load.state import Loads, LoadState, has_rows_of
 from spark_sink.jobs.rebuild import OF_VERSIONS, Rebuild
+from spark_sink.jobs.reload_command import repeated
 from spark_sink.source.envelope import of_table
 from spark_sink.source.kafka import Topics
 from spark_sink.source.positions import Offsets, within_sql
@@ -791,38 +791,6 @@ class Reloader:
         return {at: max(offset, latest.get(at, offset)) for at, offset in start.items()}
 
 
-def repeated(advice: str, request: Request, held: WaitState) -> str:
-    """Return the advice of a refused reload, with the options of the request in the reloads that it advises.
-
-    A reload without these options may be refused for a reason that they have settled already. The option by
-    which a reload does not begin with the table's own rows is repeated only if these rows cannot be used.
-    """
-    options = [
-        "--skip-unusable" if request.skip_unusable else "",
-        "--unknown-as-null" if request.unknown_as_null else "",
-        f"--time-zone {request.time_zone}" if request.time_zone else "",
-    ]
-    if table_error(held.waits_for).own_rows is not OwnRows.KEPT:
-        rows = "--from-beginning" if request.from_beginning else "--only-new"
-        options.insert(0, rows if request.from_beginning or request.only_new else "")
-
-    def completed(command: re.Match[str]) -> str:
-        stated = command[2].split()
-        begins = _BEGINNINGS.intersection(stated)
-        more = [
-            one
-            for one in filter(None, options)
-            if one.split()[0] not in stated and not (begins and one in _BEGINNINGS)
-        ]
-        return command[0] if "--discard" in stated else " ".join([command[0], *more])
-
-    command = re.escape(f"python -m spark_sink reload {argument(request.name)}")
-    return re.sub(
-        rf"({command})((?: --topic [\w.-]*\w| --[a-z-]+)*)(?![\w-]|\.\w)", completed, advice
-    )
-
-
-_BEGINNINGS: Final = frozenset({"--from-beginning", "--only-new"})
 _VERSION: Final = ("destination", "source_database", "source_table", "version")
 
 

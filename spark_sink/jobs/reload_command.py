@@ -6,16 +6,19 @@ Invariant: a request that is not answered in time stays in the log, and a sink c
 from __future__ import annotations
 
 import logging
+import re
 import time
 import uuid
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from typing import Final
 
-from spark_sink.errors import BadSettings, ReloadRefused
+from spark_sink.errors import BadSettings, OwnRows, ReloadRefused, table_error
 from spark_sink.settings.model import Settings
+from spark_sink.text.quoting import argument
 from spark_sink.warehouse.protocol import Name
-from spark_sink.warehouse.waiting_tables import Request, Waits
+from spark_sink.warehouse.waiting_tables import Request, Waits, WaitState
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0
@@ -81,3 +84,37 @@ def request_reloads(
 
 def _listed(names: Iterable[Name]) -> str:
     return ", ".join(map(".".join, names))
+
+
+def repeated(advice: str, request: Request, held: WaitState) -> str:
+    """Return the advice of a refused reload, with the options of the request in the reloads that it advises.
+
+    A reload without these options may be refused for a reason that they have settled already. The option by
+    which a reload does not begin with the table's own rows is repeated only if these rows cannot be used.
+    """
+    options = [
+        "--skip-unusable" if request.skip_unusable else "",
+        "--unknown-as-null" if request.unknown_as_null else "",
+        f"--time-zone {request.time_zone}" if request.time_zone else "",
+    ]
+    if table_error(held.waits_for).own_rows is not OwnRows.KEPT:
+        rows = "--from-beginning" if request.from_beginning else "--only-new"
+        options.insert(0, rows if request.from_beginning or request.only_new else "")
+
+    def completed(command: re.Match[str]) -> str:
+        stated = command[2].split()
+        begins = _BEGINNINGS.intersection(stated)
+        more = [
+            one
+            for one in filter(None, options)
+            if one.split()[0] not in stated and not (begins and one in _BEGINNINGS)
+        ]
+        return command[0] if "--discard" in stated else " ".join([command[0], *more])
+
+    command = re.escape(f"python -m spark_sink reload {argument(request.name)}")
+    return re.sub(
+        rf"({command})((?: --topic [\w.-]*\w| --[a-z-]+)*)(?![\w-]|\.\w)", completed, advice
+    )
+
+
+_BEGINNINGS: Final = frozenset({"--from-beginning", "--only-new"})

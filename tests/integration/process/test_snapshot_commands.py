@@ -23,7 +23,7 @@ from tests.harness.worker import Worker, running, settings
 
 Say = Callable[..., tuple[int, str, str]]
 ROWS = 4_000
-SLOW = {"rows_per_second": 400}
+SLOW = {"rows_per_second": 200}
 """So slow that a request meets the reading in its middle."""
 
 

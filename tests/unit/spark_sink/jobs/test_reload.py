@@ -25,7 +25,7 @@ from spark_sink.errors import (
     ValuesChanged,
     table_error,
 )
-from spark_sink.jobs import reload
+from spark_sink.jobs import reload, reload_command
 from spark_sink.jobs.reload import Reloader
 from spark_sink.metrics import Metrics
 from spark_sink.source.positions import Offsets
@@ -199,6 +199,12 @@ MOVED_ROWS, OTHERS = "RenamedWhileWaiting", "UnknownSchema"
         (OTHERS, {"time_zone": "+02:00"}, "Run: {} --only-new", "Run: {} --only-new --time-zone +02:00"),
         (OTHERS, {"unknown_as_null": True}, "{} --unknown-as-null", "{} --unknown-as-null"),
         (OTHERS, {}, "Run: {}", "Run: {}"),
+        (
+            OTHERS,
+            {"skip_unusable": True},
+            "{} --topic aq.x --topic aq.y.",
+            "{} --topic aq.x --topic aq.y --skip-unusable.",
+        ),
         ("", {"skip_unusable": True}, "Write it again", "Write it again"),
     ],
 )  # fmt: skip
@@ -210,9 +216,9 @@ def test_what_a_refused_reload_advises_keeps_the_options_that_it_had(
         kind="waiting", database=NAME[0], table=NAME[1], since_ms=0, at_ms=0, error=waits_for
     )
     command = "python -m spark_sink reload shop.n"
-    assert reload.repeated(advice.replace("{}", command), request, held) == repeated.replace(
-        "{}", command
-    )
+    assert reload_command.repeated(
+        advice.replace("{}", command), request, held
+    ) == repeated.replace("{}", command)
 
 
 def test_a_table_that_may_not_begin_with_its_own_rows_is_reloaded_by_what_its_refusals_say() -> (
