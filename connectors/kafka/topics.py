@@ -169,12 +169,13 @@ def faults(plan: TopicPlan, facts: TopicFacts) -> Iterator[str]:
             f"which is {plan.max_message_bytes}; lower that, or: kafka-configs.sh --alter --topic {plan.name} "
             f"--add-config max.message.bytes={plan.max_message_bytes}"
         )
-    elif takes < _MARKER_BYTES:
-        yield (
-            f"max.message.bytes is {takes}, and a transaction whose marker is larger than that never ends: "
-            f"kafka-configs.sh --alter --topic {plan.name} "
-            f"--add-config max.message.bytes={plan.max_message_bytes}"
-        )
+    for name in ("max.message.bytes", "segment.bytes"):
+        value = int(facts.config.get(name, _MARKER_BYTES))
+        if value < _MARKER_BYTES and not (plan.takes_all and name == "max.message.bytes"):
+            yield (
+                f"{name} is {value}, and a transaction whose marker is larger than that never ends: "
+                f"kafka-configs.sh --alter --topic {plan.name} --add-config {name}={plan.max_message_bytes}"
+            )
     if facts.config.get("message.timestamp.type", "CreateTime") == "CreateTime":
         for name in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"):
             value = int(facts.config.get(name, _LEAST_CLOCK_MS))

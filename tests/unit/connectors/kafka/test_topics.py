@@ -133,10 +133,12 @@ def test_all_faults_of_a_topic_are_reported_at_once() -> None:
     )
 
 
-def test_a_topic_that_no_marker_of_a_transaction_fits_in_is_not_written_to() -> None:
-    (fault,) = described(PLAN, {"max.message.bytes": "60"})
-    assert f"kafka-configs.sh --alter --topic {PLAN.name} --add-config max.message.bytes=" in fault
-    assert described(PLAN, {"max.message.bytes": "200"}) == []
+@pytest.mark.parametrize("name", ["max.message.bytes", "segment.bytes"])
+def test_a_topic_that_no_marker_of_a_transaction_fits_in_is_not_written_to(name: str) -> None:
+    (fault,) = described(PLAN, {name: "60"})
+    assert f"kafka-configs.sh --alter --topic {PLAN.name} --add-config {name}=" in fault
+    assert described(PLAN, {name: "200"}) == []
+    assert len(described(replace(PLAN, takes_all=True), {name: "60"})) == 1
 
 
 def test_a_topic_that_takes_less_than_the_settings_say_is_refused_where_they_decide_what_is_too_large() -> (
