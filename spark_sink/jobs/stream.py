@@ -174,7 +174,7 @@ class Sink:
             rules=rules,
         )
         self._rate = RateLimit(per_second=settings.max_rate)
-        loads = Loads(spark, settings.warehouse, self._warehouse.notes)
+        loads = Loads(spark, settings.warehouse, self._warehouse.log)
         most = partial(batch_limit, spark, settings)
         self._reloader = Reloader(
             applier=self._applier,

@@ -256,6 +256,17 @@ class SinkLog:
         found = [[one.destination, *one.place] for one in events]
         self.add({"kind": "superseded", "events": found})
 
+    # The loads.
+
+    def place(self, number: str, load: Mapping[str, Any]) -> None:
+        """Record that a table is made of a load's rows; `load` describes the load."""
+        self.add({"kind": "placed", "number": number, "load": load})
+
+    def placed(self) -> list[Mapping[str, Any]]:
+        """All loads of whose rows tables were made."""
+        with self._lock:
+            return [*self._read().placed.values()]
+
     # The waiting tables.
 
     def state(self) -> object:

@@ -89,6 +89,8 @@ class Folded:
     """The same as `offsets`, for the DDL topics and the offsets that are read."""
     rows: list[Row] = field(default_factory=list)
     """The rows of the log of waits."""
+    placed: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The loads of whose rows tables were made, by number."""
     older: dict[str, int] = field(default_factory=dict)
     """The files that have older batches, each with the time (ms) of its last batch."""
     imported: dict[str, str] = field(default_factory=dict)
@@ -135,6 +137,8 @@ class Folded:
                     self.history.alters.pop((name, (epoch, seq)), None)
             case "wait":
                 self.rows.append(record["row"])
+            case "placed":
+                self.placed[record["number"]] = record["load"]
             case "older":
                 self.older |= record["files"]
             case "imported":
@@ -221,6 +225,7 @@ class Folded:
             {"kind": "ddl", "events": [], "read": [[*at, *one] for at, one in self.read.items()]},
             {"kind": "done", "places": known.done},
             *({"kind": "wait", "row": row} for row in rows),
+            *({"kind": "placed", "number": one, "load": of} for one, of in self.placed.items()),
             {"kind": "older", "files": self.older},
         ]
         return [{"kind": "made"}, *found] if self.is_made else found

@@ -176,7 +176,7 @@ def loader(
                 lambda: read_schemas(spark, settings),
                 state=partial(schemas_state, topics, settings.prefix),
             ),
-            loads=Loads(spark, settings.warehouse, warehouse.notes),
+            loads=Loads(spark, settings.warehouse, warehouse.log),
             stopped=stop.wait,
             timeout=timeout,
         )

@@ -25,8 +25,8 @@ from spark_sink.spark.jobs import plain_timestamps
 from spark_sink.text.quoting import LOADED_FROM, LOADS, literal
 from spark_sink.warehouse.identity import source_parts, source_sql
 from spark_sink.warehouse.ledger import Floors, Source
+from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.moves import Piece, belongs
-from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name, Tables
 from wire.warehouse_folders import folder
 
@@ -61,15 +61,15 @@ class LoadState:
     highs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By destination and server: the transactions that were visible after its last SELECT."""
 
-    def text(self) -> str:
-        """Return the state as stored."""
+    def body(self) -> dict[str, Any]:
+        """Return the state as stored, in values of JSON."""
         body = asdict(self)
         body["offsets"] = [[*at, offset] for at, offset in sorted(self.offsets.items())]
-        return json.dumps({"version": _VERSION, **body})
+        return {"version": _VERSION, **body}
 
 
-def _parsed(text: str) -> LoadState | None:
-    body: dict[str, Any] = json.loads(text)
+def _parsed(stored: Mapping[str, Any]) -> LoadState | None:
+    body = dict(stored)
     if body.pop("version") != _VERSION:
         return None
     return LoadState(
@@ -96,9 +96,9 @@ def _source(body: dict[str, Any]) -> SourceTable:
 class Loads:
     """The states of all loads into a warehouse, and their rows."""
 
-    def __init__(self, spark: SparkSession, root: str, notes: Notes) -> None:
+    def __init__(self, spark: SparkSession, root: str, log: SinkLog) -> None:
         self._spark, self._files, self.root = spark, Files(spark), root.rstrip("/")
-        self._notes = notes
+        self._log, self._notes = log, log.notes
 
     def make(self) -> None:
         """Make the folder of all loads, and prove that files can be written there."""
@@ -107,23 +107,24 @@ class Loads:
     def of(self, name: Name) -> LoadState | None:
         """Return the last load of a table; None without a load, or if this version does not know its form."""
         text = self._notes.read(_note(name))
-        return _parsed(text) if text is not None else None
+        return _parsed(json.loads(text)) if text is not None else None
 
     def keep(self, state: LoadState) -> LoadState:
         """Store a state, in place of the table's last one."""
-        self._notes.write(_note(state.name), state.text())
+        self._notes.write(_note(state.name), json.dumps(state.body()))
         return state
 
     def keep_placed(self, state: LoadState) -> None:
         """Record that a table is made of a load's rows; rows of an earlier load may be in another table now."""
-        text = replace(state, ranges=(), folders=()).text()
-        self._notes.write(f"{LOADED_FROM}/{state.number}.json", text)
+        body = replace(state, ranges=(), folders=()).body()
+        self._log.place(state.number, body)
+        self._notes.write(f"{LOADED_FROM}/{state.number}.json", json.dumps(body))
 
     def placed(self) -> list[LoadState]:
         """Return all loads of which a table was made, under any name.
 
-        If the record of a load is removed, the state of the ended load shows it too, until another load of its
-        table.
+        A load is recorded in the sink's log and in a file of its own, as each may be put back from an older
+        copy. Its state shows it too once it has ended, until another load of its table.
         """
         ended = [
             f"{LOADS}/{database}/{table}/state.json"
@@ -131,11 +132,12 @@ class Loads:
             for table in self._notes.names(f"{LOADS}/{database}")
         ]
         places = [f"{LOADED_FROM}/{one}" for one in self._notes.names(LOADED_FROM)]
+        texts = [(place, self._notes.read(place)) for place in (*places, *ended)]
+        stored = [(place, json.loads(text)) for place, text in texts if text is not None]
         found: dict[str, LoadState] = {}
-        for place in (*places, *ended):
-            text = self._notes.read(place)
-            state = None if text is None else _parsed(text)
-            if state is not None and (place in places or state.state == LOADED):
+        for place, body in (*(("", body) for body in self._log.placed()), *stored):
+            state = _parsed(body)
+            if state is not None and (place not in ended or state.state == LOADED):
                 found.setdefault(state.number, state)
         return list(found.values())
 

@@ -112,7 +112,7 @@ def loading(
             warehouse=warehouse,
             topics=fixed,
             book=SchemaBook(lambda: schemas),
-            loads=Loads(spark, str(folder / "wh"), warehouse.notes),
+            loads=Loads(spark, str(folder / "wh"), warehouse.log),
             stopped=lambda _: False,
             timeout=5,
         )

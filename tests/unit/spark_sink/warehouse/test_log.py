@@ -101,7 +101,7 @@ class Sink:
     def record(self, number: int) -> tuple[str, tuple[Any, ...]]:
         """The method and arguments of what it records next."""
         pick = self.chance.randrange
-        match pick(9):
+        match pick(10):
             case 0:
                 return "void", ([f"{self.name}{pick(2)}", f"ddl.{self.name}"],)
             case 1:
@@ -121,6 +121,9 @@ class Sink:
                     "request": '{"number":""}'
                 }
                 return "wait", ({**row, **named, **texts},)
+            case 6:
+                load = f"{self.name}{pick(9)}"
+                return "place", (load, {"number": load})
         versions = {**self.milestone.versions, ("s", f"{self.name}{pick(9)}"): number}
         self.milestone = replace(self.milestone, versions=versions)
         text = self.recorder.text(self.milestone)
@@ -150,6 +153,7 @@ def seen(log: SinkLog, superseded: Collection[tuple[int, int]] = ()) -> dict[str
         "floors": sorted(log.floors(), key=str),
         "ddl": (events, history.done, log.ddl_read()),
         "waits": tables,
+        "loads": sorted(log.placed(), key=str),
     }
 
 

@@ -55,7 +55,7 @@ class Loading(Warehouse):
 
     @property
     def loads(self) -> Loads:
-        return Loads(self.spark, self.path, self.kept.notes)
+        return Loads(self.spark, self.path, self.kept.log)
 
     def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
         ends = {at: end for at, end in self.ends().items() if not topics or at[0] in topics}
@@ -174,11 +174,12 @@ def test_rows_of_the_load_and_later_changes_replace_the_table(at: Loading) -> No
     # As the command does.
     at.loads.keep(replace(state, state=LOADED))
     at.loads.remove_rows(state)
-    shutil.rmtree(Path(at.path) / "__loaded")
-    with pytest.raises(
-        ReloadRefused, match="were loaded from the source, and are not in its topics"
-    ):
-        at.reload(from_beginning=True)
+    for folder in ("__loaded", "__loads"):
+        shutil.rmtree(Path(at.path) / folder)
+        with pytest.raises(
+            ReloadRefused, match="were loaded from the source, and are not in its topics"
+        ):
+            at.reload(from_beginning=True)
     at.restart()
     at.take(Change(op="c", seq=106, after=image(6, 60)))
     assert values(at) == {1: 12, 2: 21, 4: 41, 5: 50, 6: 60}

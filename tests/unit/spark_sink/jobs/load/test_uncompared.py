@@ -31,7 +31,7 @@ class Answering:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse.kept
-        self.loads = Loads(warehouse.spark, warehouse.path, warehouse.kept.notes)
+        self.loads = Loads(warehouse.spark, warehouse.path, warehouse.kept.log)
         self.origins = {"shop": SimpleNamespace(server=SimpleNamespace(one=lambda _: "1"))}
         self.topics = SimpleNamespace(ranges=lambda _: ({}, {}))
 
