@@ -633,19 +633,30 @@ Work = Callable[[], object]
 def requested_reloads(
     gate: threading.Lock, waits: Waits, answer: Callable[..., None]
 ) -> Work | None:
-    """Return the work that answers all requests; None without requests, or while a long batch holds the gate.
+    """Return the work that answers all requests; None without any.
 
-    Batches may follow one another almost without a pause, so the check waits for the gate instead of polling
-    it.
+    If a long batch holds the gate, the work is to wait for it: were it left for later, maintenance would begin,
+    wait for the gate in its place, and do so again in the next batch.
     """
-    if not gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
-        return None
-    try:
+
+    def requests() -> list[Request]:
         waits.refresh()
+        return list(waits.requests)
+
+    def wait_and_answer() -> None:
+        with gate:
+            found = requests()
+        if found:
+            answer(*found)
+
+    # Batches may follow one another almost without a pause, so the check waits for the gate and does not poll.
+    if not gate.acquire(timeout=_SECONDS_FOR_THE_GATE):
+        return wait_and_answer if waits.asks() else None
+    try:
+        found = requests()
     finally:
         gate.release()
-    requests: list[Request] = list(waits.requests)
-    return partial(answer, *requests) if requests else None
+    return partial(answer, *found) if found else None
 
 
 def work_on_due_table(

@@ -135,6 +135,8 @@ class Waits:
     _moment: int = 0
     """The last moment (ms) that was recorded: the clock may be set back."""
     _seen: object = None
+    _looked: tuple[object, bool] = (None, False)
+    """The state of the log when it was last searched for requests, and whether there was one."""
 
     def refresh(self) -> bool:
         """Read the log again if it has grown; return whether it had."""
@@ -150,6 +152,14 @@ class Waits:
         self.requests = [one for one in asked if self.sink in (None, one.sink)]
         self._report()
         return True
+
+    def asks(self) -> bool:
+        """Whether the log has a request of this sink without an answer. Thread-safe, as no other method is."""
+        state = self.log.state()
+        if self._looked[0] != state:
+            _, asked = folded(self.log.rows() if state else [])
+            self._looked = state, any(self.sink in (None, one.sink) for one in asked)
+        return self._looked[1]
 
     def waiting(self, name: Name) -> WaitState | None:
         """The table's state if it waits; None otherwise."""

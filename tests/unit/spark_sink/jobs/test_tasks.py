@@ -38,6 +38,9 @@ class Sink:
         self.finished = threading.Event()
         self.fault: Exception | None = None
 
+    def asks(self) -> bool:
+        return bool(self.coming)
+
     def refresh(self) -> bool:
         self.requests = list(self.coming)
         return True
@@ -106,14 +109,26 @@ def test_it_begins_between_batches_that_follow_one_another(sink: Sink, done: lis
     assert sink.done == done
 
 
-def test_maintenance_begins_in_a_long_batch_and_a_request_waits_for_its_end() -> None:
+def test_maintenance_begins_in_a_long_batch() -> None:
     gate, stop = threading.Lock(), threading.Event()
-    sink = Sink(requests=1, due=True)
+    sink = Sink(due=True)
     beside = sink.beside(gate)
     with gate:
         beside.look(stop)
         assert sink.finished.wait(LONGEST)
     assert sink.done == ["maintain t"]
+
+
+def test_a_request_is_answered_after_a_long_batch_though_maintenance_is_always_due() -> None:
+    """Else maintenance begins, waits for the gate until the batch ends, and does so again in the next one."""
+    gate, stop = threading.Lock(), threading.Event()
+    sink = Sink(requests=1, due=True)
+    beside = sink.beside(gate)
+    with gate:
+        beside.look(stop)
+        assert not sink.finished.is_set()
+    assert sink.finished.wait(LONGEST)
+    assert sink.done == ["reload t"]
 
 
 def test_what_fails_is_kept_unless_a_stop_was_asked_for() -> None:

@@ -55,7 +55,9 @@ def test_years_of_waits_leave_a_bounded_log_with_the_same_states_and_requests(
             log.wait(request_row(MaintenanceRequest(number=number), at_ms=int(now[0] * 1000)))
             if step % 100:
                 log.wait(answer_row(number, {}, at_ms=int(now[0] * 1000)))
+        asks = waits.asks()
         waits.refresh()
+        assert asks is bool(waits.requests)
         most = max(most, len(log.rows()))
     assert len(there) > 600
     assert most < 160
