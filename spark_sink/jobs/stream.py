@@ -682,19 +682,30 @@ class BackgroundTasks:
     """Starts background tasks, one at a time, without holding the gate."""
 
     due: Sequence[Callable[[], Work | None]]
-    """Each returns the work of one kind that is due, None without any; the first work found is done."""
+    """Each returns the work of one kind that is due, None without any.
+
+    The first kind comes before all others; these take turns, so that none waits for one that is always due.
+    """
     failure: Exception | None = None
     """The first error that ended a task."""
     _thread: threading.Thread | None = field(default=None, init=False)
+    _last: int = field(default=0, init=False)
+    """The kind of the last work that was not of the first kind."""
 
     def look(self, stop: threading.Event) -> None:
-        """Start the first task that is due, unless one is running."""
+        """Start a task that is due, unless one is running."""
         if self._thread is not None and self._thread.is_alive():
             return
-        work = next((work for each in self.due if (work := each()) is not None), None)
-        if work is not None:
-            self._thread = threading.Thread(target=self._guarded, args=(work, stop), daemon=True)
-            self._thread.start()
+        after = self._last + 1
+        for kind in (0, *range(after, len(self.due)), *range(1, after)):
+            work = self.due[kind]()
+            if work is not None:
+                self._last = kind or self._last
+                self._thread = threading.Thread(
+                    target=self._guarded, args=(work, stop), daemon=True
+                )
+                self._thread.start()
+                return
 
     def finished(self, stop: threading.Event) -> Exception | None:
         """Wait for the end of the task that runs, or for a stop; return the first error that ended a task."""

@@ -182,19 +182,24 @@ class Maintenance:
     """The version of each table after its last maintenance; its complement (~) once the next one has begun."""
 
     def due(self) -> Name | None:
-        """Return a table with enough batches since its last maintenance, by any process; None without one."""
+        """Return the table with the most batches since its last maintenance, by any process.
+
+        None if there are not enough for any. Were it the first one with enough, the others would never have a
+        turn where maintenance takes longer than the batches until the first ones are due again.
+        """
         if self.plan.every == 0:
             return None
         if self._is_steady():
             self.sources.settle(time.time(), self.complete_until())
+        found: Counter[Name] = Counter()
         for name, number in list(self.merged.items()):
             try:
-                if number + self._unmaintained(name) >= self.plan.every:
-                    return name
+                found[name] = number + self._unmaintained(name)
             except _FAULTS as failure:
                 self._before[name] = 0
                 self._failed(name, failure)
-        return None
+        most = found.most_common(1)
+        return most[0][0] if most and most[0][1] >= self.plan.every else None
 
     def maintain(self, name: Name) -> str:
         """Purge markers, compact files, and remove old files and log entries. Safe beside the writer.

@@ -197,6 +197,30 @@ def test_a_table_that_cannot_be_maintained_stops_no_other_and_is_named_until_it_
     assert counts[-1] == 0, "the table is gone, and nothing else would end it"
 
 
+def test_each_table_has_its_turn_though_all_are_due_again_after_each_batch() -> None:
+    kept: Any = MemoryWarehouse()
+    names = [("shop", name) for name in "abcd"]
+    for name in names:
+        kept.tables.evolve(None, Shape(*name, (("id", "int"),), ("id",)))
+    merged: Counter[Name] = Counter()
+    maintenance = Maintenance(
+        warehouse=kept,
+        plan=Plan(every=2),
+        complete_until=lambda: 0.0,
+        busy_since=lambda: None,
+        merged=merged,
+        sources=Sources(notes=kept.notes, of_table=lambda _: (), newest={}),
+    )
+    found = []
+    for _ in range(8):
+        merged.update(dict.fromkeys(names, 2))
+        due = maintenance.due()
+        assert due is not None
+        assert maintenance.maintain(due) == ""
+        found.append(due)
+    assert sorted(found) == sorted(2 * names)
+
+
 class Deadly(MemoryUpkeep):
     """A table of which the compaction needs more memory than there is."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
@@ -13,6 +13,7 @@ import pytest
 from spark_sink.errors import KafkaUnreachable
 from spark_sink.jobs.stream import (
     BackgroundTasks,
+    Work,
     quiet_ddl,
     requested_reloads,
     work_on_due_table,
@@ -129,6 +130,30 @@ def test_a_request_is_answered_after_a_long_batch_though_maintenance_is_always_d
         assert not sink.finished.is_set()
     assert sink.finished.wait(LONGEST)
     assert sink.done == ["reload t"]
+
+
+def test_work_that_is_always_due_leaves_turns_to_the_other_kinds() -> None:
+    done: list[str] = []
+    requests = ["request", "request"]
+    kinds: list[Callable[[], Work | None]] = [
+        lambda: partial(done.append, requests.pop()) if requests else None,
+        lambda: partial(done.append, "sweep"),
+        lambda: None,
+        lambda: partial(done.append, "maintain"),
+        lambda: partial(done.append, "remove"),
+    ]
+    beside, stop = BackgroundTasks(due=kinds), threading.Event()
+
+    def turns(number: int) -> list[str]:
+        done.clear()
+        for _ in range(number):
+            beside.look(stop)
+            assert beside.finished(stop) is None
+        return list(done)
+
+    assert turns(4) == ["request", "request", "sweep", "maintain"]
+    requests.append("request")
+    assert turns(5) == ["request", "remove", "sweep", "maintain", "remove"]
 
 
 def test_what_fails_is_kept_unless_a_stop_was_asked_for() -> None:
