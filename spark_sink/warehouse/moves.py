@@ -41,6 +41,10 @@ class Note:
     """Empty once it no longer holds."""
     is_gap: bool = False
     """Whether rows have changed at the source without a record."""
+    source: Name | None = None
+    """The source table that the note is about, if it is a mapped one: the table has rows of others too."""
+    truncates: int = 0
+    """The number of truncates that follow the statement as a part of it; these do not end the gap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +91,7 @@ class Event:
                 "moves": [[list(old), new and list(new)] for old, new in self.moves.items()],
                 "removed": [list(name) for name in self.removed],
                 "carried": [[list(name), *place] for name, place in self.carried.items()],
-                "notes": [
-                    [list(note.name), note.text, *([True] if note.is_gap else [])]
-                    for note in self.notes
-                ],
+                "notes": [_stored(note) for note in self.notes],
                 **({"given_up": [list(name) for name in self.given_up]} if self.given_up else {}),
                 **({"altered": [[*name, to] for name, to in self.altered]} if self.altered else {}),
             }
@@ -109,7 +110,13 @@ class Event:
             removed=tuple(_name(name) for name in body["removed"]),
             carried={_name(name): (epoch, seq) for name, epoch, seq in body["carried"]},
             notes=tuple(
-                Note(name=_name(name), text=text, is_gap=bool(more))
+                Note(
+                    name=_name(name),
+                    text=text,
+                    is_gap=bool(more and more[0]),
+                    source=_name(more[1]) if len(more) > 1 else None,
+                    truncates=more[2] if len(more) > 1 else 0,
+                )
                 for name, text, *more in body["notes"]
             ),
             given_up=tuple(_name(name) for name in body.get("given_up", ())),
@@ -177,27 +184,33 @@ class History:
         A truncate among `floors` ends a gap: all rows from before it are gone, and later ones are published.
         """
         found: dict[Name, list[str]] = {}
-        for (_, name), note in sorted(self.last_notes(floors).items()):
+        last = self.last_notes(floors)
+        for (_, name, _), note in sorted(
+            last.items(), key=lambda one: (*one[0][:2], one[0][2] or ())
+        ):
             if note.text:
                 found.setdefault(name, []).append(note.text)
         return found
 
     def gaps(self, floors: Iterable[Floor] = ()) -> set[Name]:
         """The tables with rows that have changed at the source without a record; see `notes`."""
-        return {name for (_, name), note in self.last_notes(floors).items() if note.is_gap}
+        return {name for (_, name, _), note in self.last_notes(floors).items() if note.is_gap}
 
-    def last_notes(self, floors: Iterable[Floor] = ()) -> dict[tuple[str, Name], Note]:
-        """The last note of each destination and name; see `notes`."""
-        last: dict[tuple[str, Name], Note] = {}
-        places: dict[tuple[str, Name], Place] = {}
+    def last_notes(self, floors: Iterable[Floor] = ()) -> dict[tuple[str, Name, Name | None], Note]:
+        """The last note of each destination, name, and mapped source table; see `notes`."""
+        last: dict[tuple[str, Name, Name | None], Note] = {}
+        places: dict[tuple[str, Name, Name | None], Place] = {}
         for event in self.ordered():
             for note in event.notes:
-                last[event.destination, note.name] = note
-                places[event.destination, note.name] = event.place
+                last[event.destination, note.name, note.source] = note
+                place = event.epoch, event.seq + note.truncates
+                places[event.destination, note.name, note.source] = place
         for floor in floors:
-            at = floor.source.destination, _of(floor)
-            if at in last and last[at].is_gap and floor.place > places[at]:
-                del last[at]
+            source = floor.source
+            for of in (None, (source.database, source.table)):
+                at = source.destination, _of(floor), of
+                if at in last and last[at].is_gap and floor.place > places[at]:
+                    del last[at]
         return last
 
     def is_moved(self, name: Name) -> bool:
@@ -247,6 +260,14 @@ class History:
             if name in event.carried:
                 found.append(carried_floor(event, destination, name))
         return found
+
+
+def _stored(note: Note) -> list[Any]:
+    """A note as stored; members that earlier versions did not have are omitted where possible."""
+    body: list[Any] = [list(note.name), note.text]
+    if note.source is not None:
+        return [*body, note.is_gap, list(note.source), note.truncates]
+    return [*body, True] if note.is_gap else body
 
 
 def carried_floor(event: Event, destination: str, name: Name) -> Floor:

@@ -52,6 +52,10 @@ _SHARED: Final = re.compile(
     # Codes of stores; the same words in a path, a name or an expression are no codes.
     r"|(?<![\w/.=`'\"])(SlowDown|ExpiredToken|TokenExpired|InvalidAccessKeyId|SignatureDoesNotMatch)(?![\w/`'\"])"
 )
+_MISSING: Final = re.compile(
+    r"FileNotFoundException|NoSuchFileException|FAILED_READ_FILE|not a Parquet file|No such file or directory"
+)
+"""A file of the table is gone or damaged, so that only its topics or the source have its rows."""
 Result = TypeVar("Result")
 
 
@@ -71,13 +75,17 @@ def table_failed(name: Name, failure: Exception, warehouse: Warehouse[Any]) -> T
     warehouse.notes.make()
     warehouse.log.applied()
     _log.debug("details", exc_info=failure)
-    own = argument(name)
-    return TableFailed(
-        f"{'.'.join(name)}: {reason(failure)}",
-        advice=f"Remove what prevents it, then run: python -m spark_sink reload {own}; or, if files of it are "
-        f"missing or damaged, run: python -m spark_sink reload {own} --from-beginning; or load it "
-        "(docs/sink/bulk-load.md)",
+    why, again = reason(failure), f"python -m spark_sink reload {argument(name)}"
+    advice = (
+        f"Remove what prevents it, then run: {again}; or, if files of it are missing or damaged, run: {again} "
+        "--from-beginning; or load it (docs/sink/bulk-load.md)"
     )
+    if _MISSING.search(why):
+        advice = (
+            f"Run: {again} --from-beginning; or load it (docs/sink/bulk-load.md), if Kafka no longer has all "
+            f"its changes. If you put the file back, reload {argument(name)} is enough"
+        )
+    return TableFailed(f"{'.'.join(name)}: {why}", advice=advice)
 
 
 def reason(failure: Exception) -> str:

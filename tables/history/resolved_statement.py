@@ -174,6 +174,20 @@ class ResolvedStatement:
             elif not isinstance(one, Noise):
                 yield one
 
+    def departed(self) -> list[TableChange]:
+        """Return the tables that it drops, and those that it renames, as they were before it, in order.
+
+        Steps of an online schema change tool are omitted, if they were looked for.
+        """
+        found: dict[TableName, tuple[TableChange, TableName | None]] = {}
+        for one in self.logical or self.changes:
+            if isinstance(one, TableChange) and one.new is None:
+                # A table may go through a third name, as in a swap.
+                through = (name for name, (_, now) in found.items() if now == one.name)
+                first = next(through, one.name)
+                found[first] = found.get(first, (one,))[0], one.renamed_to
+        return [change for name, (change, now) in found.items() if now != name]
+
     def with_tables(self, converted: Callable[[Table], Table]) -> ResolvedStatement:
         """Return it with its tables' definitions converted."""
 

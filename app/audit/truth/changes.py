@@ -32,6 +32,9 @@ _TRUNCATED = re.compile(
     re.IGNORECASE,
 )
 
+_RENAMING = re.compile(r"\bRENAME\b(?!\s+(?:COLUMN|INDEX|KEY)\b)", re.IGNORECASE)
+"""ALTER TABLE with a new name. A text or comment with the word only means that a record is not judged."""
+
 Captures = Callable[[str, str], bool]
 
 
@@ -57,7 +60,8 @@ class Truth:
     unread: Counter[str] = field(default_factory=Counter)
     """Events with rows that the witness cannot read, by table and reason."""
     dropping: set[int] = field(default_factory=set)
-    """Ranks of transactions that drop tables or databases; the dropped rows are not in the binlog."""
+    """Ranks of transactions that drop or rename tables, or drop databases; the rows that subscribers lose by
+    that are not in the binlog."""
     undecided: set[str] = field(default_factory=set)
     """Transactions that committed XA rows from before the first file that was read."""
 
@@ -200,7 +204,7 @@ class _Reading:
         if self._side is not Side.WITHIN or found is None or _NO_TABLES.match(found[2]):
             return
         self._store.add_statement(self._transaction_rank(), statement.sql, statement.pos)
-        if found[1].upper() == "DROP":
+        if found[1].upper() in ("DROP", "RENAME") or _RENAMING.search(found[2]):
             self.truth.dropping.add(self._transaction_rank())
         elif found[1].upper() == "TRUNCATE":
             name = _truncated(found[2], statement.database)

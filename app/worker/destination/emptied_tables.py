@@ -43,7 +43,7 @@ from connectors.kafka.reading import (
     read_to_ends,
 )
 from connectors.mysql.binlog.changes import Transaction
-from connectors.mysql.ddl.definition import Table, TableChange, TableName
+from connectors.mysql.ddl.definition import Table, TableName
 from connectors.mysql.position import Coordinates
 from connectors.mysql.select.described_table import described_table, table_map_body
 from connectors.scratch_file import scratch
@@ -201,11 +201,7 @@ class EmptiedTables:
         if is_truncate:
             found = [(name, self.history.find(*name)) for name in effect.emptied]
         else:
-            found = [
-                (one.name, one.old)
-                for one in effect.changes
-                if isinstance(one, TableChange) and one.new is None and one.renamed_to is None
-            ]
+            found = [(one.name, one.old) for one in effect.departed()]
         routes = [(self.spec.rules.routes.of(name), table) for name, table in found]
         return [
             (route, table)

@@ -31,13 +31,16 @@ def decided(
 ) -> Event | None:
     """Return the event of a statement; None if the statement concerns nothing that the sink follows.
 
-    `is_mapped` returns whether mapped tables fill a table: the mapping then determines what a DROP does.
+    `is_mapped` returns whether mapped tables fill a table: the mapping then determines what a DROP does. A
+    worker states which tables are mapped, and publishes the effect on their rows; one of an earlier version
+    states nothing.
     `floor` returns the last truncate of a destination's table, and `is_noted`, whether an earlier DROP of a
     table of that name left its rows.
     """
     at = utc_seconds(statement.ts_ms)
     moves: dict[Name, Name | None] = {}
     notes: dict[Name, str] = {}
+    stated = statement.mapped
     for name in statement.created:
         if is_noted(name) and on_drop == "rename" and not is_mapped(name):
             _rename_dropped(name, statement, moves, notes, at=at)
@@ -45,7 +48,7 @@ def decided(
             text = f"created again at the source {at}; the rows of the table before are still in it"
             notes[name] = text if on_drop == "keep" else ""
     for name in statement.dropped:
-        if is_mapped(name):
+        if name in stated or is_mapped(name):
             continue
         if on_drop == "keep":
             notes[name] = f"{_DROPPED} {at}; its rows are kept (on_drop: keep)"
@@ -54,45 +57,35 @@ def decided(
         else:
             moves[name] = None
             notes[name] = "" if on_drop == "drop" else f"{_DROPPED} {at}"
-    names = {*statement.renamed, *statement.renamed.values()}
+    # Where a mapping applies to one of two names, the rows are gone from the first and come into the second.
+    renamed = {o: n for o, n in statement.renamed.items() if o not in stated and n not in stated}
+    names = {*renamed, *renamed.values()}
     mapped = sorted(filter(is_mapped, names))
     if on_rename == "move" and not mapped:
-        moves |= statement.renamed
-        # The source had no table of the new name: what the warehouse has there is of an earlier table.
-        left = [new for new in statement.renamed.values() if new not in moves]
+        moves |= renamed
         notes |= dict.fromkeys(names, "")
-        for new in left:
+        # Their tables have other names at the source now, or had none of these names before.
+        left = [new for new in renamed.values() if new not in moves]
+        passed = {one for pair in statement.renamed.items() for one in pair} - names
+        left += [name for name in sorted(passed) if name not in {*stated, *moves, *left}]
+        for name in left:
             if on_drop == "rename":
-                _rename_dropped(new, statement, moves, notes, at=at)
+                _rename_dropped(name, statement, moves, notes, at=at)
             else:
-                moves[new] = None
+                moves[name] = None
     else:
         why = f"a mapping fills {argument(mapped[0])}" if mapped else "on_rename: keep"
-        notes |= _unmoved(statement.renamed, at=at, why=why)
-    for name in statement.come_in:
-        notes[name] = (
-            f"renamed at the source {at} from a table that is not captured; its earlier rows are in no topic. "
-            f"{_snapshot(statement, name)}"
-        )
-    for name in statement.omitted:
-        notes[name] = (
-            f"truncated at the source {at}; its rows from before are kept, as the worker publishes no TRUNCATE "
-            "of it"
-        )
-    for name, what in statement.emptied:
-        notes[name] = (
-            f"{what} at the source {at}: the rows that it changed are in no topic, so no reload helps. "
-            f"{_snapshot(statement, name)}"
-        )
-    gaps = {*statement.come_in, *(name for name, _ in statement.emptied)}
-    if not moves and not notes and not statement.altered:
+        notes |= _unmoved(renamed, at=at, why=why)
+    texts = _of_rows(statement, at=at)
+    if not moves and not notes and not texts and not statement.altered:
         return None
     carried = {
         new: at_floor
         for old, new in moves.items()
         if new is not None and (at_floor := floor(statement.destination, old)) is not None
     }
-    is_drop = on_drop == "drop"
+    is_drop, omitted = on_drop == "drop", statement.omitted
+    gone = (*statement.dropped, *statement.renamed)
     return Event(
         destination=statement.destination,
         epoch=statement.epoch,
@@ -101,11 +94,52 @@ def decided(
         moves=moves,
         removed=tuple(name for name in statement.dropped if name in moves and is_drop),
         carried=carried,
-        notes=tuple(
-            Note(name=name, text=text, is_gap=name in gaps) for name, text in notes.items()
+        notes=(
+            *(Note(name=name, text=text) for name, text in notes.items() if name not in texts),
+            *(
+                Note(
+                    name=stated.get(name, name),
+                    text=text,
+                    is_gap=name not in omitted,
+                    source=name if name in stated else None,
+                    truncates=len([one for one in gone if one in stated and one not in omitted]),
+                )
+                for name, text in texts.items()
+            ),
         ),
         altered=statement.altered,
     )
+
+
+def _of_rows(statement: Statement, *, at: str) -> dict[Name, str]:
+    """The notes on tables whose rows in the warehouse are not those of the source, by the source's names."""
+    notes: dict[Name, str] = {}
+    stated = statement.mapped
+    for name in statement.omitted:
+        gone = name in statement.renamed or name in statement.dropped
+        what = "dropped or renamed" if gone else "truncated"
+        own = f"{argument(name)} was {what}" if name in stated else what
+        notes[name] = (
+            f"{own} at the source {at}; its rows from before are kept, as the worker publishes no TRUNCATE "
+            "of it"
+        )
+    for name in statement.come_in:
+        own = f"{argument(name)} was renamed" if name in stated else "renamed"
+        before = {new: old for old, new in statement.renamed.items()}.get(name)
+        of = (
+            "that a mapping names" if before in stated or name in stated else "that is not captured"
+        )
+        notes[name] = (
+            f"{own} at the source {at} from a table {of}; its earlier rows are in no topic. "
+            f"{_snapshot(statement, name)}"
+        )
+    for name, what in statement.emptied:
+        own = f"{what} of {argument(name)}" if name in stated else what
+        notes[name] = (
+            f"{own} at the source {at}: the rows that it changed are in no topic, so no reload helps. "
+            f"{_snapshot(statement, name)}"
+        )
+    return notes
 
 
 def is_left_by_drop(note: str) -> bool:

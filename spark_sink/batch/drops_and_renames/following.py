@@ -237,7 +237,7 @@ class Ddl:
         A table that a source has dropped and created again is not among them, nor is a renamed table.
         """
         left: dict[Name, bool] = {}
-        for (_, name), note in self.history.last_notes().items():
+        for (_, name, _), note in self.history.last_notes().items():
             left[name] = left.get(name, True) and is_left_by_drop(note.text)
         return {name for name, is_left in left.items() if is_left}
 

@@ -68,7 +68,10 @@ class Statement:
     emptied: tuple[tuple[Name, str], ...] = ()
     """Tables that lost rows which no record names, each with the cause."""
     omitted: tuple[Name, ...] = ()
-    """Tables whose TRUNCATE is in no row topic, as the worker's settings omit it."""
+    """Tables whose rows are gone, of which nothing is in their row topic, as the worker's settings omit it."""
+    mapped: Mapping[Name, Name] = field(default_factory=dict)
+    """The names in the warehouse of mapped tables, by their real names, if the worker states them. It publishes
+    what the statement does to their rows."""
     altered: tuple[tuple[Name, int], ...] = ()
     """Tables that the statement altered or renamed, by their names after it, each with its new version."""
     is_unknown: bool = False
@@ -104,7 +107,8 @@ def parse_statement(value: str, where: str) -> Statement:
 
 def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
     tables: list[dict[str, Any]] = body.get("tables", [])
-    kinds = [(one["kind"], (one["database"], one["table"])) for one in body.get("effects", ())]
+    effects: list[dict[str, Any]] = body.get("effects", [])
+    kinds = [(one["kind"], _named(one)) for one in effects]
     aside = {name for kind, name in kinds if kind == TABLE_QUARANTINED}
     now = _names_after(tables, aside)
     text = _COMMENT.sub(" ", body["ddl"])
@@ -121,9 +125,8 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
         ),
         come_in=tuple(name for kind, name in kinds if kind == TABLE_COMES_IN),
         omitted=tuple(name for kind, name in kinds if kind == TRUNCATE_OMITTED),
-        emptied=tuple(
-            _changed_rows(body.get("effects", ())) or _emptied(text, body.get("database"))
-        ),
+        mapped={_named(one): _named(one["logical"]) for one in effects if "logical" in one},
+        emptied=tuple(_changed_rows(effects) or _emptied(text, body.get("database"))),
         is_unknown="tables" not in body and _OF_TABLES.match(text) is not None,
     )
 

@@ -8,7 +8,7 @@ never harmless.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, TableName
@@ -74,10 +74,18 @@ class Impact:
             "new": found.new,
             "topic": self.route.topic,
             "consumers": found.consumers,
+            **self._mapped(),
             "warehouse_table": warehouse_path(*self.route.logical),
             "warehouse_columns": list(found.warehouse_columns),
             "warehouse": found.warehouse,
         }
+
+    def _mapped(self) -> dict[str, Any]:
+        """The name that a mapped table's rows have in the warehouse, which may be the real one."""
+        if self.route.mapped is None:
+            return {}
+        database, table = self.route.logical
+        return {"logical": {"database": database, "table": table}}
 
 
 def impact(
@@ -183,9 +191,11 @@ class _Reading:
         elif isinstance(change, OnlineAlter):
             yield from self._altered(route, change.old, change.new)
         elif change.renamed_to is not None:
-            yield self._renamed(change, change.renamed_to)
+            yield self._renamed(change, change.renamed_to, route)
+            yield from self._rows_left(route)
         elif change.new is None:
-            yield _DROPPED
+            yield _DROPPED if route.mapped is None else _dropped(route)
+            yield from self._rows_left(route)
         elif change.renamed_from is not None:
             yield from self._took_name(change, change.new, route)
         else:
@@ -206,7 +216,11 @@ class _Reading:
         yield from column_findings(before.table, after.table, renames, values, recomputed=shown)
         yield from key_findings(before.table, after.table, values)
 
-    def _renamed(self, change: TableChange, to: TableName) -> Finding:
+    def _rows_left(self, route: Route) -> Iterator[Finding]:
+        if route.mapped is not None and not route.deletes_on_drop:
+            yield _KEPT
+
+    def _renamed(self, change: TableChange, to: TableName, held: Route) -> Finding:
         route = self._route_of(to)
         going_on = (
             "Its records end." if route is None else f"Its records continue in {route.topic}."
@@ -220,7 +234,9 @@ class _Reading:
             new=".".join(to),
             consumers=f"{going_on} {'Those of another table replace them.' if taken else ''}".strip(),
             warehouse=f"Its rows move to {warehouse_path(*logical)}, unless on_rename of the sink is keep: "
-            "then they stay, and that table begins without them.",
+            "then they stay, and that table begins without them."
+            if held.mapped is None and (route is None or route.mapped is None)
+            else f"{_dropped(held).warehouse} Under the new name, if captured, its rows are read again.",
         )
 
     def _took_name(self, change: TableChange, new: Table, route: Route) -> Iterator[Finding]:
@@ -230,7 +246,12 @@ class _Reading:
         else:
             yield from rule_findings(None, new, route, {})
         origin = self._from.get(change.name, change.renamed_from or change.name)
-        if self._route_of(origin) is None or origin in self._skipped:
+        before = self._route_of(origin)
+        if origin == change.name:
+            return
+        if before is not None and origin not in self._skipped and (before.mapped or route.mapped):
+            yield _READ_AGAIN
+        elif before is None or origin in self._skipped:
             yield Finding(
                 kind=TABLE_COMES_IN,
                 severity=Severity.CAREFUL,
@@ -272,6 +293,36 @@ _DROPPED = Finding(
     consumers="Its records end; no deletes are written. The topic stays.",
     warehouse="Its rows get a name of their own, unless on_drop of the sink says otherwise.",
 )
+
+
+_KEPT = Finding(
+    kind=TRUNCATE_OMITTED,
+    severity=Severity.CAREFUL,
+    consumers="Nothing states that its rows are gone (on_drop: keep, or no TRUNCATE is published of it).",
+    warehouse="It keeps its rows, and status says when the source's were removed.",
+)
+_READ_AGAIN = Finding(
+    kind=TABLE_COMES_IN,
+    severity=Severity.CAREFUL,
+    consumers="A mapping applies to one of its two names, so its rows are published again, by a snapshot that "
+    "the destination begins by itself.",
+    warehouse="The table begins without the earlier rows, until the snapshot sends them.",
+)
+
+
+def _dropped(route: Route) -> Finding:
+    """The end of a table that is mapped, or that gets the name of a mapped one."""
+    if route.mapped is None:
+        return _DROPPED
+    if not route.deletes_on_drop:
+        consumers = "Its records end; no deletes are written. The topic stays."
+        return replace(_DROPPED, consumers=consumers, warehouse=_KEPT.warehouse)
+    found = _DELETED if route.deletes_rows else _TRUNCATED
+    return replace(
+        _DROPPED,
+        consumers=f"Its records end. {found.consumers}",
+        warehouse="Its rows are marked deleted; those of other source tables stay.",
+    )
 
 
 def _moved_away(change: TableMovedAway) -> Finding:

@@ -124,14 +124,14 @@ class Route:
 
     @property
     def deletes_on_drop(self) -> bool:
-        """Whether a DROP of the table publishes for its rows what a TRUNCATE would.
+        """Whether a DROP or RENAME of the table publishes for its rows what a TRUNCATE would.
 
-        Subscribers of a logical table then see that this table's rows are gone, while the others' rows stay.
+        Subscribers of a logical table then see that this table's rows are gone, while the others' rows stay. In
+        the warehouse, the rows of a mapped table have no name of their own under which they could be kept.
         """
         if self.mapped is None or not self.publishes_truncates:
             return False
-        choice = self.mapped.rules.on_drop
-        return choice == "delete" or (choice == "auto" and self.shard is not None)
+        return self.mapped.rules.on_drop != "keep"
 
     def publishes_statements(self, verb: str) -> bool:
         """Whether statements with a verb, such as ``alter``, are published for the table's sake."""

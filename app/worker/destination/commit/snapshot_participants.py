@@ -289,6 +289,8 @@ class EnteredTables:
     tables: ReadTables
     captures: Callable[[TableName], bool]
     shadows: ShadowRules
+    is_mapped: Callable[[TableName], bool]
+    """Whether subscribers know a table by a logical name, in which its rows have the real table's name."""
     can_replace: Callable[[TableName], bool]
     """Whether a table's subscribers can be sent a record that all its rows are gone."""
     is_read: bool
@@ -312,10 +314,12 @@ class EnteredTables:
         entered = {
             name: origin for name, origin in found.items() if name is not None and name in existing
         }
-        if self.is_read:
-            return self.tables.records([self._request(name) for name in entered])
-        self._changed = [self._unread(name, origin) for name, origin in entered.items()]
-        return map(note_of_table, self._changed)
+        read = {one for one, origin in entered.items() if self.is_read or self._lost(one, origin)}
+        self._changed = [
+            self._unread(name, origin) for name, origin in entered.items() if name not in read
+        ]
+        requests = [self._request(name) for name in entered if name in read]
+        return [*self.tables.records(requests), *map(note_of_table, self._changed)]
 
     def committed(self, _piece: Piece, _cursor: Cursor, /) -> None:
         """Show the tables whose existing rows cannot be read."""
@@ -336,8 +340,15 @@ class EnteredTables:
             is_copy = self.shadows.could_shadow(origin, name) is not None
             is_shadow = self.shadows.shadow(name, known) is not None
             is_captured = self.captures(origin) and self.shadows.shadow(origin, known) is None
-            if not (is_copy or is_shadow or is_captured):
+            if not (is_copy or is_shadow or (is_captured and not self._lost(name, origin))):
                 yield name, origin
+
+    def _lost(self, name: TableName, origin: TableName) -> bool:
+        """Whether subscribers had a table's rows under its old name, and have them no more.
+
+        Rows of mapped tables have the real table's name, so a RENAME removes them as a DROP does.
+        """
+        return self.captures(origin) and (self.is_mapped(name) or self.is_mapped(origin))
 
     def _request(self, name: TableName) -> SnapshotRequest:
         now_ms = time.time_ns() // 1_000_000

@@ -99,6 +99,8 @@ class Snapshot:
     """Returns the captured tables that exist after the schema history's record with this number."""
     captures: Callable[[TableName], bool]
     """Whether rows of a table are published."""
+    is_mapped: Callable[[TableName], bool]
+    """Whether a mapping applies to a table that is published."""
     shadows: ShadowRules
     """Which tables are shadows of others."""
     reads_entered: bool
@@ -200,6 +202,7 @@ class Snapshot:
         entered = EnteredTables(
             tables=tables,
             captures=self.captures,
+            is_mapped=self.is_mapped,
             shadows=self.shadows,
             can_replace=self.can_replace,
             is_read=self.reads_entered,
@@ -522,6 +525,9 @@ def snapshot_of(
         status=status,
         captured=captured,
         captures=lambda name: spec.rules.routes.captures(*name),
+        is_mapped=lambda name: (
+            (route := spec.rules.routes.of(name)) is not None and route.mapped is not None
+        ),
         shadows=shadows,
         reads_entered=plan.snapshot.is_initial,
         definition=definition,

@@ -564,17 +564,13 @@ def weight_of_rows(rows: list[Row], values: int) -> int:
 
 
 def dropped_routes(resolved: ResolvedStatement | None, tables: CapturedTables) -> tuple[Route, ...]:
-    """Return the routes of the dropped tables whose rows are to be deleted, in the order of the drops.
+    """Return the routes of the dropped and renamed tables whose rows are to be deleted, in order.
 
-    Without a schema history there are none, since only the history knows which tables existed. Invariant: a
-    table that is renamed, replaced or a tool's shadow is not dropped.
+    Without a schema history there are none, since only the history knows which tables existed. Invariant: none
+    is of a table that is replaced, or of a tool's shadow.
     """
     if resolved is None or resolved.is_noise:
         return ()
-    names = [
-        one.name
-        for one in resolved.changes
-        if isinstance(one, TableChange) and one.new is None and one.renamed_to is None
-    ]
-    routes = [tables.route(name) for name in names if not tables.is_given_up(name)]
+    names = [one.name for one in resolved.departed() if not tables.is_given_up(one.name)]
+    routes = [tables.route(name) for name in names]
     return tuple(one for one in routes if one is not None and one.deletes_on_drop)

@@ -103,6 +103,80 @@ def test_a_mapping_says_what_a_drop_of_its_tables_does() -> None:
     assert event(drop(9, "a"), on_drop="drop", mapped={A}) is None
 
 
+def stated(kind: str, table: str, logical: str = "logical") -> dict[str, Any]:
+    """An effect on a mapped table, as a worker states it."""
+    return {
+        "kind": kind,
+        "database": "shop",
+        "table": table,
+        "logical": {"database": "trade", "table": logical},
+    }
+
+
+LOGICAL = ("trade", "logical")
+
+
+def test_rows_of_a_mapped_table_stay_under_its_logical_name_only_if_nothing_removes_them() -> None:
+    gone = stated("table dropped", "a")
+    assert event(drop(9, "a", effects=[gone]), on_drop="rename") is None
+    kept = event(drop(9, "a", effects=[gone, stated("truncate omitted", "a")]), on_drop="rename")
+    assert kept is not None
+    (note,) = kept.notes
+    assert (note.name, note.source, note.is_gap, dict(kept.moves)) == (LOGICAL, A, False, {})
+    assert note.text.startswith(
+        "shop.a was dropped or renamed at the source 1970-01-01T00:16:40Z; "
+    )
+
+
+def test_a_rename_of_a_mapped_table_moves_no_row_and_says_until_when_rows_are_missing() -> None:
+    effects = [stated("table renamed", "a"), stated("table comes in", "b")]
+    moved = event(rename(9, ("a", "b"), effects=effects), on_drop="rename")
+    assert moved is not None
+    (note,) = moved.notes
+    assert (note.name, note.source, note.is_gap, dict(moved.moves)) == (LOGICAL, B, True, {})
+    begins = "shop.b was renamed at the source 1970-01-01T00:16:40Z from a table that a mapping"
+    assert note.text.startswith(begins)
+    assert note.text.endswith("Run: python -m app snapshot start shop shop.b --replace")
+    history = History()
+    history.add([Event.of(moved.destination, moved.place, moved.ts_ms, moved.text())])
+    other = Floor(
+        database=LOGICAL[0],
+        table=LOGICAL[1],
+        source=Source("shop", *C),
+        epoch=1,
+        seq=12,
+        ts_ms=1,
+    )
+    assert history.gaps([other]) == {LOGICAL}, "the rows of another source table"
+    own = replace(other, source=Source("shop", *B))
+    assert history.gaps([own]) == set()
+    # The statement's own truncate of the name that it frees, which another table may take.
+    assert history.gaps([replace(own, seq=10)]) == {LOGICAL}
+    assert history.gaps([replace(own, seq=11)]) == set()
+
+
+def test_a_table_that_leaves_its_name_for_a_mapped_one_or_takes_it_from_one_is_another() -> None:
+    into = [stated("table comes in", "b")]
+    left = event(rename(9, ("a", "b"), effects=into), on_drop="rename")
+    assert left is not None
+    assert dict(left.moves) == {A: DROPPED}
+    out_of = [stated("table renamed", "b"), {**stated("table comes in", "a"), "logical": None}]
+    del out_of[1]["logical"]
+    taken = event(rename(9, ("b", "a"), effects=out_of), on_drop="rename")
+    assert taken is not None
+    assert dict(taken.moves) == {A: DROPPED}
+    texts = noted(taken)
+    assert "from a table that a mapping names" in texts[A]
+    # What is not mapped in the same statement moves as ever.
+    both = event(rename(9, ("a", "b"), ("c", "d"), effects=effects_of("a", "b")), on_drop="rename")
+    assert both is not None
+    assert dict(both.moves)[C] == ("shop", "d")
+
+
+def effects_of(old: str, new: str) -> list[dict[str, Any]]:
+    return [stated("table renamed", old), stated("table comes in", new)]
+
+
 def test_a_table_created_again_ends_the_note_or_says_what_is_still_in_it() -> None:
     assert event(create(9, "a")) is None
     assert "are still in it" in noted(event(create(9, "a"), noted={A}))[A]

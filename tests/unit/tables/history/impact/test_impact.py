@@ -28,6 +28,7 @@ from tables.history.impact.impact import (
     truncated,
 )
 from tables.history.resolved_statement import unlogged_rows
+from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Route, Routes
 from wire.warehouse_folders import warehouse_path
 
@@ -341,6 +342,53 @@ def online(old: str, new: str) -> OnlineAlter:
 def test_a_table_that_is_quarantined_may_come_back() -> None:
     aside = TableMovedAway(name=("shop", "t"), old=catalog(T)["shop", "t"], tool="gh-ost", to=None)
     assert short(impact([aside], ALL)) == ["careful table quarantined"]
+
+
+def mapped(rule: str, *, include: str = r"shop\..*") -> RouteOf:
+    """The routes with a rule for the logical table `trade.t` of `t` and `t2`."""
+    table = "{from: [t, t2]" + rule + "}"
+    text = "{databases: {trade: {from: [shop]}}, tables: {trade.t: " + table + "}}"
+    return Routes(prefix="aq", include=include, mapping=from_yaml(text)).of
+
+
+@pytest.mark.parametrize(
+    ("rule", "topic", "warehouse", "is_kept"),
+    [
+        ("", "One record with op t", "Its rows are marked deleted; those of other", False),
+        (", truncates: deletes", "A delete of each row", "Its rows are marked deleted", False),
+        (", on_drop: keep", "no deletes are written", "It keeps its rows, and status says", True),
+        (", truncates: omit", "no deletes are written", "It keeps its rows, and status says", True),
+    ],
+)
+def test_a_mapping_decides_what_a_drop_and_a_rename_of_its_tables_mean(
+    rule: str, topic: str, warehouse: str, *, is_kept: bool
+) -> None:
+    route_of = mapped(rule)
+    dropped = meant("DROP TABLE t", route_of=route_of)
+    assert topic in dropped[0].finding.consumers
+    assert dropped[0].finding.warehouse.startswith(warehouse)
+    assert dropped[0].to_json()["logical"] == {"database": "trade", "table": "t"}
+    omitted = ["careful truncate omitted"] if is_kept else []
+    assert short(dropped) == ["breaking table dropped", *omitted]
+    renamed = meant("RENAME TABLE t TO t2", route_of=route_of)
+    assert short(renamed) == ["breaking table renamed", *omitted, "careful table comes in"]
+    assert renamed[0].finding.warehouse.startswith(warehouse)
+    assert "begins by itself" in renamed[-1].finding.consumers
+
+
+def test_a_rename_between_a_mapped_name_and_another_moves_no_rows() -> None:
+    only = mapped("", include=r"shop\.t")
+    (leaves,) = meant("RENAME TABLE t TO u", route_of=only)
+    assert "marked deleted" in leaves.finding.warehouse
+    apart = "{tables: {shop.t: {topic: t}}}"
+    some = Routes(prefix="aq", mapping=from_yaml(apart)).of
+    left = meant("RENAME TABLE t TO u", route_of=some)
+    assert short(left) == ["breaking table renamed", "careful table comes in"]
+    comes = impact(
+        catalog(T.replace("TABLE t", "TABLE u")).apply("RENAME TABLE u TO t", SHOP), some
+    )
+    assert short(comes) == ["breaking table renamed", "careful table comes in"]
+    assert comes[0].finding.warehouse.startswith("Its rows get a name of their own")
 
 
 def test_effects_are_reported_as_json_with_topic_and_warehouse() -> None:

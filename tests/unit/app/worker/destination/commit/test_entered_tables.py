@@ -46,6 +46,7 @@ def entered(
     is_read: bool,
     snapshots: dict[TableName, TableSnapshot] | None = None,
     is_apart: bool = False,
+    mapped: str = "",
 ) -> tuple[dict[str, dict[str, Any]], list[TableSnapshot]]:
     """The records of statements in one piece, or of each in its own, by key; and the states that are shown.
 
@@ -66,6 +67,7 @@ def entered(
     one = EnteredTables(
         tables=tables,
         captures=captures,
+        is_mapped=lambda name: name[1] in mapped.split(),
         shadows=ShadowRules(),
         can_replace=lambda _: True,
         is_read=is_read,
@@ -194,3 +196,30 @@ def test_elsewhere_it_is_shown_as_failed_with_the_command_until_an_operator_star
 )
 def test_all_others_have_their_rows_in_a_topic(statement: str) -> None:
     assert entered(statement, is_read=True) == ({}, [])
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize(
+    ("mapped", "statement", "read"),
+    [
+        ("orders orders_old", "RENAME TABLE orders TO orders_old", ["orders_old"]),
+        ("orders", "RENAME TABLE orders TO orders_old", ["orders_old"]),
+        ("orders_old", "RENAME TABLE orders TO orders_old", ["orders_old"]),
+        (
+            "orders items",
+            "RENAME TABLE orders TO t1, items TO orders, t1 TO items",
+            ["items", "orders"],
+        ),
+        ("orders", "RENAME TABLE orders TO t1, t1 TO orders", []),
+        # A tool's copy has all rows of the table whose name it gets.
+        ("orders", "RENAME TABLE orders TO _orders_old, _orders_new TO orders", []),
+        ("orders", "RENAME TABLE items TO orders_2", []),
+    ],
+)
+def test_a_mapped_table_is_read_under_its_new_name_wherever_its_rows_were_published(
+    mapped: str, statement: str, read: list[str], *, is_read: bool
+) -> None:
+    notes, shown = entered(statement, is_read=is_read, mapped=mapped)
+    assert sorted(notes) == [f"snapshot-request/shop/shop/{name}" for name in read]
+    assert all(one["replaces"] for one in notes.values())
+    assert shown == []

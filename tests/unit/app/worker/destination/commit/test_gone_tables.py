@@ -75,6 +75,7 @@ class Scene:
                 EnteredTables(
                     tables=tables,
                     captures=captures,
+                    is_mapped=lambda _: False,
                     shadows=shadows,
                     can_replace=lambda _: can_replace,
                     is_read=False,
