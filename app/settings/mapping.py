@@ -6,7 +6,7 @@ Invariant: a file is read once, with the settings, and is correct or refused who
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
@@ -88,6 +88,10 @@ class ConnectSettings(BaseModel):
     unwrap: bool = False
     """Whether records are the row alone, as with the transform ExtractNewRecordState."""
 
+    def stated(self) -> dict[str, Any]:
+        """Return what determines the form of keys and rows, as the versions of tables state it."""
+        return self.model_dump(exclude={"source_name", "tombstones"})
+
     def form(self) -> ConnectForm:
         """Return the form for the pipeline."""
         return ConnectForm(
@@ -97,7 +101,7 @@ class ConnectSettings(BaseModel):
                 bigint_unsigned=self.bigint_unsigned,
                 binary=self.binary,
                 decimal_format=self.decimal_format,
-                adjusts_years=self.adjust_years,
+                adjust_years=self.adjust_years,
             ),
             name=self.source_name,
             key_schemas=self.key_schemas,

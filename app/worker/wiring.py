@@ -75,6 +75,7 @@ def routes_of(settings: Settings, name: str) -> Routes:
         keys=settings.mapping.keys,
         row_topics=tuple(one.rule() for one in destination.row_topics),
         format=destination.format,
+        connect=destination.connect.stated(),
     )
 
 

@@ -352,6 +352,10 @@ def _connect(kind: Kind, _nullable: bool, modes: Modes) -> Form:
     return connect_decimal(*precision_and_scale(kind), modes)
 
 
+def _connect_modes(_kind: Kind, modes: Modes) -> tuple[str, ...]:
+    return ("decimal", "decimal_format") if modes.decimal == "precise" else ("decimal",)
+
+
 def _unscaled(modes: Modes) -> ValueOf:
     """Base64 of the number without its point, as by Java's ``BigInteger.toByteArray``; or the number itself."""
     if modes.decimal_format == "numeric":
@@ -405,6 +409,7 @@ register(
             avro=_avro,
             avro_value=lambda _: Decimal,
             connect=_connect,
+            connect_modes=_connect_modes,
             jdbc=3,
             maxwell=lambda _: _maxwell,
             maxwell_value=lambda _: written,

@@ -260,6 +260,7 @@ def _named(
     synonyms: tuple[str, ...],
     jdbc: int,
     jdbc_of_large: int,
+    connect_modes: Callable[[Kind, Modes], tuple[str, ...]] = lambda _kind, _modes: (),
     avro: Callable[[Kind], Any] = lambda _: "int",
     avro_value: Callable[[Kind], ValueOf | None] = lambda _: None,
 ) -> SqlType:
@@ -273,6 +274,7 @@ def _named(
         avro=avro,
         avro_value=avro_value,
         connect=connect,
+        connect_modes=connect_modes,
         jdbc=jdbc,
         jdbc_of_large=(2 ** (INTEGERS[_NAMES[code]] - 1), jdbc_of_large),
         canal_text=_text,
@@ -297,6 +299,13 @@ def _connect_bigint(kind: Kind, _nullable: bool, modes: Modes) -> Form:
     if modes.bigint_unsigned == "precise":
         return connect_decimal(_DIGITS_OF_BIGINT, 0, modes)
     return Form({"type": "int64"}, _as_long)
+
+
+def _connect_modes_of_bigint(kind: Kind, modes: Modes) -> tuple[str, ...]:
+    if not kind.is_unsigned:
+        return ()
+    is_decimal = modes.bigint_unsigned == "precise"
+    return ("bigint_unsigned", "decimal_format") if is_decimal else ("bigint_unsigned",)
 
 
 def _as_long(value: int) -> int:
@@ -414,6 +423,7 @@ register(
         _named(
             _T.LONGLONG,
             _connect_bigint,
+            connect_modes=_connect_modes_of_bigint,
             synonyms=("int8",),
             jdbc=-5,
             jdbc_of_large=3,

@@ -211,7 +211,7 @@ class Modes:
     binary: str = "bytes"
     decimal_format: str = "base64"
     """The format of the value converter; keys always have base64."""
-    adjusts_years: bool = True
+    adjust_years: bool = True
     """Whether years of two digits are adjusted to 1970 through 2069."""
 
 
@@ -280,6 +280,8 @@ class SqlType:
         {"type": "string"}
     )
     """The form in a Debezium connector's records; the second argument is whether the column may be NULL."""
+    connect_modes: Callable[[Kind, Modes], tuple[str, ...]] = lambda _kind, _modes: ()
+    """The names of the modes that determine this form, given the others."""
     jdbc: int = _OTHER_OF_JDBC
     """The number of ``java.sql.Types``, as Canal chooses it."""
     jdbc_of_large: tuple[int, int] | None = None

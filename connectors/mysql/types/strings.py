@@ -272,6 +272,7 @@ def _bytes_of(name: str, layout: Callable[[Kind, bool], Layout | None]) -> SqlTy
         avro=lambda _: "bytes",
         avro_value=lambda _: base64.b64decode,
         connect=_connect_bytes,
+        connect_modes=lambda _kind, _modes: ("binary",),
         jdbc=2004,
         canal_text=lambda _: _bytes_of_canal,
         canal_value=lambda _: _bytes_of_text,

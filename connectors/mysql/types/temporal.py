@@ -613,6 +613,12 @@ def _connect(kind: Kind, nullable: bool, modes: Modes) -> Form:
     return Form(_named_schema(size, name), written)
 
 
+def _connect_modes(kind: Kind, _modes: Modes) -> tuple[str, ...]:
+    if kind.base == "timestamp":  # it has no year below 1970
+        return ()
+    return ("time",) if kind.base == "time" else ("time", "adjust_years")
+
+
 def _date_form(mode: str, _digits: int) -> tuple[str, int]:
     if mode == "connect":
         return "org.apache.kafka.connect.data.Date", _DAY
@@ -644,7 +650,7 @@ def _micros(value: str, modes: Modes) -> int | None:
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(found[at] or 0) for at in range(1, 7))
-    if modes.adjusts_years and year < 100:
+    if modes.adjust_years and year < 100:
         year += 2000 if year < 70 else 1900
         if not (month and day):
             return None
@@ -799,6 +805,7 @@ def _named(name: str, code: FieldType, jdbc: int) -> SqlType:
         layout=lambda kind, _mariadb: (code, kind.size),
         comparable=Comparable.NOT if name == "time" else Comparable.TIME,
         connect=_connect,
+        connect_modes=_connect_modes,
         jdbc=jdbc,
         canal_text=lambda _: _of_canal if has_day else None,
         maxwell=lambda _: _of_canal if has_day else None,

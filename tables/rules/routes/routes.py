@@ -17,6 +17,7 @@ from connectors.mysql.ddl.definition import TableName
 from tables.rules.mapping.forms import written_action
 from tables.rules.mapping.mapping import MOST_TABLES, MappedTable, Mapping, PackedMapping
 from tables.rules.mapping.rules import (
+    CONNECT,
     DDL_TYPES,
     DEBEZIUM,
     DELETES,
@@ -58,6 +59,8 @@ class Route:
     """Whether the settings state the topic's name, and no other table may have the topic."""
     truncates: str = RECORD
     """What is published of a TRUNCATE: its record, nothing, or the deletes of its rows."""
+    connect: Names[str, Any] = field(default_factory=dict)
+    """In the format ``connect``: what determines the form of keys and rows, by setting."""
     fault: str = ""
     """Why the mapping does not determine the topic, such as two rules of one rank; the rows wait meanwhile."""
 
@@ -73,10 +76,11 @@ class Route:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """The mapping's effect on keys, partitions and values, for the table's version.
+        """The effect of the mapping and of ``connect`` on keys, partitions and values, for the table's version.
 
         The members are ``shard``, the ``key`` of a rule, ``partition_by``, the action of each ``masked``
-        column, and the new name of each ``renamed`` column; columns are in lower case.
+        column, and the new name of each ``renamed`` column, with columns in lower case; and the settings
+        ``connect`` of a table in that format.
         """
         found: dict[str, Any] = {"shard": True} if self.shard is not None else {}
         if self.key_columns is not None:
@@ -91,6 +95,7 @@ class Route:
             **found,
             **({"masked": masked} if masked else {}),
             **({"renamed": renamed} if renamed else {}),
+            **({"connect": dict(self.connect)} if self.connect else {}),
         }
 
     @property
@@ -167,6 +172,8 @@ class Routes:
     """The keys that the mapping's rules name, and that seal what cannot be masked yet."""
     row_topics: tuple[TopicRule, ...] = ()
     """The names of row topics that no rule of the mapping names; empty: Aqueduct's own names."""
+    connect: Names[str, Any] = field(default_factory=dict)
+    """What determines the form of keys and rows in the format ``connect``, by setting."""
     existing: Names[str, int] = field(default_factory=dict)
     """By name, the partition counts of existing topics that keep them."""
     masks_any: bool = field(init=False, repr=False, compare=False)
@@ -258,6 +265,7 @@ class Routes:
                 format=self.format,
                 is_alone=rule is not None and not rule.shared,
                 truncates=self.truncates,
+                connect=self._connect(self.format),
             )
         rules: Rules = mapped.rules
         rule = None
@@ -267,13 +275,14 @@ class Routes:
             topic, rule = self._row_topic(table, mapped.logical)
         if not TableFilter(rules.include or r".*\..*", rules.black).captures(*table):
             return None
+        form = self.format if mapped.format == DEBEZIUM else mapped.format
         return Route(
             table=table,
             logical=mapped.logical,
             topic=self._published(topic),
             partitions=mapped.partitions or self._partitions(topic, rule),
             key_columns=rules.key or None,
-            format=self.format if mapped.format == DEBEZIUM else mapped.format,
+            format=form,
             column_rules=self._column_rules(table, rules),
             mapped=mapped,
             tag_topics={
@@ -282,7 +291,11 @@ class Routes:
             shard=(self.destination, *table) if mapped.key_has_shard else None,
             is_alone=rule is not None and not rule.shared,
             truncates=self._truncates(rules),
+            connect=self._connect(form),
         )
+
+    def _connect(self, form: str) -> Names[str, Any]:
+        return self.connect if form == CONNECT else {}
 
     def _partitions(self, topic: str, rule: TopicRule | None) -> int:
         if rule is not None and rule.partitions:

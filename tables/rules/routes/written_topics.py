@@ -1,23 +1,26 @@
-"""What a mapping changes in topics that have records already: their number of partitions, and the keys of rows.
+"""What settings change in topics that have records already: their number of partitions, and the keys of rows.
 
 Invariant: a topic keeps the partition count with which it was written, unless a rule names both that count
 and the new count. A count never shrinks: a key's older changes would stay in a partition that is no longer
 written. All records of a row in a topic have one key, unless the settings accept a change. Otherwise the
 row's earlier records would stay in compacted topics, folds and warehouses forever, beside its newer records.
+So it is with the form of keys and values in the format ``connect``, whose records do not state it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from connectors.errors import MappingError
 from connectors.mysql.ddl.definition import TableName
+from connectors.mysql.types.registry import Modes, kind_of, sql_type
 from tables.rules.mapping.rules import CONNECT
 from tables.rules.routes.routes import Route, Routes
 from tables.rules.table_version import TableVersion
+from wire.table_version import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +172,10 @@ def changed_keys(
     versions: Iterable[TableVersion],
     primary_key: KeyOf = lambda _: None,
 ) -> list[str]:
-    """Return the key changes by the routes, by table; ``versions``: the latest of each table in each topic."""
+    """Return the changes of keys by the routes, and of a connector's form of records, by table.
+
+    ``versions``: the latest of each table in each topic. What a version does not state counts as unchanged.
+    """
     found = []
     for version in versions:
         name = version.database, version.table
@@ -182,6 +188,8 @@ def changed_keys(
             else []
         )
         formats = {version.format, route.format}
+        if formats == {CONNECT}:
+            changes += _form_changes(version, route.connect)
         if len(formats) > 1 and CONNECT in formats and version.definition.primary_key:
             changes.append(
                 f"they have the form of {route.format}, and had that of {version.format}"
@@ -214,7 +222,7 @@ def changes_refused(changes: list[str]) -> MappingError:
     """The error that states what would change."""
     return MappingError.listed(
         [
-            f"keys of published rows would change: {one}. Name a new topic; or state accept: "
+            f"published rows would get other keys or values: {one}. Name a new topic; or state accept: "
             "[changed_keys] in the destination's settings"
             for one in changes[:_MOST_FAULTS]
         ]
@@ -246,3 +254,44 @@ def _changes(
             )
         if (new := now.get("renamed", {}).get(column, column)).lower() != name:
             yield f"{column} of the key has the name {new}, and had {name}"
+
+
+_MOST_COLUMNS = 5
+_MODES = tuple(one.name for one in fields(Modes))
+
+
+def _form_changes(version: TableVersion, now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the settings ``connect`` change of a table in that format, by setting."""
+    before: Mapping[str, Any] = (version.stated or {}).get("connect", {})
+    forms = [Modes(**{name: one[name] for name in _MODES if name in one}) for one in (before, now)]
+    keys = version.definition.primary_key
+    for setting in now:
+        if before.get(setting, now[setting]) == now[setting]:
+            continue
+        if setting in _MODES:
+            columns = [
+                # Decimals of keys are in base64 whatever the format.
+                f"{one.name} (in keys too)"
+                if one.name in keys and setting != "decimal_format"
+                else one.name
+                for one in version.definition.columns
+                if any(setting in _modes_of(one, modes) for modes in forms)
+            ]
+            more = len(columns) - _MOST_COLUMNS
+            columns[_MOST_COLUMNS:] = [f"{more} more"] if more > 0 else []
+            what = ", ".join(columns)
+        elif setting == "key_schemas":
+            what = "all keys" if keys else ""
+        else:
+            what = "all values"
+        if what:
+            is_now, was = (str(one[setting]) for one in (now, before))
+            is_now, was = (
+                one.lower() if one in ("True", "False") else one for one in (is_now, was)
+            )
+            yield f"another form of {what} (connect.{setting}: {is_now}, was {was})"
+
+
+def _modes_of(column: Column, modes: Modes) -> tuple[str, ...]:
+    kind = kind_of(column.type)
+    return sql_type(kind.base).connect_modes(kind, modes)

@@ -295,7 +295,7 @@ class Takeover:
             await producer.discard()
 
     def _check_keys(self, state: DestinationState, history: SchemaHistory | None) -> None:
-        """Raise MappingError if the mapping changes the keys of published rows, unless that is accepted."""
+        """Raise MappingError if keys, or a form, of published rows would change, unless that is accepted."""
         routes = self.plan.rules.routes
 
         def primary(name: TableName) -> tuple[str, ...] | None:
@@ -312,7 +312,9 @@ class Takeover:
             raise changes_refused(changes)
         for change in changes:
             log.warning(
-                "%s: keys of published rows change, which is accepted: %s", self.plan.name, change
+                "%s: keys or values of published rows change, which is accepted: %s",
+                self.plan.name,
+                change,
             )
 
     def _mapping_notes(self, mapping: MappingChoice, led: TakenOver) -> list[Note]:

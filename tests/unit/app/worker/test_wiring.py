@@ -89,6 +89,20 @@ def test_the_rules_are_those_of_the_settings_and_travel_to_decoders(
     assert destination_plan(settings(monkeypatch), "shop", {}, topic_plans(given)).decoders == 2
 
 
+def test_a_version_states_what_determines_the_form_of_a_connectors_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    form = {"decimal": "string", "source_name": "old", "tombstones": False}
+    for name, wanted in (("connect", {"decimal": "string", "unwrap": False}), ("debezium", {})):
+        given = settings(monkeypatch, format=name, connect=form)
+        route = destination_plan(given, "shop", {}, topic_plans(given)).rules.routes.of(("a", "b"))
+        assert route is not None
+        stated = route.stated.get("connect", {})
+        assert wanted.items() <= stated.items()
+        assert stated.keys().isdisjoint(["source_name", "tombstones"])
+        assert bool(stated) is bool(wanted)
+
+
 def test_seconds_are_made_of_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     given = settings(monkeypatch)
     assert destination_plan(given, "shop", {}, topic_plans(given)).interval == 0.2

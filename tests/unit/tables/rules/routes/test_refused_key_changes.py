@@ -14,7 +14,7 @@ from tables.rules.routes.routes import Routes
 from tables.rules.routes.written_topics import changed_keys, changes_refused, returning
 from tables.rules.table_version import TableVersion
 from tables.state.journal.state import DestinationState, encoded, version_key
-from wire.table_version import Definition
+from wire.table_version import Column, Definition
 
 NAME = ("shop", "orders")
 KEYS = MaskingKeys((("k1", bytes(32)), ("k2", bytes(range(32)))))
@@ -105,6 +105,68 @@ def test_keys_in_a_connectors_form_are_others() -> None:
     keyless = replace(version("topic: t"), format="debezium")
     assert changed_keys(routes("topic: t, format: connect"), [keyless]) == []
     assert changed_keys(routes("topic: t, format: canal"), [given]) == []
+
+
+CONNECT = {
+    "decimal": "precise", "decimal_format": "base64", "time": "adaptive_time_microseconds",
+    "bigint_unsigned": "long", "binary": "bytes", "adjust_years": True, "key_schemas": False,
+    "value_schemas": False, "unwrap": False,
+}  # fmt: skip
+COLUMNS = tuple(
+    Column(name=name, type=kind, nullable=True, charset=None)
+    for name, kind in {
+        "id": "decimal(10,0)", "price": "decimal(10,2)", "day": "date", "at": "timestamp",
+        "much": "bigint unsigned", "n": "bigint", "raw": "varbinary(9)",
+    }.items()
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "change"),
+    [
+        ("decimal", "string", "another form of id (in keys too), price (connect.decimal: string, was precise)"),
+        (
+            "decimal_format", "numeric",
+            "another form of id, price (connect.decimal_format: numeric, was base64)",
+        ),
+        ("time", "connect", "another form of day (connect.time: connect, was adaptive_time_microseconds)"),
+        ("adjust_years", False, "another form of day (connect.adjust_years: false, was true)"),
+        ("bigint_unsigned", "precise", "another form of much (connect.bigint_unsigned: precise, was long)"),
+        ("binary", "hex", "another form of raw (connect.binary: hex, was bytes)"),
+        ("key_schemas", True, "another form of all keys (connect.key_schemas: true, was false)"),
+        ("value_schemas", True, "another form of all values (connect.value_schemas: true, was false)"),
+        ("unwrap", True, "another form of all values (connect.unwrap: true, was false)"),
+    ],
+)  # fmt: skip
+def test_another_form_of_a_connectors_records_is_refused_by_the_columns_that_have_it(
+    setting: str, value: object, change: str
+) -> None:
+    before = replace(routes("topic: t, format: connect"), connect=CONNECT)
+    after = replace(before, connect={**CONNECT, setting: value})
+    route = before.of(NAME)
+    assert route is not None
+    of_all = replace(
+        version("topic: t", "id"),
+        definition=Definition(columns=COLUMNS, primary_key=("id",)),
+        format="connect",
+        stated=route.stated,
+    )
+    assert TableVersion.from_json(of_all.to_json()) == of_all
+    assert changed_keys(before, [of_all]) == []
+    (found,) = changed_keys(after, [of_all])
+    assert found == f"shop.orders in aq.t: {change}"
+    assert "state accept: [changed_keys]" in str(changes_refused([found]))
+    # A table without such columns, and one whose versions are from before this was recorded.
+    text = Column(name="note", type="varchar(9)", nullable=True, charset="utf8mb4")
+    other = replace(of_all, definition=Definition(columns=(text,), primary_key=()))
+    refused = {"value_schemas", "unwrap"}
+    assert bool(changed_keys(after, [other])) is (setting in refused)
+    assert changed_keys(after, [replace(of_all, stated={})]) == []
+    # In other formats, the settings have no effect.
+    assert changed_keys(
+        replace(after, mapping=from_yaml("{tables: {shop.orders: {topic: t, format: maxwell}}}")),
+        [replace(of_all, format="maxwell")],
+    ) == []  # fmt: skip
 
 
 def test_tables_that_are_unknown_or_captured_no_more_are_not_judged() -> None:

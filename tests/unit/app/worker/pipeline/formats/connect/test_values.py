@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import orjson
 import pytest
 
 from app.worker.pipeline.formats.connect import form_of
-from connectors.mysql.types.registry import Modes
+from connectors.mysql.types.registry import Modes, kind_of, sql_type
 from wire.table_version import Column
 
 _WKB_POINT = "AQEAAAAAAAAAAADwPwAAAAAAAABA"
@@ -76,7 +78,7 @@ BY_MODE: dict[str, tuple[tuple[str, Any, Any], ...]] = {
         ("datetime(6)", "2026-11-21T10:15:00.123456", 1795256100123456000), ("date", "2026-11-21", 20778),
     ),
     "time=microseconds": (("datetime", "2026-11-21T10:15:00", 1795256100000000), ("time", "00:00:01", 1000000)),
-    "adjusts_years=no": (("date", "0050-01-01", -701265),),
+    "adjust_years=no": (("date", "0050-01-01", -701265),),
 }  # fmt: skip
 NOT_NULL = {
     "": (("date", 0), ("datetime(6)", 0), ("timestamp", "1970-01-01T00:00:00Z")),
@@ -87,8 +89,8 @@ NOT_NULL = {
 
 def modes(text: str) -> Modes:
     pairs: Any = dict(one.split("=") for one in text.split())
-    if "adjusts_years" in pairs:
-        pairs["adjusts_years"] = False
+    if "adjust_years" in pairs:
+        pairs["adjust_years"] = False
     return Modes(**pairs)
 
 
@@ -111,3 +113,28 @@ def test_a_zero_date_of_a_column_without_null_is_the_first_day(text: str) -> Non
         assert written(kind, "0000-00-00 00:00:00", text, nullable=False) == expected
     if not text:
         assert written("date", "0000-00-00", "", nullable=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "value"),
+    [
+        ("decimal", "string"), ("decimal", "double"), ("decimal_format", "numeric"),
+        ("bigint_unsigned", "precise"), ("binary", "base64"), ("binary", "hex"),
+        ("binary", "base64-url-safe"), ("adjust_years", False),
+        *(("time", one) for one in ("connect", "isostring", "microseconds", "nanoseconds")),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("text", BY_MODE)
+def test_a_type_names_each_mode_that_changes_its_form(text: str, mode: str, value: Any) -> None:
+    before = modes(text)
+    after = replace(before, **{mode: value})
+    for kind, content, _ in (*SAME, *chain(*BY_MODE.values())):
+        column = Column(name="x", type=kind, nullable=True, charset=None)
+        forms = [form_of(column, one) for one in (before, after)]
+        found = [
+            (one.schema, orjson.dumps(content if one.value is None else one.value(content)))
+            for one in forms
+        ]
+        named = kind_of(kind), sql_type(kind_of(kind).base)
+        if found[0] != found[1]:
+            assert any(mode in named[1].connect_modes(named[0], one) for one in (before, after))
