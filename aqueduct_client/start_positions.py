@@ -25,6 +25,8 @@ _CLOCK_SKEW_MS = 600_000
 """How much later a source's clock may be than the worker's clock, which sets the time of Kafka's records."""
 _LOOKS = 64
 """The number of offsets at which the clocks are compared: a clock may have been wrong only for a while."""
+_NEAR = 1000
+"""The number of offsets directly before a position in which all records are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,35 @@ async def offset_of(log: Log, partition: Partition, start: Start) -> int:
 
 
 async def _at_time(log: Log, partition: Partition, ts_ms: int) -> int:
+    """Return the offset of the first change committed then or later.
+
+    The reading begins where the time of writing is ten minutes earlier, unless records before that show clocks
+    that differ by more: then it begins with the partition. The records compared are all of the last 1,000
+    offsets, some each at 2,000, 4,000, 8,000 and so on before the position, and some each at 64 evenly spaced
+    offsets.
+
+    If only the worker's clock was slow, a change that must not be skipped is followed by no record of a correct
+    clock before the position: that one's time of writing, and so this change's time of commit, would be too
+    early. So such changes end right before the position, and are missed only if more than 1,000 records with
+    older commit times follow them, as of a backlog, and none of the other looks meets one of them. If the
+    source's clock was fast, they may be anywhere: a time of less than a 64th of the records, that ended more
+    than 1,000 records before the position, can be missed.
+    """
     beginning, end = await log.bounds(partition)
     written = await log.offset_at(partition, max(0, ts_ms - _CLOCK_SKEW_MS))
     low = end if written is None else written
     looks = {beginning + (low - beginning) * number // _LOOKS for number in range(_LOOKS)}
+    distance = 2 * _NEAR
+    while distance < low - beginning:
+        looks.add(low - distance)
+        distance *= 2
     for at in sorted({*looks, max(beginning, end - 1000)}):
         if any(_is_ahead(Record(raw)) for raw in await log.read(partition, at)):
             low = beginning  # the time of writing does not limit the time of the commit
             break
+    near = max(beginning, low - _NEAR), low
+    if await _first(log, partition, near, _is_ahead) < low:
+        low = beginning
     return await _first(log, partition, (low, end), lambda record: record.ts_ms >= ts_ms)
 
 

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from aqueduct_client import start_positions
 from aqueduct_client.errors import InvalidSubscription, StartUnknown
 from aqueduct_client.memory import MemoryKafka, MemoryLog
 from aqueduct_client.records import Partition
@@ -246,6 +247,28 @@ async def test_a_workers_clock_that_was_an_hour_slow_for_a_while_skips_nothing()
         )
     wanted = 10 * hour + 5000 * 500
     assert await offset_of(MemoryLog(kafka), HERE, AtTime(wanted)) == 500
+
+
+@pytest.mark.parametrize(
+    ("slow", "older"), [((7400, 7900), 0), ((7400, 7900), 250), ((4500, 7900), 1500)]
+)
+async def test_a_slow_clock_between_the_looks_and_right_before_the_position_skips_nothing(
+    slow: tuple[int, int], older: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last changes that were written by the slow clock may be old, as those of a backlog are."""
+    monkeypatch.setattr(start_positions, "_LOOKS", 2)
+    kafka = MemoryKafka()
+    kafka.create(TOPIC)
+    hour, (begin, end) = 3_600_000, slow
+    for at in range(12_000):
+        now = 10 * hour + 5000 * at
+        is_slow, is_older = begin <= at < end, end - older <= at < end
+        committed = 5 * hour + at if is_older else now
+        # The slow clock shows one time, as if it were set back again and again.
+        written = 10 * hour + 5000 * begin - hour if is_slow else now
+        kafka.send(HERE, value(at + 1, ts_ms=committed), ts_ms=written)
+    first = end - 2 * older - 100 if older > 1000 else 7600
+    assert await offset_of(MemoryLog(kafka), HERE, AtTime(10 * hour + 5000 * first)) == first
 
 
 @pytest.mark.parametrize(
