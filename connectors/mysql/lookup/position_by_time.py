@@ -1,10 +1,16 @@
 """The binlog position of a moment: the first transaction committed then or later.
 
-Invariant: commit times grow, so where transactions have commit times, the files are bisected by the time of
-their first transaction, and only the file that contains the moment is read. Elsewhere, a transaction has only
-the time of its statement, on a replica even that of another server, which may be later than the times of many
-following transactions. Of a replica, therefore, all files are read; of another such server, the files after
-the last file that has no transaction of the moment or later. Transactions that cannot be distinguished within
+Invariant: no transaction of the moment or later is before the position. Where transactions have commit times,
+these grow unless the server's clock is set back, so the files are bisected by the time of their first
+transaction. Elsewhere, a transaction has only the time of its statement, on a replica even that of another
+server, which may be later than the times of many following transactions. Of such a replica, therefore, all
+files are read.
+
+A clock that was set back is recognized in two ways. The first event and the first transaction of each earlier
+file are compared with the moment; and earlier files are read whole, backwards from the position, up to the
+first one without a transaction of the moment or later. Only this remains: a file reaches the moment in its
+midst, the clock is set back within that same file, and a whole file between it and the position has no such
+transaction. Transactions that cannot be distinguished within
 a second are included: an additional transaction is only repeated, a missing transaction is lost. A moment
 before the binlog's start is refused by name.
 """
@@ -54,6 +60,8 @@ class _Search:
     ts_ms: int
     facts: ServerFacts
     address: SourceAddress
+    _heads: dict[str, tuple[int | None, int]] = field(default_factory=dict)
+    """By file, the first transaction's time, and the second of the file's creation."""
     _missing: set[str] = field(default_factory=set)
     """Files purged during the search."""
 
@@ -83,21 +91,45 @@ class _Search:
                 low = middle
             else:
                 high = middle
-        while low > 0 and not self._has_commit_times and self._has_later(files[low - 1]):
+        low = self._before_set_back(files, low)
+        while low > 0 and self._has_later(files[low - 1]):
             low -= 1
         if low < 0 or files[low] in self._missing:
             low = min(low + 1, len(files) - 1)
             self._refuse_if_purged(files[low])
         return low
 
+    def _before_set_back(self, files: list[str], low: int) -> int:
+        """Return the index of the file before the first one that begins at the moment or later.
+
+        It is -1 if the oldest file begins so, and ``low`` if no file up to it does.
+        """
+        for at in range(low + 1):
+            if (head := self._head(files[at])) is None:
+                continue
+            first, created = head
+            # The first event of a replica's file may have the time of an event of its source.
+            was_then = created * 1000 >= self.ts_ms and not self._has_replicated
+            if was_then or (first is not None and first >= self.ts_ms):
+                return at - 1
+        return low
+
     def _begins_before(self, file: str) -> bool:
         """Whether the first transaction after a file's head was certainly committed before the moment."""
-        try:
-            first = Spans(self.address, file).first_ms()
-        except PositionGone:
-            self._missing.add(file)
+        if (head := self._head(file)) is None:
             return True
+        first, _ = head
         return first is not None and first < self.ts_ms
+
+    def _head(self, file: str) -> tuple[int | None, int] | None:
+        """Return the time of a file's first transaction, and its creation's second; None if it was purged."""
+        if file not in self._heads and file not in self._missing:
+            spans = Spans(self.address, file)
+            try:
+                self._heads[file] = spans.first_ms(), spans.created
+            except PositionGone:
+                self._missing.add(file)
+        return self._heads.get(file)
 
     def _has_later(self, file: str) -> bool:
         """Whether a file contains a transaction of the moment or later."""

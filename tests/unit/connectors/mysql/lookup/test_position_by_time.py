@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from connectors.errors import PositionPurged
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import position_by_time as module
 from connectors.mysql.lookup.position_by_time import offset_at_time
@@ -25,8 +26,10 @@ class Span:
 class Binlog:
     """Files with the times of their transactions, and which of them were read."""
 
-    def __init__(self, *files: list[int]) -> None:
+    def __init__(self, *files: list[int], created: tuple[int, ...] = ()) -> None:
+        """``created``: the second of each file's creation; 0 without."""
         self.files = {f"b.{number:06}": times for number, times in enumerate(files, start=1)}
+        self.created = dict(zip(self.files, created or [0] * len(files), strict=True))
         self.read: set[str] = set()
 
     def spans(self, _: object, file: str) -> Spans:
@@ -36,9 +39,8 @@ class Binlog:
 class Spans:
     """See transaction_spans.Spans."""
 
-    created = 0
-
     def __init__(self, binlog: Binlog, file: str) -> None:
+        self.created = binlog.created[file]
         self.binlog, self.file, self.previous = binlog, file, GtidSet()
 
     def first_ms(self) -> int | None:
@@ -70,12 +72,50 @@ def place(
     return found.file, found.pos
 
 
-def test_where_times_grow_only_the_file_of_the_moment_is_read(
+def test_where_times_grow_the_file_of_the_moment_is_read_and_the_one_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     binlog = Binlog([10, 20], [30, 40], [50, 60], [70, 80])
     assert place(monkeypatch, binlog, 55, "8.4.0") == ("b.000003", 20)
-    assert binlog.read == {"b.000003"}
+    assert binlog.read == {"b.000002", "b.000003"}
+
+
+@pytest.mark.parametrize(
+    ("files", "created", "found"),
+    [
+        # As the clock is set back: between two files, within a file, before the first transaction of a file.
+        ([[1000, 5000], [2000, 6000], [6000, 7000]], (1, 2, 6), ("b.000001", 20)),
+        ([[1000, 6000, 2000], [2500, 5500], [6000, 7000]], (1, 2, 6), ("b.000001", 20)),
+        (
+            [[1000, 4000], [2000], [5500], [3000], [3100], [3200], [7000]],
+            (0,) * 7,
+            ("b.000003", 10),
+        ),
+        ([[1000, 2000], [5000], [1000], [1100], [1200], [9000]], (0,) * 6, ("b.000002", 10)),
+        ([[1000, 5000], [1000], [1100], [1200], [9000]], (1, 5, 1, 1, 9), ("b.000001", 20)),
+        ([[1000, 2000], [4000, 6000], [6000, 7000]], (1, 4, 6), ("b.000002", 20)),
+    ],
+)
+@pytest.mark.parametrize("version", ["8.4.0", "5.7.44-log"])
+def test_a_clock_that_was_set_back_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    files: list[list[int]],
+    created: tuple[int, ...],
+    found: tuple[str, int],
+    version: str,
+) -> None:
+    assert place(monkeypatch, Binlog(*files, created=created), 5000, version) == found
+
+
+def test_a_purged_file_may_have_the_moment_if_the_clock_was_then_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    binlog = Binlog([], [1000, 2000], [3000, 9000], created=(0, 6, 3))
+    del binlog.files["b.000001"]
+    with pytest.raises(PositionPurged):
+        place(monkeypatch, binlog, 5000, "8.4.0")
+    # A replica's file may have the time of another server there.
+    assert place(monkeypatch, binlog, 5000, "8.4.0", is_replica=True) == ("b.000003", 20)
 
 
 @pytest.mark.parametrize("version", ["5.7.44-log", "11.8.2-MariaDB-log"])
