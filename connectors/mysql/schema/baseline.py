@@ -50,7 +50,7 @@ from connectors.mysql.schema.information_schema import Inventory, InventoryReade
 from connectors.mysql.schema.server_columns import end_of_binlog, hold, prepare
 from connectors.mysql.server.database_filters import SYSTEM
 from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
-from connectors.mysql.server.privileges import Privileges, account, activation, remedy
+from connectors.mysql.server.privileges import account, activation, remedy
 from connectors.mysql.stream.replica import unregistered
 
 
@@ -436,7 +436,7 @@ class _Reading:
         restless: Collection[TableName] = (),
     ) -> Baseline:
         """Return the baseline with the tables whose state is certain, and why other tables are missing."""
-        user, in_part = self._account(), Privileges(self._facts.grants).in_part
+        user, in_part = self._account(), self._facts.privileges.in_part
         roles = activation(self._facts.inactive_roles, user, mariadb=self._facts.is_mariadb)
         unseen = {
             name: f"only some of its columns may be seen: {remedy(name, user)}{roles}"

@@ -15,7 +15,7 @@ from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.facts import PARTIAL_REVOKES, ServerFacts, SourceAddress, connected
 from connectors.mysql.server.privileges import (
     Privileges,
     account,
@@ -35,7 +35,7 @@ class Sight:
     def __init__(
         self,
         names: Iterable[TableName],
-        grants: Iterable[str],
+        privileges: Privileges,
         to: str,
         *,
         lowers: bool = False,
@@ -46,7 +46,7 @@ class Sight:
         ``lowers``: whether the server has only lower-case names. ``described``: the tables without a known
         grant for which the server shows columns; None if this was not queried.
         """
-        self._privileges, self._to, self._lowers = Privileges(grants), to, lowers
+        self._privileges, self._to, self._lowers = privileges, to, lowers
         self.names = frozenset(names)
         self.seen = self.names - self._privileges.in_part
         """The tables whose columns are all visible, as far as is known."""
@@ -86,10 +86,11 @@ class Sight:
         """
         real = {database.lower(): database for database, _ in self.names}
         named = [real.get(one, one) for one in databases]
-        scopes = [(one, database_pattern(one)) for one in named] or [(_NONE_SUCH, "*.*")]
+        is_literal = self._privileges.is_literal
+        scopes = [(one, database_pattern(one, is_literal=is_literal)) for one in named]
         return [
             grant("SELECT", scope, self._to)
-            for database, scope in scopes
+            for database, scope in scopes or [(_NONE_SUCH, "*.*")]
             if not self._privileges.covers((database, _NONE_SUCH))
         ]
 
@@ -108,7 +109,7 @@ def sight_of(
     """Return what the account saw when these facts and names were read; ``described``: see Sight."""
     lowers = server_of(facts).lower_case_table_names == 1
     to = account(facts.current_user, address.user)
-    return Sight(names, facts.grants, to, lowers=lowers, described=described)
+    return Sight(names, facts.privileges, to, lowers=lowers, described=described)
 
 
 def sight_now(address: SourceAddress, facts: ServerFacts) -> Sight:
@@ -117,13 +118,15 @@ def sight_now(address: SourceAddress, facts: ServerFacts) -> Sight:
         # Read before the names, so that an existing table that these grants make visible is listed.
         cursor.execute("SHOW GRANTS")
         grants = tuple(one for (one,) in cursor.fetchall())
+        cursor.execute(f"SHOW GLOBAL VARIABLES LIKE '{PARTIAL_REVOKES}'")
+        facts = replace(facts, grants=grants, variables={**facts.variables, **dict(cursor)})
         reader = InventoryReader(cursor, server_of(facts))
-        found = sight_of(address, replace(facts, grants=grants), reader.names())
+        found = sight_of(address, facts, reader.names())
         if not found.ungranted:
             return found
         # With another privilege, an account sees a table's name but no column.
         described = reader.described({database for database, _ in found.ungranted})
-        return sight_of(address, replace(facts, grants=grants), found.names, described=described)
+        return sight_of(address, facts, found.names, described=described)
 
 
 def unseen_tables(
@@ -137,7 +140,7 @@ def unseen_tables(
     The tables of ``waiting``, whose rows are to be read, are returned too if the account may not see them.
     Raise SourceLost or SourceRefused.
     """
-    granted = Privileges(facts.grants).in_part.difference(known)
+    granted = facts.privileges.in_part.difference(known)
     hidden = set(waiting).difference(known)
     if not granted and not hidden:
         return {}
@@ -152,7 +155,7 @@ def seen_in_part(
     address: SourceAddress, facts: ServerFacts, names: Collection[TableName]
 ) -> dict[TableName, str]:
     """Return the tables among ``names`` that are only granted in part, each with what to do."""
-    granted, to = Privileges(facts.grants).in_part, account(facts.current_user, address.user)
+    granted, to = facts.privileges.in_part, account(facts.current_user, address.user)
     roles = activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
     return {
         name: f"only some of its columns may be seen: {remedy(name, to)}{roles} then restart the destination"

@@ -36,7 +36,7 @@ from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Gtids
 from connectors.mysql.server.database_filters import BinlogFilters
 from connectors.mysql.server.parsec import Parsec
-from connectors.mysql.server.privileges import inactive_roles
+from connectors.mysql.server.privileges import Privileges, inactive_roles
 from connectors.mysql.server.session import Value, as_text, begin_session, session_variables
 from connectors.secret import text_of
 
@@ -75,6 +75,8 @@ AFTER_DAMAGE = (
 """What to do if more than one transaction cannot be read."""
 
 
+PARTIAL_REVOKES = "partial_revokes"
+"""The variable with which databases in grants have no wildcards; MySQL has it from 8.0.16 on."""
 REPORTED_HOST = 60
 """Characters of a replica's own host name that a server stores."""
 
@@ -198,6 +200,12 @@ class ServerFacts:
     """The account that the server selected at the login, from ``CURRENT_USER()``."""
     inactive_roles: tuple[str, ...] = ()
     """Roles granted to the account whose privileges its sessions lack, in the form of GRANT."""
+
+    @property
+    def privileges(self) -> Privileges:
+        """The tables visible to the account."""
+        is_literal = self.variables.get(PARTIAL_REVOKES, "OFF").upper() == "ON"
+        return Privileges(self.grants, is_literal=is_literal)
 
     @property
     def is_mariadb(self) -> bool:

@@ -13,7 +13,6 @@ from connectors.errors import Faults, PreflightError, ServerIdConflict
 from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts, SourceAddress
 from connectors.mysql.server.privileges import (
     PERSISTS,
-    Privileges,
     account,
     activation,
     database_pattern,
@@ -105,7 +104,7 @@ def check(
 
 def warnings(facts: ServerFacts, address: SourceAddress) -> list[str]:
     """Return warnings about conditions that are not faults, but may hide tables from the account."""
-    if not facts.inactive_roles or Privileges(facts.grants).is_everything:
+    if not facts.inactive_roles or facts.privileges.is_everything:
         return []
     to = account(facts.current_user, address.user)
     return [
@@ -138,12 +137,13 @@ def _faults(
         yield from _setting_faults(facts, history=history)
     yield from _filter_faults(facts)
     yield from _grant_faults(facts, address)
-    if history and not _names_columns(facts) and Privileges(facts.grants).is_nothing:
+    if history and not _names_columns(facts) and facts.privileges.is_nothing:
         to = account(facts.current_user, address.user)
-        scopes = sorted(map(database_pattern, databases)) or ["*.*"]
+        is_literal = facts.privileges.is_literal
+        scopes = sorted(database_pattern(one, is_literal=is_literal) for one in databases)
         yield (
             "its binlog names no columns, and the account may read no table, so that nothing does: "
-            + " ".join(grant("SELECT", scope, to) for scope in scopes)
+            + " ".join(grant("SELECT", scope, to) for scope in scopes or ["*.*"])
             + activation(facts.inactive_roles, to, mariadb=facts.is_mariadb)
         )
     if facts.variables.get("server_id") == str(address.server_id):

@@ -40,10 +40,15 @@ def activation(roles: Sequence[str], to: str, *, mariadb: bool) -> str:
     return f" or activate what it has by {', '.join(roles)}: SET DEFAULT ROLE {statement} {to};"
 
 
-def database_pattern(database: str) -> str:
-    """All tables of a database, in the form of GRANT, where ``_`` and ``%`` are wildcards."""
-    escaped = database.replace("`", "``").replace("_", r"\_").replace("%", r"\%")
-    return f"`{escaped}`.*"
+def database_pattern(database: str, *, is_literal: bool) -> str:
+    """All tables of a database, in the form of GRANT, where ``_`` and ``%`` are wildcards.
+
+    With ``is_literal``, as of a server with ``partial_revokes``, they are not, and a backslash escapes nothing.
+    """
+    quoted = database.replace("`", "``")
+    if not is_literal:
+        quoted = quoted.replace("_", r"\_").replace("%", r"\%")
+    return f"`{quoted}`.*"
 
 
 def setting(name: str, value: str, *, persists: bool) -> str:
@@ -80,8 +85,8 @@ _SHOWS = {*_READS, "INSERT", "UPDATE", "REFERENCES"}
 class _Extent:
     """The extent to which an account has at least one of some privileges."""
 
-    def __init__(self, privileges: set[str]) -> None:
-        self._privileges = privileges
+    def __init__(self, privileges: set[str], *, is_literal: bool) -> None:
+        self._privileges, self._is_literal = privileges, is_literal
         self._everywhere = False
         self._but: list[str] = []
         self._databases: list[re.Pattern[str]] = []
@@ -104,7 +109,7 @@ class _Extent:
         elif table is None and verb == "REVOKE":
             self._but.append(database)
         elif table is None:
-            self._databases.append(_pattern(database))
+            self._databases.append(_pattern(database, is_literal=self._is_literal))
         elif in_part:
             self._in_part.add((database, table))
         else:
@@ -131,8 +136,10 @@ class _Extent:
 class Privileges:
     """The tables visible to an account, from its SHOW GRANTS."""
 
-    def __init__(self, grants: Iterable[str]) -> None:
-        self._reads, self._shows = _Extent(_READS), _Extent(_SHOWS)
+    def __init__(self, grants: Iterable[str], *, is_literal: bool = False) -> None:
+        """``is_literal``: whether databases in grants have no wildcards, as with ``partial_revokes``."""
+        self.is_literal = is_literal
+        self._reads, self._shows = (_Extent(one, is_literal=is_literal) for one in (_READS, _SHOWS))
         for held in grants:
             if statement := _STATEMENT.match(held):
                 self._reads.take(statement)
@@ -192,8 +199,10 @@ def _plain(name: str) -> str | None:
     return name[1:-1].replace(2 * quote, quote) if quote in '`"' else name
 
 
-def _pattern(database: str) -> re.Pattern[str]:
-    """A database name in a grant, where ``_`` and ``%`` are wildcards."""
+def _pattern(database: str, *, is_literal: bool) -> re.Pattern[str]:
+    """A database name in a grant, where ``_`` and ``%`` are wildcards unless ``is_literal``."""
+    if is_literal:
+        return re.compile(re.escape(database))
     parts = re.split(r"(\\.|_|%)", database, flags=re.DOTALL)
     signs = {"_": ".", "%": ".*"}
     return re.compile(

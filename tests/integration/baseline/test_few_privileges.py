@@ -105,6 +105,29 @@ def test_a_fully_revoked_database_is_absent(servers: Servers) -> None:
     assert "other" not in {database for database, _ in found.tables}
 
 
+def test_with_partial_revokes_a_grants_database_has_no_wildcards(servers: Servers) -> None:
+    mysql = servers("9.7")
+    run(mysql, "CREATE DATABASE axb", "CREATE TABLE axb.x (a int)")
+    try:
+        read_as(mysql, "SELECT ON `a_b`.*")
+        assert ("axb", "x") in sight_as(mysql).seen
+        before = read_facts(address_of(mysql, user="few", password="few"))
+        # The server keeps what it has decided until the privileges are read again.
+        run(mysql, "SET GLOBAL partial_revokes = ON", "FLUSH PRIVILEGES")
+        sight = sight_now(address_of(mysql, user="few", password="few"), before)
+        (missing,) = sight.lacking(["axb", "a_b"])
+        (like,) = sight.lacking(["s_en"])
+        run(mysql, "CREATE DATABASE s_en", "CREATE TABLE s_en.x (a int)", missing, like)
+        after = sight_as(mysql)
+    finally:
+        run(mysql, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES", "DROP USER 'few'@'%'")
+        run(mysql, "DROP DATABASE axb", "DROP DATABASE IF EXISTS s_en")
+    assert sight.seen == {("a_b", "x"), ("a_b", "y"), ("a_b", "z")}
+    assert (sight.why_unseen(("axb", "x")) or "").startswith("the account may not see it: GRANT")
+    assert missing.startswith("GRANT SELECT ON `axb`.* TO")
+    assert after.seen == sight.seen | {("axb", "x"), ("s_en", "x")}
+
+
 @pytest.mark.parametrize("series", [one for one in SERIES if one != "5.5"])
 def test_grants_are_understood_whatever_quotes_are_the_default(
     servers: Servers, series: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.mysql.schema.unseen_tables import Sight
+from connectors.mysql.server.privileges import Privileges
 
 GRANTS = (
     "GRANT REPLICATION SLAVE ON *.* TO `a`@`%`",
@@ -17,7 +18,9 @@ NAMES = [("shop", one) for one in ("seen", "part", "bare", "byrole")]
 
 
 def sight(*described: str) -> Sight:
-    return Sight(NAMES, GRANTS, "'a'@'%'", described={("shop", one) for one in described})
+    return Sight(
+        NAMES, Privileges(GRANTS), "'a'@'%'", described={("shop", one) for one in described}
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,11 +45,14 @@ def test_the_grants_that_would_show_all_tables() -> None:
     grant = "GRANT SELECT ON {} TO 'a'@'%';"
     assert sight().lacking(["shop", "whole"]) == [grant.format("`shop`.*")]
     assert sight().lacking([]) == [grant.format("*.*")]
-    everything = Sight((), ["GRANT SELECT ON *.* TO `a`@`%`"], "'a'@'%'")
+    everything = Sight((), Privileges(["GRANT SELECT ON *.* TO `a`@`%`"]), "'a'@'%'")
+    assert sight().lacking(["a_b"]) == [grant.format(r"`a\_b`.*")]
+    literal = Sight((), Privileges((), is_literal=True), "'a'@'%'")
+    assert literal.lacking(["a_b"]) == [grant.format("`a_b`.*")]
     assert everything.lacking([]) == everything.lacking(["shop"]) == []
 
 
 def test_a_name_is_spelled_as_the_server_has_it() -> None:
     assert sight().spelled(("Shop", "Orders")) == ("Shop", "Orders")
-    lower = Sight((), (), "'a'@'%'", lowers=True)
+    lower = Sight((), Privileges(()), "'a'@'%'", lowers=True)
     assert lower.spelled(("Shop", "Orders")) == ("shop", "orders")

@@ -3,6 +3,7 @@
 import pytest
 
 from connectors.mysql.server.privileges import Privileges, inactive_roles, remedy
+from tests.unit.connectors.mysql.facts import facts
 
 OLD = "GRANT SELECT, REPLICATION SLAVE ON *.* TO 'a'@'%' IDENTIFIED BY PASSWORD '*D4EA'"
 
@@ -41,6 +42,18 @@ def test_a_table_is_seen_whole_by_a_privilege_at_any_level(grant: str) -> None:
 )
 def test_other_privileges_show_nothing_of_it(grant: str) -> None:
     assert not Privileges([grant]).covers(("shop", "orders"))
+
+
+def test_with_partial_revokes_a_grants_database_is_literal() -> None:
+    grants = ("GRANT SELECT ON `a_b`.* TO `a`@`%`", r"GRANT SELECT ON `c\_d%`.* TO `a`@`%`")
+    for variables, is_literal in (({}, False), ({"partial_revokes": "ON"}, True)):
+        sight = facts(variables, grants=grants).privileges
+        assert sight.covers(("a_b", "t"))
+        assert sight.covers(("axb", "t")) is not is_literal
+        # A backslash then escapes nothing.
+        assert sight.covers((r"c\_d%", "t")) is is_literal
+        assert sight.covers(("c_d2", "t")) is not is_literal
+        assert not sight.covers(("cxd%", "t"))
 
 
 def test_what_is_revoked_of_all_is_not_seen() -> None:

@@ -15,6 +15,7 @@ from app.worker.destination.snapshot.unseen_tables import UnseenTables
 from connectors.errors import RunRestarts
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.unseen_tables import Sight
+from connectors.mysql.server.privileges import Privileges
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
 from tests.unit.connectors.mysql.facts import ADDRESS, facts
@@ -87,14 +88,15 @@ def test_a_table_that_the_grants_at_the_beginning_covered_was_created_since(
 ) -> None:
     """Its statement is on its way, however long that takes."""
     unseen = began(r".*\..*", ITS_DATABASE)
-    server.append(Sight((ORDERS, NEW), ITS_DATABASE, "'a'@'%'"))
+    server.append(Sight((ORDERS, NEW), Privileges(ITS_DATABASE), "'a'@'%'"))
     for _ in range(3):
         look(unseen)
 
 
 def test_one_that_is_granted_since_is_read_by_a_new_run(server: list[Sight]) -> None:
     unseen = began(r".*\..*", ONE_TABLE)
-    server.append(Sight((ORDERS, NEW), (*ONE_TABLE, "GRANT SELECT ON `shop`.`new` TO `a`@`%`"), ""))
+    granted = Privileges((*ONE_TABLE, "GRANT SELECT ON `shop`.`new` TO `a`@`%`"))
+    server.append(Sight((ORDERS, NEW), granted, ""))
     look(unseen)
     with pytest.raises(RunRestarts, match=r"may see now: shop\.new"):
         look(unseen)
