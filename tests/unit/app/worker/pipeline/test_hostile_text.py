@@ -12,27 +12,40 @@ import fastavro
 import pytest
 from aiokafka.record import MemoryRecords
 
+from app.settings.connect_form import ConnectForm
 from app.worker.pipeline.formats import registry
 from app.worker.pipeline.formats.avro import AvroFactory
 from app.worker.pipeline.formats.registry import FORMATS
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import SelectedRows
 from connectors.mysql.binlog.table_map import TableMap
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.definition import Execution, Session, Table
+from connectors.mysql.ddl.parsed_statement import parse_statement
+from connectors.mysql.select.selected_table import SelectedTable
 from connectors.mysql.types.registry import FieldType, MappedColumn
 from connectors.store.registry import MemoryRegistry
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
+from tables.state.journal.state import encoded
 from tests import made
 from tests.hostile import NAMES
 from tests.unit.app.worker.pipeline.formats.test_transcoded import HISTORY
 from tests.unit.app.worker.pipeline.formats.test_transcoded import routes as routes_of
 from tests.unit.app.worker.pipeline.history import Source
 from tests.unit.app.worker.pipeline.portions.test_inserted_rows import cursor
-from tests.unit.app.worker.pipeline.portions.test_selected_rows import packets, selected, watch
-from tests.unit.app.worker.pipeline.runs import RULES, pieces_of, run_stage, spec_of
+from tests.unit.app.worker.pipeline.portions.test_selected_rows import (
+    packets,
+    selected,
+    statement,
+    watch,
+)
+from tests.unit.app.worker.pipeline.runs import RULES, pieces_of, run_stage, spec_of, versions_of
+from tests.unit.connectors.mysql.select.packets import packets_of
+from tests.unit.connectors.mysql.select.tables import CHARSETS, MYSQL
 from wire.changes import reading_id
 
-FORMAT_NAMES = ("debezium", "canal", "maxwell", "avro")
+FORMAT_NAMES = ("debezium", "canal", "maxwell", "avro", "connect")
 SIGNS = (
     *(name for name in NAMES if len(name.encode()) < 200),
     '","op":"c","x":"',
@@ -92,6 +105,7 @@ def test_the_files_of_a_binlog_that_name_transactions_may_have_any_name(
         values = [value for _, _, value, _ in rows if value is not None]
         if name in ("debezium", "avro"):
             assert {value["transaction"]["id"] for value in values} == wanted
+        if name in ("debezium", "avro", "connect"):
             assert {value["source"]["file"].rpartition(".")[0] for value in values} == {file}
 
 
@@ -123,9 +137,105 @@ def test_existing_rows_of_tables_and_columns_of_any_name_have_valid_records(
             assert value["data"] == [{sign: "1", f"{sign}2": "7"}]
         elif name == "maxwell":
             assert value["data"] == {sign: 1, f"{sign}2": 7}
+        elif name == "connect":
+            assert value["after"] == {sign: 1, f"{sign}2": 7}
+            assert value["source"]["table"] == sign
         else:
             assert sorted(value["after"].values()) == [1, 7]
     assert len(ids) == len(SIGNS)
+
+
+@pytest.mark.parametrize("with_schemas", [False, True])
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_labels_defaults_and_comments_may_have_any_text(
+    name: str, with_schemas: bool, schemas: MemoryRegistry
+) -> None:
+    mapping = from_yaml(json.dumps({"databases": {"trade": {"from": ["d"], "format": name}}}))
+    routes = Routes(prefix="aq", include=r"d\..*", destination="shop", mapping=mapping)
+    form = ConnectForm(key_schemas=with_schemas, value_schemas=with_schemas)
+    rules = replace(RULES, routes=routes, connect=form)
+    for text in SIGNS:
+        known = _with_text(text)
+        table = SelectedTable(("d", "t"), known, CHARSETS, server=MYSQL)
+        row = [b"1", text.encode(), b"2", b"2", text.encode()]
+        portion = replace(
+            selected(of=_table(1, "t")),
+            table_map=table.table_map,
+            blocks=(packets_of(table.columns, [row]),),
+        )
+        spec = replace(spec_of(rules, cursor(), {}), charsets=CHARSETS, known={("d", "t"): known})
+        ddl = statement(1, f"ALTER TABLE d.u ADD w int COMMENT {_literal(text)}")
+        pieces = run_stage([watch(("d", "t")), portion, ddl], cursor(), spec)
+        found = list(read(pieces, schemas))
+        ((key, value),) = [one[1:3] for one in found if one[0] == routes.topic(("d", "t"))]
+        if name == "connect" and with_schemas:
+            columns = value["schema"]["fields"][1]["fields"]
+            allowed = [one["parameters"]["allowed"] for one in columns if "parameters" in one]
+            assert allowed == [f"other,{_of_connect(text)}", f"other,{_of_set(text)}"]
+            key, value = key["payload"], value["payload"]
+        assert key == {"id": 1, "k": text}
+        after = value["data"] if name in ("canal", "maxwell") else value["after"]
+        if name == "canal":
+            (after,) = after
+            assert value["mysqlType"]["e"] == _type_of(text)
+        wanted: dict[str, tuple[Any, Any]] = {
+            "canal": ("2", "2"),
+            "maxwell": (text, [_of_set(text)]),
+            "connect": (_of_connect(text), _of_set(text)),
+        }
+        assert (after["e"], after["s"]) == wanted.get(name, (text, _of_set(text)))
+        assert (after["k"], after["v"]) == (text, text)
+        (announced,) = versions_of(pieces)
+        version = json.loads(encoded(announced.to_json()))
+        assert version["comment"] == text
+        assert {one["name"]: one.get("comment") for one in version["columns"]} == {
+            "id": None, "k": text, "e": text, "s": None, "v": text,
+        }  # fmt: skip
+        assert version["columns"][2]["column_type"] == _type_of(text)
+        assert version["columns"][4]["initial"] == {"value": text}
+        (altered,) = [value for topic, _, value, _ in found if topic == "aq.__ddl.shop"]
+        assert altered["ddl"].endswith(f" COMMENT {_literal(text)}")
+
+
+def _of_set(text: str) -> str:
+    """The label of the SET, which cannot have a comma."""
+    return text.replace(",", ";")
+
+
+def _of_connect(text: str) -> str:
+    """The label as Debezium writes it."""
+    return text.replace(",", "\\,")
+
+
+def _type_of(text: str) -> str:
+    """The type of the ENUM as the server prints it."""
+    label = _literal(text).replace("\n", "\\n").replace("\r", "\\r")
+    return f"enum('other',{label})"
+
+
+def _literal(text: str) -> str:
+    """The text in SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _with_text(text: str) -> Table:
+    """A table with this text wherever a definition may have one."""
+    quoted, label = _literal(text), _literal(_of_set(text))
+    catalog = Catalog(MYSQL)
+    columns = (
+        "id int",
+        f"k varchar(200) DEFAULT {quoted} COMMENT {quoted}",
+        f"e enum('other',{quoted}) DEFAULT {quoted} COMMENT {quoted}",
+        f"s set('other',{label})",
+    )
+    for sql in (
+        "CREATE DATABASE d",
+        f"CREATE TABLE d.t ({', '.join(columns)}, PRIMARY KEY (id, k)) COMMENT {quoted}",
+        f"ALTER TABLE d.t ADD v varchar(200) NOT NULL DEFAULT {quoted} COMMENT {quoted}",
+    ):
+        parsed = parse_statement(sql, MYSQL, Session())
+        catalog.apply_parsed(replace(parsed, execution=Execution(mark="1")))
+    return catalog["d", "t"]
 
 
 def _table(number: int, name: str) -> TableMap:
