@@ -981,13 +981,14 @@ class RecordsGone(AqueductError):
 
 
 class MergeUnfinished(AqueductError):
-    """A merge that the settings no longer have did not merge all records of the destination."""
+    """A destination was removed, or its merge, before all of its records were merged."""
 
     retry = Retry.TIMED
     remedy = (
         "Nothing is published meanwhile, since the topic would lack those records, or have them after newer "
-        "ones. Put the merge back into the settings of all workers and restart them; to end it, pause its "
-        "destinations, wait until /status shows unread 0 and held 0 for each of them, and then remove it."
+        "ones. Put the merge back into the settings of all workers, with each of its destinations, and restart "
+        "them; to end it, pause its destinations, wait until /status shows unread 0 and held 0 for each of them, "
+        "and then remove it. To give the records up, delete the topic that has them."
     )
 
 

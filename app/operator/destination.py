@@ -36,6 +36,7 @@ from app.operator.journal_access import (
 from app.operator.terminal import (
     add_reason,
     aligned_table,
+    ask_for_name,
     confirm,
     operator,
     print_answer,
@@ -45,10 +46,18 @@ from app.operator.worker_answer import UNCONFIRMED, add_waiting, seconds_of, why
 from app.settings.model import Settings, load
 from app.worker.coordination.cluster_view import Nodes, View, read_views
 from app.worker.destination.background import in_its_own_thread
+from app.worker.destination.takeover.published_check import Published
 from app.worker.destination.takeover.recovery import committed_state
 from app.worker.merge.plan import UNIT as MERGE
-from app.worker.wiring import coordination_plan
-from connectors.errors import AqueductError, NotApplied, RequestReplaced, TopicGone, UsageError
+from app.worker.wiring import coordination_plan, topic_plans
+from connectors.errors import (
+    AqueductError,
+    MergeUnfinished,
+    NotApplied,
+    RequestReplaced,
+    TopicGone,
+    UsageError,
+)
 from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import Topics
 from connectors.zookeeper.kazoo_session import opens
@@ -410,7 +419,17 @@ def _request(options: argparse.Namespace, desired: DesiredState | None, text: st
 
 
 configure_pause = configure_resume = configure_restart = configure_stop = _configure
-configure_add = configure_delete = _configure_of_destinations
+configure_add = _configure_of_destinations
+
+
+def configure_delete(parser: argparse.ArgumentParser) -> None:
+    """Add a destination, how long to wait, and the confirmation that records may be lost."""
+    _configure_of_destinations(parser)
+    parser.add_argument(
+        "--yes-lose-changes",
+        action="store_true",
+        help="delete it even if its merge has not published all of its records",
+    )
 
 
 run_pause = partial(
@@ -435,12 +454,37 @@ def run_add(options: argparse.Namespace) -> int:
 
 
 def run_delete(options: argparse.Namespace) -> int:
-    """Stop running a destination; its cursor is kept."""
-    check_destination(load(), options.destination)
+    """Stop running a destination; its cursor is kept.
+
+    Raise NotConfirmed if a merged topic lacks records of it and the operator does not agree to that.
+    """
+    settings, name = load(), options.destination
+    check_destination(settings, name)
+    if not options.yes_lose_changes:
+        try:
+            run_operation(_check_merged(settings, name))
+        except MergeUnfinished as error:
+            ask_for_name(
+                name,
+                f"{error.detail}, and never gets them once the destination is removed from the settings",
+                remedy="First pause it, and wait until /status shows unread 0 and held 0 for it in its merge. "
+                "Or type its name where it asks, or add --yes-lose-changes.",
+                destination=name,
+            )
     text = (
         "delete requested; its cursor stays in the journal, and `destination add` resumes from it"
     )
     return _request(options, DesiredState.DELETE, text)
+
+
+async def _check_merged(settings: Settings, name: str) -> None:
+    """Raise MergeUnfinished if a merge has not published all records of a destination."""
+    journal = UnitJournal.of(settings, name)
+    published = Published(
+        destination=name, prefix=settings.prefix, options=journal.partition.options
+    )
+    partitions = topic_plans(settings).journal().partitions
+    await published.check_merged(await journal.latest_state(), partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,7 @@ def merge_plans(settings: Settings, options: dict[str, Any], topics: TopicPlans)
         MergePlan(
             name=name,
             destinations=merge.destinations,
+            all_destinations=frozenset(settings.destinations),
             prefix=settings.prefix,
             wait=merge.wait_seconds,
             passes=merge.stalled == "pass",

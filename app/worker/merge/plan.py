@@ -29,6 +29,8 @@ class MergePlan:
     name: str
     destinations: tuple[str, ...]
     """The shards; records with equal times keep this order."""
+    all_destinations: frozenset[str]
+    """All destinations of the settings, also those of no merge."""
     prefix: str
     wait: float
     """Seconds that a record waits for earlier records of other shards."""

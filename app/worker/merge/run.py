@@ -24,7 +24,7 @@ from app.worker.merge.plan import MergePlan, MergeStatus, RefusedTopic
 from app.worker.merge.publishing import MergePublisher
 from app.worker.merge.released import Released
 from app.worker.merge.shares import Shares
-from app.worker.merge.start_check import check_starts
+from app.worker.merge.start_check import check_starts, left_unmerged
 from app.worker.pipeline.publish.publisher import OF_TOPICS
 from app.worker.pipeline.publish.topic_ids import TopicIds
 from app.worker.pipeline.publish.transaction_size import Budget
@@ -48,7 +48,7 @@ from connectors.kafka.topics import Topics
 from tables.journal_format import unquoted
 from tables.state.journal.state import DestinationState
 from tables.state.known_topics import TOPIC, TOPIC_PART
-from tables.state.merge_cursor import MERGE, MERGE_PART
+from tables.state.merge_cursor import MERGE, MERGE_PART, MergeCursors
 from wire.topics import merged_topic, shard_topics
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,10 @@ class MergeRun:
     """When each topic that waits is looked at again, by the monotonic clock."""
     _known_at: float = float("-inf")
     """When the journal was last read for the topics that wait, by the same clock."""
+    _left: Mapping[str, str] | None = None
+    """The merged topics that lack records of removed destinations, and why; None before the first look."""
+    _left_at: float = float("-inf")
+    """When they were looked for last, by the same clock."""
     _unreadable: dict[str, str] = field(default_factory=dict)
     """The merged topics of which a record of the journal cannot be read, and why."""
 
@@ -139,6 +143,7 @@ class MergeRun:
                     check,
                     unfit,
                     publisher.topics.unwritable,
+                    partial(self._unmerged, publisher.cursors),
                     self.status.wait_only_for,
                 )
                 await self._merge(publisher, shares, watched)
@@ -229,6 +234,16 @@ class MergeRun:
             why.context["destination"] = self.plan.unit
             found[name] = why.in_one_line
         return found
+
+    async def _unmerged(self, cursors: MergeCursors) -> Mapping[str, str]:
+        """Return the merged topics that lack records of removed destinations, and why.
+
+        They are looked for at the start, and then at intervals until there are none.
+        """
+        now = time.monotonic()
+        if self._left is None or (self._left and now - self._left_at >= _RETRY_SECONDS):
+            self._left, self._left_at = await left_unmerged(self.plan, cursors), now
+        return self._left
 
     async def _refused(self, publisher: MergePublisher, names: Collection[str]) -> dict[str, str]:
         """Return the topics among these that have refused records and are not tried again yet, and why."""

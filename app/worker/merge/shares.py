@@ -73,6 +73,9 @@ class Shares:
     The shares of such a topic are not read."""
     hidden: Callable[[Collection[str]], Awaitable[Collection[str]]]
     """Called with topics that no broker lists; returns those that the account may not see."""
+    unmerged: Callable[[], Awaitable[Mapping[str, str]]]
+    """Returns the merged topics that lack records of removed destinations, and why. No share of such a topic is
+    read."""
     waits: Callable[[Mapping[str, str]], None]
     """Called at each look with the merged topics that wait, and why."""
     orders: dict[Partition, PartitionOrder] = field(default_factory=dict)
@@ -154,6 +157,7 @@ class Shares:
             if topic.startswith(start)
         }
         why |= without
+        why |= await self.unmerged()
         counts: dict[str, int] = {}
         for one in new:
             name = targets[one][0]

@@ -427,7 +427,7 @@ def test_without_zookeeper_one_worker_merges_until_it_has_ended(
 
 
 @pytest.mark.remedy("MergeUnfinished")
-@pytest.mark.long("unit/app/worker/merge/test_shares.py has what is not merged yet")
+@pytest.mark.long("unit/app/worker/destination/takeover/test_published_check.py has the comparison")
 def test_a_merge_that_is_removed_with_unread_records_is_named_until_it_is_back(
     stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,6 +474,54 @@ def test_a_merge_that_is_removed_with_unread_records_is_named_until_it_is_back(
         for part in records(stack, topic):
             own = [seq for name, seq, _, _ in part if name == shard]
             assert own == sorted(own)
+
+
+@pytest.mark.remedy("MergeUnfinished")
+@pytest.mark.long("unit/app/worker/merge/test_start_check.py has what a removed destination left")
+def test_a_merged_topic_waits_for_what_a_removed_destination_left_until_it_is_back(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path, stalled="wait", stalled_after_seconds=3)
+    destinations, merge = wanted["destinations"], wanted["merge"]["trade"]
+    east, west = destinations["east"], destinations["west"]
+    destinations["idle"] = {**west, "server_id": 7150, "filter": {"include": "none\\..*"}}
+    merge["destinations"] = [*SHARDS, "idle"]
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "pause", "west"]) == 0
+        shards.write(["east"])
+        pair.until(lambda: shard_of(pair, "east").get("held"))
+        assert main(["destination", "delete", "east"]) == 1
+        assert main(["destination", "delete", "east", "--yes-lose-changes"]) == 0
+        pair.end("one", signal.SIGTERM)
+        del destinations["east"]
+        merge["destinations"] = ["west", "idle"]
+        pair.start("one")
+        assert main(["destination", "resume", "west"]) == 0
+        shards.write(["west"])
+        waiting = pair.until(lambda: merge_of(pair).get("waiting"))
+        (found,) = waiting.items()
+        assert found[0] == f"{wanted['prefix']}.trade"
+        assert "MergeUnfinished: " in found[1]
+        assert f"{wanted['prefix']}.__shard.east.trade has records" in found[1]
+        pair.end("one", signal.SIGTERM)
+        destinations["east"] = east
+        merge |= {"destinations": [*SHARDS, "idle"], "stalled": "pass"}
+        pair.start("one")
+        # The destination itself is still deleted, and need not run.
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "delete", "east"]) == 0
+        pair.end("one", signal.SIGTERM)
+        del destinations["east"]
+        merge["destinations"] = ["west", "idle"]
+        pair.start("one")
+        shards.write(["west"])
+        pair.until(lambda: is_merged(stack, pair, shards))
+    check_each_once(stack, wanted["prefix"])
 
 
 def is_merged_but(stack: Stack, pair: Pair, shards: Shards, shard: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from app.worker.coordination.write_permit import WritePermit
 from app.worker.merge import run as module
 from app.worker.merge.ordering import Lane, PartitionOrder
-from app.worker.merge.plan import MergeStatus
+from app.worker.merge.plan import MergePlan, MergeStatus
 from app.worker.merge.publishing import MergePublisher
 from app.worker.merge.released import ReleasedRecord
 from app.worker.merge.run import MergeRun
@@ -39,7 +39,7 @@ from tables.state.journal.state import DestinationState, fold
 from tables.state.known_topics import TOPIC as TOPIC_KIND
 from tables.state.known_topics import KnownTopic
 from tables.state.known_topics import note_of as topic_note
-from tables.state.merge_cursor import MergeCursor
+from tables.state.merge_cursor import MergeCursor, MergeCursors
 from tables.state.merge_cursor import note_of as merge_note
 from tests.unit.app.worker.merge.test_shares import PLAN
 
@@ -491,3 +491,21 @@ async def test_an_unreadable_record_of_no_merged_topic_concerns_the_whole_merge(
     run.takeover = cast(UnitTakeover, SimpleNamespace(take_id=lambda *_: journal(None)))
     with pytest.raises(JournalUnreadable):
         await run.run()
+
+
+async def test_what_removed_destinations_left_is_looked_for_at_the_start_and_until_nothing_is_left(
+    run: MergeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = [{"aq.trade": "MergeUnfinished: so"}, {}]
+    cursors = MergeCursors()
+
+    async def look(plan: MergePlan, given: MergeCursors) -> dict[str, str]:
+        assert (plan, given) == (PLAN, cursors)
+        return looks.pop(0)
+
+    monkeypatch.setattr(module, "left_unmerged", look)
+    for _ in range(2):
+        assert await run._unmerged(cursors) == {"aq.trade": "MergeUnfinished: so"}
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    for _ in range(2):
+        assert await run._unmerged(cursors) == {}

@@ -44,6 +44,7 @@ PLAN = MergePlan(
     prefix="aq",
     wait=1.0,
     passes=True,
+    all_destinations=frozenset({"a", "b", "elsewhere"}),
     stalled_after=10.0,
     accepts_gone=False,
     topics=TOPICS,
@@ -150,8 +151,12 @@ def made(
     unusable: Iterable[str] = (),
     waiting: dict[str, str] | None = None,
     check: Callable[[Mapping[Partition, int]], Awaitable[None]] | None = None,
+    left: dict[str, str] | None = None,
 ) -> Shares:
-    """``wanted``: takes in the topics that were to be had, with their counts; ``waiting``: those that wait."""
+    """``wanted``: takes in the topics that were to be had, with their counts; ``waiting``: those that wait.
+
+    ``left``: the merged topics that lack records of destinations that were removed, and why.
+    """
 
     async def unfit(counts: Mapping[str, int]) -> dict[str, str]:
         if wanted is not None:
@@ -166,6 +171,9 @@ def made(
     async def hidden(names: Collection[str]) -> set[str]:
         return fake.hidden & {*names}
 
+    async def unmerged() -> dict[str, str]:
+        return left or {}
+
     return Shares(
         plan,
         cast(Follower, fake),
@@ -173,6 +181,7 @@ def made(
         check or unchecked,
         unfit,
         hidden,
+        unmerged,
         waits,
     )
 
@@ -235,6 +244,19 @@ async def test_shares_are_not_read_while_their_merged_topic_cannot_be_written_to
     unusable.clear()
     await shares.look()
     assert fake.positions.keys() == {("aq.__shard.b.other", 0), ("aq.__shard.a.trade", 0)}
+
+
+async def test_a_merged_topic_that_lacks_records_of_a_removed_destination_waits_alone() -> None:
+    fake, waiting, other = FakeFollower(), dict[str, str](), ("aq.__shard.b.other", 0)
+    fake.counts = {A[0]: 1, other[0]: 1}
+    # No other destination has records for the second of them.
+    left = {"aq.trade": "MergeUnfinished: so", "aq.alone": "MergeUnfinished: so"}
+    shares = made(fake, waiting=waiting, left=left)
+    await shares.look()
+    assert (fake.positions, waiting) == ({other: 0}, left)
+    left.clear()
+    await shares.look()
+    assert (fake.positions, waiting) == ({other: 0, A: 0}, {})
 
 
 async def test_a_merged_topic_waits_alone_for_records_that_are_gone_until_that_is_accepted() -> (

@@ -1,17 +1,25 @@
-"""A merge does not begin with what was merged: the newest merged record against the next one of its shard."""
+"""A merge begins neither with what was merged, nor without what a removed destination has left."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 import orjson
 import pytest
 
 from app.worker.merge import start_check as module
-from app.worker.merge.start_check import check_starts, origin_of
-from connectors.errors import JournalOutdated, RecordForeign
+from app.worker.merge.start_check import check_starts, left_unmerged, origin_of
+from connectors.errors import (
+    AqueductError,
+    JournalOutdated,
+    KafkaDenied,
+    RecordForeign,
+    TooFewBrokers,
+)
 from connectors.kafka.reading import Partition, StoredRecord
+from tables.state.merge_cursor import MergeCursor, MergeCursors
 from tests.unit.app.worker.merge.test_shares import PLAN
 from wire.records import Origin
 
@@ -91,3 +99,92 @@ def test_other_formats_have_their_origin_in_headers() -> None:
     headers = [("destination", b"a"), ("epoch", b"2"), ("seq", b"41")]
     assert origin_of(b"[]", headers) == Origin("a", 2, 41)
     assert origin_of(record(4).value, ()) == Origin("a", 1, 4)
+
+
+class Left:
+    """Topics of destinations that the settings have no more, and how far each was merged."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.last = {("aq.__shard.gone.trade", 0): 4, ("aq.__shard.gone.new", 0): 2}
+        self.faults: dict[str, AqueductError] = {}
+        self.offline: set[str] = set()
+        self.cursors = MergeCursors()
+        self.merged("aq.__shard.gone.trade", 5)
+        self.merged("aq.__shard.a.trade", 1)
+        monkeypatch.setattr(module, "newest", self.newest)
+        monkeypatch.setattr("app.worker.merge.start_check.Topics.counts", self.counts)
+        monkeypatch.setattr("app.worker.merge.start_check.Topics.unwritable", self.unwritable)
+
+    def merged(self, topic: str, offset: int) -> None:
+        """Write a cursor: the next offset of the topic's only partition."""
+        self.cursors.by_topic[topic] = MergeCursor(
+            merge=PLAN.unit, topic=topic, offsets={"0": offset}, ts_ms=1
+        )
+
+    async def counts(self) -> dict[str, int]:
+        return {topic: 1 for topic, _ in self.last} | {"aq.__shard.a.trade": 1, "aq.trade": 1}
+
+    async def unwritable(self, names: Collection[str]) -> dict[str, AqueductError]:
+        return {one: TooFewBrokers("no leader", topic=one) for one in self.offline & {*names}}
+
+    async def newest(
+        self, _options: Any, topics: Iterable[str], *,
+        away: Callable[[list[str]], Awaitable[Collection[str]]], **_: Any,
+    ) -> dict[Partition, StoredRecord]:  # fmt: skip
+        asked = {*topics}
+        assert not any(one.startswith("aq.__shard.a.") for one in asked)
+        asked -= {*await away(sorted(self.offline & asked))}
+        for topic in asked & self.faults.keys():
+            raise self.faults[topic]
+        return {
+            one: StoredRecord(b"k", b"v", at) for one, at in self.last.items() if one[0] in asked
+        }
+
+    async def check(self) -> dict[str, str]:
+        return await left_unmerged(PLAN, self.cursors)
+
+
+async def test_what_a_removed_destination_left_unmerged_is_named_by_its_merged_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = Left(monkeypatch)
+    # Nothing of this topic was merged; of the other one everything.
+    found = await left.check()
+    assert found.keys() == {"aq.new"}
+    assert found["aq.new"].startswith("MergeUnfinished: ")
+    assert "aq.__shard.gone.new has records that aq.new lacks [destination=gone" in found["aq.new"]
+    left.merged("aq.__shard.gone.trade", 4)
+    left.merged("aq.__shard.gone.new", 3)
+    found = await left.check()
+    assert found.keys() == {"aq.trade"}
+    left.merged("aq.__shard.gone.trade", 5)
+    assert await left.check() == {}
+
+
+async def test_a_destination_of_another_merge_or_that_left_the_merge_alone_is_no_removed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = Left(monkeypatch)
+    left.cursors = MergeCursors()
+    left.last = {("aq.__shard.elsewhere.trade", 0): 4, ("aq.__shard.foreign.trade", 0): 4}
+    assert await left.check() == {}
+    left.merged("aq.__shard.elsewhere.trade", 1)
+    # It reports that itself, before it publishes to the topic directly.
+    assert await left.check() == {}
+
+
+async def test_a_topic_of_a_removed_destination_that_cannot_be_read_holds_up_its_merged_topic_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = Left(monkeypatch)
+    left.merged("aq.__shard.gone.new", 3)
+    left.offline = {"aq.__shard.gone.new"}
+    left.faults = {"aq.__shard.gone.trade": KafkaDenied("no", topic="aq.__shard.gone.trade")}
+    found = await left.check()
+    assert {name: why.partition(":")[0] for name, why in found.items()} == {
+        "aq.new": "TooFewBrokers",
+        "aq.trade": "KafkaDenied",
+    }
+    left.faults = {"aq.__shard.gone.trade": KafkaDenied("the account may not connect")}
+    with pytest.raises(KafkaDenied):
+        await left.check()
