@@ -34,6 +34,7 @@ from app.migrate.foreign_values import (
 from app.migrate.properties import is_unresolved
 from app.migrate.yaml_text import YamlPath
 from connectors.errors import UsageError
+from tables.rules.mapping.rules import OMIT
 
 # Canal's column filters as rules of a mapping.
 
@@ -231,14 +232,14 @@ def _published(draft: Draft, keys: Keys) -> None:
             draft.take(compression, ("publish", "compression"), None)
         elif value in _COMPRESSIONS:
             draft.take(compression, ("publish", "compression"), value)
-    if keys.is_true("canal.instance.filter.query.ddl"):
-        _take(draft, keys, "canal.instance.filter.query.ddl", ("ddl", "exclude"), ALL_DDL)
+    if keys.is_true(_DDL):
+        _take(draft, keys, _DDL, ("ddl", "exclude"), ALL_DDL)
     if keys.is_true("canal.instance.filter.transaction.entry"):
         path = ("provide_transaction_metadata",)
         _take(draft, keys, "canal.instance.filter.transaction.entry", path, value=False)
 
 
-def _take(draft: Draft, keys: Keys, name: str, path: tuple[str, ...], value: str | bool) -> None:
+def _take(draft: Draft, keys: Keys, name: str, path: YamlPath, value: str | bool) -> None:
     entry = keys.get(name)
     if entry is not None:
         draft.take(entry, path, value)
@@ -412,7 +413,8 @@ def _label(cursor: Cursor) -> str:
 # messages.
 #
 # Invariant: what is not kept is reported by its key, even if the key has Canal's default. Source:
-# `MQMessageUtils.messageTopics` and `CanalKafkaProducer.send` of Canal 1.1.7.
+# `MQMessageUtils.messageTopics`, `CanalKafkaProducer.send` and, for `filter.query.ddl`,
+# `LogEventConvert.parseQueryEvent` of Canal 1.1.7.
 
 _WILD = re.compile(r"[*?+|(){}\[\]\\$^]")
 _QUEUES = ("kafka", "rocketmq", "rabbitmq", "pulsarmq")
@@ -588,6 +590,9 @@ def convert_instance(draft: Draft, path: YamlPath, instance: Instance) -> None:
         _failover(draft, (*path, "failover"), keys)
     _connection(draft, path, keys)
     _decoders(draft, path, keys)
+    if keys.is_true(_DDL):
+        # Canal's filter is before the kind of a statement is looked at, so it is of TRUNCATE, too.
+        _take(draft, keys, _DDL, (*path, "truncates"), OMIT)
     for name, text in _WIDER.items():
         if (entry := keys.get(name)) and keys.is_true(name):
             draft.lose(entry, text)

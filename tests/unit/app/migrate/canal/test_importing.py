@@ -185,6 +185,16 @@ def test_what_readers_of_canals_topics_would_see_otherwise_is_refused_by_its_key
     assert [one.key for one in found.of(Outcome.LOST)] == [lost]
 
 
+@pytest.mark.parametrize(("stated", "truncates"), [("true", "omit"), ("false", None)])
+def test_a_truncate_is_a_statement_that_canal_filters_with_all_others(
+    tmp_path: Path, stated: str, truncates: str | None
+) -> None:
+    line = f"canal.mq.topic=t\ncanal.instance.filter.query.ddl={stated}"
+    found = import_canal(conf(tmp_path, line), Surroundings(), prefix="aq")
+    destination = yaml.safe_load(found.settings)["destinations"]["orders"]
+    assert destination.get("truncates") == truncates
+
+
 def test_readers_of_canals_own_port_and_of_other_brokers_are_refused(tmp_path: Path) -> None:
     for number, mode in enumerate(("tcp", "rocketMQ")):
         folder = conf(tmp_path / str(number), "canal.mq.topic=t", f"canal.serverMode = {mode}")
