@@ -44,7 +44,12 @@ def password_file(name: str) -> str:
 
 
 TLS_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
-ALL_DDL = "CREATE, ALTER, DROP, RENAME, TRUNCATE"
+_ALL_DDL = "CREATE, ALTER, DROP, RENAME, TRUNCATE"
+_WITHOUT_DDL = (
+    "no statement is published, so the sink follows no DROP, RENAME or ALTER: a table that is dropped or "
+    "renamed keeps its name and rows in the warehouse, and a change of columns shows with the table's next row."
+    " If a sink is to read this installation, leave ddl.exclude out; statements are on topics of their own"
+)
 _USER = re.compile(r"username\s*=\s*\\?[\"']([^\"'\\]+)")
 
 
@@ -55,6 +60,12 @@ def convert_login(draft: Draft, login: Entry) -> None:
         draft.take(login, ("kafka", "sasl_username"), user[1])
     draft.settings.put(("kafka", "sasl_password_file"), file, login.origin)
     draft.by_hand(login, f"write Kafka's password into {file}; it is not copied")
+
+
+def exclude_statements(draft: Draft, entry: Entry) -> None:
+    """Put that no statement is published, and report what that means for the sink."""
+    draft.take(entry, ("ddl", "exclude"), _ALL_DDL)
+    draft.note("ddl.exclude", _WITHOUT_DDL)
 
 
 # Lists of table expressions from other programs, checked before Aqueduct's filter takes them.

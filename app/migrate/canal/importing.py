@@ -21,11 +21,11 @@ from app.migrate.canal.configuration import (
 from app.migrate.canal.known_keys import KNOWN
 from app.migrate.draft import Draft, Entry, Imported
 from app.migrate.foreign_values import (
-    ALL_DDL,
     NOTHING,
     TLS_MODES,
     convert_login,
     destination_name,
+    exclude_statements,
     fault_of,
     literal_name,
     password_file,
@@ -232,8 +232,8 @@ def _published(draft: Draft, keys: Keys) -> None:
             draft.take(compression, ("publish", "compression"), None)
         elif value in _COMPRESSIONS:
             draft.take(compression, ("publish", "compression"), value)
-    if keys.is_true(_DDL):
-        _take(draft, keys, _DDL, ("ddl", "exclude"), ALL_DDL)
+    if keys.is_true(_DDL) and (entry := keys.get(_DDL)):
+        exclude_statements(draft, entry)
     if keys.is_true("canal.instance.filter.transaction.entry"):
         path = ("provide_transaction_metadata",)
         _take(draft, keys, "canal.instance.filter.transaction.entry", path, value=False)

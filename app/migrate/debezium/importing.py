@@ -21,11 +21,11 @@ from app.migrate.debezium.offset import convert_offset, convert_snapshots, read_
 from app.migrate.debezium.records import convert_records
 from app.migrate.draft import Draft, Entry, Imported, dotted
 from app.migrate.foreign_values import (
-    ALL_DDL,
     NOTHING,
     TLS_MODES,
     convert_login,
     destination_name,
+    exclude_statements,
     fault_of,
     literal_name,
     password_file,
@@ -218,7 +218,7 @@ def _published(draft: Draft, connector: Connector) -> None:
         draft.take(markers, ("provide_transaction_metadata",), value=True)
     ddl = connector.get("include.schema.changes")
     if ddl and ddl.value.lower() == "false":
-        draft.take(ddl, ("ddl", "exclude"), ALL_DDL)
+        exclude_statements(draft, ddl)
     skipped = connector.get("skipped.operations")
     if skipped and set("cud") & set(skipped.value.replace(" ", "").split(",")):
         draft.lose(skipped, "they are published; a mapping has `operations` for each table")

@@ -195,6 +195,13 @@ def test_a_truncate_is_a_statement_that_canal_filters_with_all_others(
     assert destination.get("truncates") == truncates
 
 
+def test_the_report_says_what_no_reader_learns_without_statements(tmp_path: Path) -> None:
+    server = "canal.serverMode = kafka\ncanal.instance.filter.query.ddl = true"
+    found = import_canal(conf(tmp_path, "canal.mq.topic=t", server), Surroundings(), prefix="aq")
+    (text,) = (one.text for one in found.of(Outcome.BY_HAND) if one.key == "ddl.exclude")
+    assert "the sink follows no DROP, RENAME or ALTER" in text
+
+
 def test_readers_of_canals_own_port_and_of_other_brokers_are_refused(tmp_path: Path) -> None:
     for number, mode in enumerate(("tcp", "rocketMQ")):
         folder = conf(tmp_path / str(number), "canal.mq.topic=t", f"canal.serverMode = {mode}")

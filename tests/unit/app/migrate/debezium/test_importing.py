@@ -242,6 +242,12 @@ def test_what_the_file_leaves_out_has_the_connectors_defaults_and_each_is_in_the
     }
 
 
+def test_the_report_says_what_no_reader_learns_without_statements(tmp_path: Path) -> None:
+    found = import_debezium(written(tmp_path, KEPT), offsets=None, prefix="")
+    (text,) = (one.text for one in found.of(Outcome.BY_HAND) if one.key == "ddl.exclude")
+    assert "the sink follows no DROP, RENAME or ALTER" in text
+
+
 @pytest.mark.parametrize(
     ("config", "name", "value"),
     [
