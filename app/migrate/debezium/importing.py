@@ -241,7 +241,9 @@ _CHARACTERS = re.compile(r"column\.mask\.with\.(\d+)\.chars")
 _TRUNCATE = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _EVERYTHING = ".*"
 _KEY_ID = "debezium"
-_MOST_STARS = 255
+_MOST_STARS = 16_383
+"""The length of the longest VARCHAR of MySQL in utf8mb4, which is the type of what a mask publishes."""
+_NULLS = "a NULL stays NULL, where Debezium writes the same text"
 _BY_PATTERN = "{} is a pattern, and has no rule: write one for each table in the mapping"
 _NOT_CAPTURED = (
     "{} is a pattern, and its tables are not captured: write a rule for each in the mapping"
@@ -311,8 +313,19 @@ def _actions(draft: Draft, entry: Entry, action: str, argument: Value) -> None:
             draft.take_rule(entry, ("tables", table, "column_actions", column), action)
         else:
             draft.take_rule(entry, ("tables", table, "column_actions", column, action), argument)
+    if stars := _CHARACTERS.fullmatch(entry.key):
+        draft.lose(entry, _different_stars(int(stars[1])))
     if action == "hmac":
         draft.lose(entry, f"hashes get a key of their own, {_KEY_ID}, and differ from Debezium's")
+
+
+def _different_stars(count: int) -> str:
+    """What readers see otherwise of a column whose values were so many asterisks."""
+    if count == 0:
+        return "each value is NULL, and no empty text"
+    if count > _MOST_STARS:
+        return f"each value has {_MOST_STARS} asterisks; {_NULLS}"
+    return _NULLS
 
 
 def _included(draft: Draft, entry: Entry) -> None:

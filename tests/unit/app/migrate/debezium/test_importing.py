@@ -6,6 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import yaml
 
 from app.migrate.debezium.importing import import_debezium
 from app.migrate.draft import Imported, Outcome
@@ -242,6 +243,26 @@ def test_what_the_file_leaves_out_has_the_connectors_defaults_and_each_is_in_the
     }
 
 
+@pytest.mark.parametrize(
+    ("count", "action", "lost"),
+    [
+        ("3", {"redact": "***"}, "a NULL stays NULL"),
+        ("300", {"redact": "*" * 300}, "a NULL stays NULL"),
+        ("0", "redact", "each value is NULL, and no empty text"),
+        ("16384", {"redact": "*" * 16383}, "each value has 16383 asterisks; a NULL stays NULL"),
+    ],
+)
+def test_a_mask_has_as_many_asterisks_as_the_connectors_or_the_report_names_the_difference(
+    tmp_path: Path, count: str, action: str | dict[str, str], lost: str
+) -> None:
+    key = f"column.mask.with.{count}.chars"
+    found = import_debezium(written(tmp_path, KEPT | {key: "a.t.c"}), offsets=None, prefix="")
+    assert yaml.safe_load(found.mapping)["tables"]["a.t"]["column_actions"] == {"c": action}
+    (one,) = found.of(Outcome.LOST)
+    assert one.key == key
+    assert one.text.startswith(lost)
+
+
 def test_the_report_says_what_no_reader_learns_without_statements(tmp_path: Path) -> None:
     found = import_debezium(written(tmp_path, KEPT), offsets=None, prefix="")
     (text,) = (one.text for one in found.of(Outcome.BY_HAND) if one.key == "ddl.exclude")
@@ -360,6 +381,7 @@ def test_topics_have_the_names_that_transforms_and_strategies_give(
         ({"field.name.adjustment.mode": "avro"}, "field.name.adjustment.mode"),
         ({"converters": "b", "b.type": "x.TinyIntOneToBooleanConverter"}, "converters"),
         ({"message.key.columns": "(.*).t:a"}, "message.key.columns"),
+        ({"column.mask.with.3.chars": "a.t.c"}, "column.mask.with.3.chars"),
         ({"column.mask.hash.v2.SHA-256.with.salt.s": "a.t.c"}, "column.mask.hash.v2.SHA-256.with.salt.…"),
         ({"column.exclude.list": ".*c"}, "column.exclude.list"),
         ({"table.include.list": "(a"}, "table.include.list"),
