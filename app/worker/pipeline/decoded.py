@@ -284,6 +284,7 @@ class DecodedItems:
             use.transaction,
             use.pos,
             shows_not_null=table.shows_not_null,
+            left_out=table.left_out,
         )
         if is_new:
             self._tables.versions.append(use.version)
@@ -300,7 +301,11 @@ class DecodedItems:
             # The first row of such a table reports the fault.
             with suppress(RuleImpossible):
                 version, is_new = self._book.at(
-                    route, one.table.definition, item.transaction, item.pos
+                    route,
+                    one.table.definition,
+                    item.transaction,
+                    item.pos,
+                    left_out=one.table.left_out,
                 )
                 one.number = version.version
                 if is_new:

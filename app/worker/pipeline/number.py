@@ -7,7 +7,7 @@ decodes a portion. It is small, and can always be restored from the journal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.lookup.fingerprint import Sums
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import written_kind
+from tables.rules.mapping.rules import DROP
 from tables.rules.routes.routes import Route
 from tables.rules.routes.written_topics import Spread
 from tables.rules.table_version import TableVersion
@@ -98,11 +99,13 @@ class VersionBook:
         pos: int,
         *,
         shows_not_null: bool = True,
+        left_out: Collection[str] = (),
     ) -> tuple[TableVersion, bool]:
         """Return the version of a table whose rows at ``pos`` have this definition, and whether it is new.
 
-        Without ``shows_not_null`` the definition lacks the nullability of columns. Raise RuleImpossible if
-        the settings give the table a topic that another table has.
+        Without ``shows_not_null`` the definition lacks the nullability of columns. ``left_out``: the columns of
+        the table, in lower case, that the mapping's list of columns omits. Raise RuleImpossible if the settings
+        give the table a topic that another table has.
         """
         matched = self._matched.get(route.table)
         if matched is not None and matched[0] is route and matched[1] is definition:
@@ -113,6 +116,7 @@ class VersionBook:
         if latest is not None:
             if not shows_not_null:
                 definition = _with_nullability(definition, latest.definition)
+            stated = _stated_since(stated, definition, latest, left_out)
             definition = masked_since(definition, latest, stated)
             is_published_so = (
                 (latest.topic, latest.format) == (route.topic, route.format)
@@ -169,9 +173,10 @@ def masked_since(
     for column in definition.columns:
         name, old = column.name.lower(), before.get(column.name)
         own = column.id or column.name
-        if name not in now or column.name in definition.primary_key or old is None:
+        is_new = old is None and was.get(name) != DROP
+        if name not in now or column.name in definition.primary_key or is_new:
             columns.append(column)
-        elif _shows_more(was.get(name), now[name]):
+        elif old is None or _shows_more(was.get(name), now[name]):
             number = latest.version + 1
             initial = {"unknown": "masked by the mapping"}
             columns.append(replace(column, id=f"{own}{_MASKED}{number}", initial=initial))
@@ -180,6 +185,29 @@ def masked_since(
         else:
             columns.append(column)
     return replace(definition, columns=tuple(columns))
+
+
+def _stated_since(
+    stated: dict[str, Any],
+    definition: Definition,
+    latest: TableVersion,
+    left_out: Collection[str],
+) -> dict[str, Any]:
+    """Return what the mapping states, in which published columns that it leaves out since are dropped by it.
+
+    The source has such a column still. So consumers keep nothing of it, as after the action ``drop``. Of a
+    column that the source has dropped they keep the values.
+    """
+    before = (latest.stated or {}).get("masked", {})
+    was = {one.name.lower() for one in latest.definition.columns}
+    was |= {name for name, action in before.items() if action == DROP}
+    dropped = was.intersection(left_out) - {one.name.lower() for one in definition.columns}
+    if not dropped:
+        return stated
+    return {
+        **stated,
+        "masked": {**dict.fromkeys(sorted(dropped), DROP), **stated.get("masked", {})},
+    }
 
 
 _MASKED = "@masked:"

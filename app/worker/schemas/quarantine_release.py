@@ -143,7 +143,7 @@ class QuarantineRelease:
         return await self._publish(self._nothing(), again)
 
     async def announce(self, known: Mapping[TableName, Schema]) -> None:
-        """Publish new versions of tables whose columns the mapping publishes in another form from now on.
+        """Publish new versions of tables whose columns the mapping publishes in another form, or no more.
 
         This does not wait for a row: values that a mask covers must disappear from subscribers' tables at once.
         ``known`` has the captured tables, as in their history.
@@ -155,7 +155,8 @@ class QuarantineRelease:
             if isinstance(table, Table)
             and (latest := versions.get(name)) is not None
             and (route := routes.of(name)) is not None
-            and latest.stated not in (None, route.stated)
+            and latest.stated is not None
+            and (latest.stated != route.stated or (route.mapped and route.mapped.rules.columns))
         ]
         stage = replace(self.spec, known=known).make() if mapped else None
         for name, table in mapped:

@@ -35,13 +35,14 @@ class ActionKind:
 
 
 RENAME = "rename"
+DROP = "drop"
 ACTIONS = {
     "hmac": ActionKind(
         argument="the id of a key", is_keyed=True, shows_part=False, keeps_apart=True, any_type=True
     ),
     "truncate": ActionKind(argument="a length from 1", is_number=True),
     "redact": ActionKind(argument="a text", is_optional=True, shows_part=False, any_type=True),
-    "drop": ActionKind(shows_part=False, removes=True, any_type=True),
+    DROP: ActionKind(shows_part=False, removes=True, any_type=True),
     RENAME: ActionKind(argument="a name", hides=False, keeps_apart=True, any_type=True),
 }
 """The column actions. The rules that replace values are in ``tables/rules/masking.py``."""

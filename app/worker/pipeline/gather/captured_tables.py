@@ -61,6 +61,7 @@ class CapturedTable:
         "definition",
         "has_row_keys",
         "identifies_rows",
+        "left_out",
         "name",
         "packets",
         "route",
@@ -86,12 +87,13 @@ class CapturedTable:
         self.definition = _definition(table_map, charsets, key, hidden=hidden, known=known)
         self.selection: RowSelection | None = None
         masked = MaskedColumns.of(table_map, route)
-        omitted = masked.dropped
+        omitted, left_out = masked.dropped, frozenset[int]()
         _check_fit(route, self.definition)
         if route.mapped is not None:
             rules = route.mapped.rules
             self.selection = RowSelection.of(self.name, rules, self.definition)
-            omitted |= _omitted(table_map, rules.columns)
+            left_out = _omitted(table_map, rules.columns) - hidden - omitted
+            omitted |= left_out
             if omitted:
                 self.definition = _definition(
                     table_map, charsets, key, hidden=hidden | omitted, known=known
@@ -120,6 +122,8 @@ class CapturedTable:
         """Whether the records' key is the table's own, with values that differ wherever the table's do."""
         self.has_row_keys = self.identifies_rows and names.isdisjoint(masked.rules)
         """Whether the records' key is the table's own, with unchanged values."""
+        self.left_out = frozenset((table_map.columns[at].name or "").lower() for at in left_out)
+        """The columns, in lower case, that the mapping's list of columns omits."""
         self.shows_not_null = not table_map.hides_not_null
         """Whether ``definition`` has the columns' nullability."""
 

@@ -199,6 +199,56 @@ def test_a_column_that_was_masked_before_that_was_recorded_remains_the_same() ->
     assert [column.id for column in one.definition.columns] == [None, None]
 
 
+def narrowed(columns: str, actions: str = "") -> Route:
+    """The route of the table whose rule lists these columns, separated by commas."""
+    rule = ", ".join(
+        ([f"columns: [{columns}]"] if columns else [])
+        + ([f"column_actions: {{{actions}}}"] if actions else [])
+    )
+    found = Routes(prefix="aq", mapping=from_yaml(f"{{tables: {{shop.orders: {{{rule}}}}}}}"))
+    one = found.of(ORDERS)
+    assert one is not None
+    return one
+
+
+def test_a_published_column_that_the_mapping_leaves_out_is_stated_as_dropped_while_it_exists() -> (
+    None
+):
+    book = VersionBook("shop", known={})
+
+    def masked(rule: Route, *names: str, left_out: str = "") -> dict[str, Any] | None:
+        given, out = definition("id", *names), frozenset(left_out.split())
+        one, _ = book.at(rule, given, CHANGE, 4, left_out=out)
+        again, is_new = book.at(rule, definition("id", *names), CHANGE, 5, left_out=out)
+        assert (again, is_new) == (one, False)
+        assert one.stated is not None
+        masked: dict[str, Any] | None = one.stated.get("masked")
+        return masked
+
+    # A column that was never published, as the source has it besides, is no one's concern.
+    assert masked(narrowed("id, n, mail"), "n", "mail", left_out="other") is None
+    assert masked(narrowed("id, n"), "n", left_out="mail other") == {"mail": "drop"}
+    # So it stays in later versions, whatever else changes; subscribers may read only the last one.
+    assert masked(narrowed("id, n, p"), "n", "p", left_out="mail other") == {"mail": "drop"}
+    # The source itself has dropped p: its values stay, as of any dropped column.
+    assert masked(narrowed("id, n"), "n", left_out="mail other") == {"mail": "drop"}
+    # Another column may be published under the name.
+    rule = narrowed("id, n", "n: {rename: mail}")
+    assert masked(rule, "mail", left_out="mail other") is None
+    # It is published again.
+    assert masked(narrowed("id, mail"), "mail", left_out="n") is None
+
+
+def test_a_column_that_comes_back_masked_after_the_mapping_dropped_it_is_another_one() -> None:
+    book = VersionBook("shop", known={})
+    book.at(masking(""), definition("id", "mail"), CHANGE, 4)
+    book.at(masking("mail: drop"), definition("id"), CHANGE, 5)
+    for pos, version in ((6, 3), (7, 3)):
+        one, _ = book.at(masking("mail: {hmac: k1}"), definition("id", "mail"), CHANGE, pos)
+        assert one.version == version
+        assert [column.id for column in one.definition.columns] == [None, "mail@masked:3"]
+
+
 def test_a_version_states_what_its_rows_are_of_and_a_rule_s_table_gets_one_that_does() -> None:
     def ruled(name: str) -> Route:
         text = (

@@ -95,15 +95,21 @@ def test_only_what_was_given_or_rows_show_corrects_the_history(source: str) -> N
     assert bool(record.changes) == is_shown
 
 
-@pytest.mark.parametrize("is_masked", [False, True])
-def test_a_column_that_is_masked_from_now_on_is_announced_once_and_no_other_table(
-    is_masked: bool,
+@pytest.mark.parametrize(
+    ("rules", "masked"),
+    [
+        ("{truncates: omit}", None),
+        ("{column_actions: {note: {redact: '***'}}}", {"note": {"redact": "***"}}),
+        ("{columns: [id]}", {"note": "drop"}),
+    ],
+)
+def test_a_column_that_is_masked_or_left_out_from_now_on_is_announced_once_and_no_other_table(
+    rules: str, masked: dict[str, Any] | None
 ) -> None:
     source = Source([[RowsOf(one, "c", ((1, 1),))] for one in (PARKED, LOG)], gtids=True)
     first = pieces(source, NOWHERE, KNOWN)
     versions = {(one.database, one.table): one for p in first for one in p.tables.versions}
     assert versions.keys() == {PARKED, LOG}
-    rules = "{column_actions: {note: {redact: '***'}}}" if is_masked else "{truncates: omit}"
     mapping = from_yaml(f"tables: {{shop.orders: {rules}}}")
     routes = replace(RULES.routes, mapping=mapping)
     of_run = spec(source, {})
@@ -117,8 +123,9 @@ def test_a_column_that_is_masked_from_now_on_is_announced_once_and_no_other_tabl
     releasing = QuarantineRelease(publisher, SchemaHistory(), of_run, options={}, server_id=7)
     for _ in range(2):
         asyncio.run(releasing.announce(KNOWN))
-    assert announced(records_of(published)) == ([(PARKED, 2)] if is_masked else [])
-    assert releasing.spec.versions[PARKED].version == (2 if is_masked else 1)
+    assert announced(records_of(published)) == ([(PARKED, 2)] if masked else [])
+    latest = releasing.spec.versions[PARKED]
+    assert (latest.version, (latest.stated or {}).get("masked")) == (2 if masked else 1, masked)
     assert releasing.spec.versions[LOG] == versions[LOG]
 
 

@@ -57,6 +57,16 @@ def test_a_key_has_the_columns_of_its_rule_and_the_real_table_where_it_must(
 
 
 @pytest.mark.parametrize(
+    ("rules", "left_out"),
+    [("", set()), ("columns: [A, b]", {"c"}), ("columns: [a, b, c]", set())],
+)
+def test_the_columns_that_a_list_omits_are_those_that_the_table_has(
+    rules: str, left_out: set[str]
+) -> None:
+    assert met(f"{{tables: {{x: {{from: [shop.t], {rules}}}}}}}").left_out == left_out
+
+
+@pytest.mark.parametrize(
     ("rules", "fault"),
     [
         ("key: [gone]", "'gone', which its records' key is to have"),
