@@ -11,8 +11,9 @@ is read again from an earlier offset, the delete is read again after the change,
 waiting table is not purged: its rows do not reflect the changes that wait.
 After a step of the clock, neither markers nor files are removed until the retention time has passed: by that
 step, what readers still use would seem older.
-A table that cannot be maintained stops no other table and no batch: the reason is kept in a note, for the
-status, and the next round tries again. The same applies if the process has ended during a table's maintenance.
+A table that cannot be maintained, for whatever reason, stops no other table and no batch: the reason is kept in
+a note, for the status, and the next round tries again. The same applies if the process has ended during a
+table's maintenance.
 All batches wait for the maintenance of a table only after its commits have lost to theirs, for at most
 `hold_seconds` at a time, and for at most a fourth of the time.
 Unused files include files that no commit names yet, and a batch reads the log as of its start. So no files or
@@ -43,6 +44,7 @@ from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
 from spark_sink.warehouse.notes import Notes, json_of
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime, Upkeep, Warehouse
 from spark_sink.warehouse.shape import Shape
+from wire.text import printed
 
 _log = logging.getLogger(__name__)
 _LONGEST_TRANSACTION_SECONDS: Final = 900.0
@@ -135,7 +137,6 @@ class SteadyClock:
         return now - self._stepped
 
 
-_FAULTS = (SinkError, PySparkException, Py4JError, OSError)
 _TIMES_FOR_BATCHES: Final = 3
 """How many times as long as they have waited for a table's maintenance, batches run before they wait again."""
 _SECONDS_OF_A_TURN: Final = 600.0
@@ -195,7 +196,7 @@ class Maintenance:
         for name, number in list(self.merged.items()):
             try:
                 found[name] = number + self._unmaintained(name)
-            except _FAULTS as failure:
+            except Exception as failure:
                 self._before[name] = 0
                 self._failed(name, failure)
         most = found.most_common(1)
@@ -221,11 +222,11 @@ class Maintenance:
                 "increase maintenance.hold_seconds, or maintain it while the sink is stopped",
             )
             _log.error("table not maintained table=%s.%s: %s", *name, left)
-        except _FAULTS as failure:
+        except Exception as failure:
             left = self._failed(name, failure)
         else:
             self._note(name, "")
-        with suppress(*_FAULTS):
+        with suppress(Exception):
             if (last := self._maintained().get(json.dumps(name), 0)) < 0:
                 self._record(name, ~last)
         self.merged[name] -= taken
@@ -250,9 +251,14 @@ class Maintenance:
         if self._is_gone(name):
             self._note(name, "")
             return "it was dropped or renamed meanwhile"
-        fault = named(failure)
-        _log.error("table not maintained table=%s.%s: %s", *name, fault)
-        return self._note(name, f"{type(fault).__name__}: {fault.where}")
+        if isinstance(failure, SinkError | PySparkException | Py4JError | OSError):
+            fault = named(failure)
+            _log.error("table not maintained table=%s.%s: %s", *name, fault)
+            return self._note(name, f"{type(fault).__name__}: {fault.where}")
+        # For example a ValueError, because a file of the table is damaged.
+        text = printed(f"{type(failure).__name__}: {failure}")
+        _log.error("table not maintained table=%s.%s: %s", *name, text, exc_info=failure)
+        return self._note(name, text)
 
     def report_faults(self) -> None:
         """Report the number of tables that an earlier process could not maintain."""
@@ -262,7 +268,7 @@ class Maintenance:
     def _is_gone(self, name: Name) -> bool:
         try:
             return self.warehouse.tables.shape(*name) is None
-        except _FAULTS:
+        except Exception:
             return False
 
     def _note(self, name: Name, text: str) -> str:

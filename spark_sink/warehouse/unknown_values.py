@@ -14,7 +14,7 @@ from typing import Any
 from spark_sink.text.quoting import COLUMNS, argument, quoted
 from spark_sink.warehouse.columns import Move, concerned_sql
 from spark_sink.warehouse.ledger import Source
-from spark_sink.warehouse.notes import Notes, note_of_table
+from spark_sink.warehouse.notes import Notes, json_of, note_of_table
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.spark_failures import FAILURES
 
@@ -37,9 +37,8 @@ def note(notes: Notes, name: Name, moves: Sequence[Move]) -> None:
 
 
 def noted(notes: Notes, name: Name) -> list[Move]:
-    """The noted columns of a table."""
-    text = notes.read(_path(name))
-    columns = [] if text is None else json.loads(text)["columns"]
+    """The noted columns of a table; none if a crash has left the note incomplete."""
+    columns = json_of(notes, _path(name), {}).get("columns", ())
     return [Move(**{**one, "source": Source(*one["source"])}) for one in columns]
 
 

@@ -27,6 +27,7 @@ from spark_sink.warehouse.identity import source_parts, source_sql
 from spark_sink.warehouse.ledger import Floors, Source
 from spark_sink.warehouse.log import SinkLog
 from spark_sink.warehouse.moves import Piece, belongs
+from spark_sink.warehouse.notes import json_of
 from spark_sink.warehouse.protocol import Name, Tables
 from wire.warehouse_folders import folder
 
@@ -105,9 +106,12 @@ class Loads:
         self._files.make(f"{self.root}/{LOADS}")
 
     def of(self, name: Name) -> LoadState | None:
-        """Return the last load of a table; None without a load, or if this version does not know its form."""
-        text = self._notes.read(_note(name))
-        return _parsed(json.loads(text)) if text is not None else None
+        """Return the last load of a table; None without a load, or if this version does not know its form.
+
+        Without a load is also a table whose state a crash has left incomplete.
+        """
+        body = json_of(self._notes, _note(name), None)
+        return _parsed(body) if body is not None else None
 
     def keep(self, state: LoadState) -> LoadState:
         """Store a state, in place of the table's last one."""
@@ -132,8 +136,9 @@ class Loads:
             for table in self._notes.names(f"{LOADS}/{database}")
         ]
         places = [f"{LOADED_FROM}/{one}" for one in self._notes.names(LOADED_FROM)]
-        texts = [(place, self._notes.read(place)) for place in (*places, *ended)]
-        stored = [(place, json.loads(text)) for place, text in texts if text is not None]
+        # A file that a crash has left incomplete counts as absent: the other two have the load.
+        bodies = [(place, json_of(self._notes, place, None)) for place in (*places, *ended)]
+        stored = [(place, body) for place, body in bodies if body is not None]
         found: dict[str, LoadState] = {}
         for place, body in (*(("", body) for body in self._log.placed()), *stored):
             state = _parsed(body)

@@ -83,7 +83,11 @@ class DeltaUpkeep:
         if not at_least:
             return self._delta_log(name).version()
         text = Files(self._spark).read(f"{self._path(name)}/_delta_log/_last_checkpoint")
-        return int(json.loads(text or "{}").get("version", 0))
+        try:
+            return int(json.loads(text or "{}").get("version", 0))
+        except (ValueError, AttributeError, TypeError):
+            # A crash has left the file incomplete; Delta does not depend on it either, and reads the log.
+            return self._delta_log(name).version()
 
     def _session(self, name: Name) -> SparkSession:
         """The session for what reads or writes all of a table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -271,5 +272,51 @@ def test_a_table_amid_whose_maintenance_the_process_ended_waits_for_the_next_rou
     kept.upkeep = MemoryUpkeep(kept.tables)
     maintenance = process(broke_off=True)
     assert "the sink ended amid it" in all_due(maintenance)[ALL[0]]
+    assert maintenance.maintain(ALL[0]) == ""
+    assert "maintenance" not in "\n".join(status_lines(kept))
+
+
+class Torn(MemoryUpkeep):
+    """A table one of whose files a kill has left incomplete, so that it cannot be parsed."""
+
+    at = ""
+    """The step that reads the file."""
+
+    def version(self, name: Name, *, at_least: bool = False) -> int:
+        self._read(name, "version")
+        return super().version(name, at_least=at_least)
+
+    def compact(self, name: Name, *, seconds: float | None = None) -> None:
+        self._read(name, "compact")
+        super().compact(name, seconds=seconds)
+
+    def _read(self, name: Name, step: str) -> None:
+        if name == ALL[0] and step == self.at:
+            json.loads('{"version": 1')
+
+
+@pytest.mark.parametrize("step", ["version", "compact"])
+def test_whatever_prevents_the_maintenance_of_a_table_is_that_table_s_fault(step: str) -> None:
+    kept: Any = MemoryWarehouse()
+    kept.upkeep = upkeep = Torn(kept.tables)
+    for name in ALL:
+        kept.tables.evolve(None, Shape(*name, (("id", "int"),), ("id",)))
+    maintenance = Maintenance(
+        warehouse=kept,
+        plan=Plan(every=5),
+        complete_until=lambda: 0.0,
+        busy_since=lambda: None,
+        merged=Counter(dict.fromkeys(ALL, 5)),
+        sources=Sources(notes=kept.notes, of_table=lambda _: (), newest={}),
+    )
+    upkeep.at = step
+    done = {}
+    while (due := maintenance.due()) is not None:
+        done[due] = maintenance.maintain(due)
+    assert done.keys() == {*ALL}
+    assert [name for name, why in done.items() if why] == [ALL[0]]
+    assert "JSONDecodeError" in done[ALL[0]]
+    assert ".".join(ALL[0]) in "\n".join(status_lines(kept))
+    upkeep.at = ""
     assert maintenance.maintain(ALL[0]) == ""
     assert "maintenance" not in "\n".join(status_lines(kept))

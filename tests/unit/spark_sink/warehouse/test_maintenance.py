@@ -284,3 +284,20 @@ def test_many_batches_leave_start_batch_and_folder_flat(
     assert late.table_files <= early.table_files + 4
     assert late.markers <= early.markers
     assert late.live_rows == early.live_rows
+
+
+@of_delta
+def test_a_note_of_delta_that_a_crash_has_torn_does_not_prevent_maintenance(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
+    warehouse.take(Change(op="c", seq=1, after={"id": 1, "v": 1}))
+    log = Path(warehouse.path, "shop", "t", "_delta_log")
+    for torn in ("", '{"version":1,"si', "[]"):
+        (log / "._last_checkpoint.crc").unlink(missing_ok=True)
+        (log / "_last_checkpoint").write_text(torn)
+        keeping = kept(warehouse, Plan(every=1))
+        keeping.merged[NAME] = 1
+        assert keeping.due() == NAME
+        assert keeping.maintain(NAME) == ""
+    assert [row["id"] for row in warehouse.rows()] == [1]

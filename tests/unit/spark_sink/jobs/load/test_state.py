@@ -115,3 +115,16 @@ def test_each_source_of_a_table_is_to_be_truncated() -> None:
     # One that is gone is not in the next load.
     again = [*loaded, state_of(A, mapped=["t_1"], seq=200)]
     assert having(again, t_1=201) == set()
+
+
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_a_state_that_a_crash_has_torn_concerns_its_table_alone(at: Loading) -> None:
+    torn, whole = replace(state_of(A), state=LOADED), replace(state_of(B, seq=200), state=LOADED)
+    for one in (torn, whole):
+        at.loads.keep(one)
+    at.kept.notes.write("__loads/shop/t/state.json", torn_text := '{"version": 1, "num')
+    at.kept.notes.write("__loaded/n100.json", torn_text)
+    assert at.loads.of(A) is None
+    assert at.loads.of(B) == whole
+    assert at.loads.placed() == [whole]
