@@ -62,7 +62,9 @@ class SinkNote:
     complete_until: float = 0.0
     """The time (Unix seconds) up to which all of its topics were applied when the note was written."""
     ended: bool = False
-    """Whether it was stopped in order."""
+    """Whether its process has stated that it ends."""
+    failed: bool = False
+    """Whether it has ended by an error, and not by a stop or because all was done."""
 
     def text(self) -> str:
         """The note as stored."""
@@ -123,9 +125,9 @@ class Presence:
                 advice="Stop it; or give this sink a name, and topics of its own, in its settings",
             )
         last = _read(self.notes, self.own.name)
-        self.broke_off = last is not None and not last.ended
+        self.broke_off = last is not None and (not last.ended or last.failed)
         for other in self._others():
-            # A sink that was stopped in order makes this comparison itself when it starts again.
+            # A sink that has ended makes this comparison itself when it starts again.
             if not other.ended:
                 self._check_apart(other, topics)
                 self._check_excluded(other)
@@ -150,15 +152,15 @@ class Presence:
         held = _read(self.notes, self.own.name)
         return held.complete_until if held is not None else float("inf")
 
-    def end(self) -> None:
-        """Mark the sink as stopped."""
+    def end(self, *, failed: bool = False) -> None:
+        """Mark the sink as ended; `failed` if by an error."""
         self._over.set()
         if not self._claimed:
             return
         with self._writing, suppress(PySparkException, Py4JError, OSError):
             if self._is_superseded():
                 return
-            self.own = replace(self.own, ended=True)
+            self.own = replace(self.own, ended=True, failed=failed)
             self.notes.write(_path(self.own.name), self.own.text())
 
     def _run(self) -> None:
@@ -261,7 +263,7 @@ def is_running(notes: Notes, name: str, *, wait: Callable[[float], object] = tim
 
 
 def has_ended(notes: Notes, name: str) -> bool:
-    """Whether the sink was stopped in order since it last started."""
+    """Whether the sink's last process has stated that it ends."""
     held = _read(notes, name)
     return held is not None and held.ended
 

@@ -251,6 +251,7 @@ class Sink:
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set, or (available-now) until all is applied; raise SinkError."""
         failure: Exception | None = None
+        is_done = False
         try:
             start = self._prepared(stop)
             if start is None:
@@ -269,11 +270,12 @@ class Sink:
                     self._maintenance.maintain(name)
                 if self._metastore is not None:
                     self._metastore.look()
+            is_done = failure is None
         except (PySparkException, Py4JError, OSError) as fault:
             # Once a stop was requested, the JVM may have been stopped too, and no longer answers.
             failure = self._failure or fault
         finally:
-            self._presence.end()
+            self._presence.end(failed=not is_done and not stop.is_set())
         if failure is not None and not (stop.is_set() and not isinstance(failure, SinkError)):
             raise named(failure) from failure
         if self._settings.mode == "available-now" and not stop.is_set():
@@ -304,10 +306,13 @@ class Sink:
         # A sink that starts meanwhile may run a batch as old as this, whose files must not be removed.
         self._applier.busy_since = time.monotonic()
         names = list(tables) or self._warehouse.tables.names()
+        is_done = False
         try:
-            return {name: self._maintenance.maintain(name) for name in names}
+            found = {name: self._maintenance.maintain(name) for name in names}
+            is_done = True
+            return found
         finally:
-            self._presence.end()
+            self._presence.end(failed=not is_done)
 
     def _prepared(self, stop: threading.Event) -> str | None:
         """The offsets to start from, once all is ready; None if a stop came before Kafka answered."""

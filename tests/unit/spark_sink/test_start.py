@@ -27,6 +27,7 @@ from spark_sink.errors import (
     ForeignCheckpoint,
     KafkaUnreachable,
     NoTopics,
+    SinkError,
     TypeConflict,
     WarehouseUnusable,
 )
@@ -520,3 +521,40 @@ def test_the_first_merge_waits_while_readers_see_all_changes_without_it(
 
 def test_without_recent_changes_the_first_merge_is_due_at_once(sink: Callable[..., Sink]) -> None:
     assert sink("available-now")._must_merge(0.0)
+
+
+def test_only_a_stop_or_the_end_of_all_work_counts_as_an_orderly_end(
+    sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "read_schemas", lambda *_: [])
+    answer = answering(Kafka("wrong.shop.t", ends={("wrong.shop.t", 0): 1}))
+
+    def ended(fault: Exception | None, *, is_stopped: bool = False) -> bool:
+        """Whether the next process of the sink finds that the last one broke off."""
+        one, stop = sink(), threading.Event()
+        monkeypatch.setattr(stream, "admin", answer)
+
+        def prepared(_: threading.Event) -> None:
+            one._from_kafka(stop)
+            if is_stopped:
+                stop.set()
+            if fault is not None:
+                raise fault
+
+        monkeypatch.setattr(one, "_prepared", prepared)
+        if fault is None or is_stopped:
+            one.run(stop)
+        else:
+            with pytest.raises((type(fault), SinkError)):
+                one.run(stop)
+        later = sink()
+        later._presence.claim(["wrong.shop.t"])
+        later._presence.end()
+        return later._presence.broke_off
+
+    assert not ended(None, is_stopped=True)
+    assert ended(ValueError("a fault that nobody foresaw"))
+    assert ended(OSError("the JVM does not answer"))
+    assert ended(DataLost("a topic"))
+    # As the JVM was stopped too, it no longer answers.
+    assert not ended(OSError("the JVM does not answer"), is_stopped=True)

@@ -123,6 +123,23 @@ def test_a_sink_that_was_killed_is_in_the_way_of_others_and_not_of_itself() -> N
     assert (own.broke_off, again.broke_off) == (True, False)
 
 
+def test_a_sink_that_an_error_ended_is_gone_at_once_and_was_not_stopped_in_order() -> None:
+    notes = MemoryNotes()
+    failed = made(notes, ONE)
+    failed.claim(TOPICS)
+    failed.end(failed=True)
+    assert has_ended(notes, "")
+    assert not is_running(notes, "", wait=pytest.fail)
+    # It is in nobody's way.
+    other = made(notes, replace(TWO, fresh=True))
+    other.claim(TOPICS)
+    other.end()
+    again = made(notes, ONE)
+    again.claim(TOPICS)
+    again.end()
+    assert (again.broke_off, json.loads(again.own.text())["failed"]) == (True, False)
+
+
 def test_a_sink_that_runs_is_known_by_its_beats_and_not_started_again() -> None:
     notes, beats = MemoryNotes(), itertools.count(8)
     crashed(notes, ONE)
