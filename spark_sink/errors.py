@@ -87,7 +87,7 @@ class MalformedRecord(TableError):
     """A record does not follow the wire contract."""
 
     reasons: Mapping[tuple[str, int, int], str] = {}
-    """All such records, if they were found among the rows of one table, each with its reason."""
+    """All records that were found with it among the rows of one table, each with its reason."""
 
 
 class ForeignFormat(SinkError):
@@ -113,8 +113,15 @@ class UnusableLimitReached(TableError):
     """More records cannot be used than unusable_limit allows in an hour."""
 
 
-class ClaimLost(SinkError):
-    """The value of a record too large for its topic cannot be read from the claim store."""
+class ClaimLost(TableError):
+    """The value of a record too large for its topic is not in the claim store."""
+
+    reasons: Mapping[tuple[str, int, int], str] = {}
+    """As MalformedRecord's."""
+
+
+class ClaimStoreUnreachable(SinkError):
+    """The claim store, which has the values of records too large for their topics, cannot be read."""
 
 
 class UnknownSchema(TableError):

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark_sink.errors import (
+    ClaimLost,
     ColumnClash,
     ForeignFormat,
     ForeignRecords,
@@ -26,7 +27,7 @@ from spark_sink.errors import (
     UnsupportedType,
     UnsupportedWire,
 )
-from spark_sink.source.claims import Claim
+from spark_sink.source.claims import LOST, Claim
 from spark_sink.source.envelope import (
     ENVELOPE,
     EXISTED,
@@ -346,11 +347,22 @@ def _refuse(details: Iterable[Row]) -> None:
             )
 
 
-def _fault(detail: Row) -> TableError | None:
+def claim_lost(name: Name, where: str) -> ClaimLost:
+    """Return why a table waits whose record claims a value that is lost; `where` names the record."""
+    reload = f"python -m spark_sink reload {argument(name)}"
+    return ClaimLost(
+        where,
+        advice="Put the value back, or give the sink access to the claim store, or set claim_checks to its "
+        f"path; then run: {reload}; or, to skip the change, run: {reload} --skip-unusable",
+    )
+
+
+def _fault(name: Name, detail: Row) -> TableError | None:
     """Why records of a group cannot be applied."""
     if detail.bad is not None:
         at = detail.bad
-        return MalformedRecord(place(at.topic, at.partition, at.offset, at.reason))
+        where = place(at.topic, at.partition, at.offset, at.reason)
+        return claim_lost(name, where) if at.reason.startswith(LOST) else MalformedRecord(where)
     if detail.left_out is not None:
         at = detail.left_out
         return RowNotInRecord(
@@ -415,7 +427,7 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
             part.replaced.add(Replacements(begun={_source(row): _place(detail.begun)}))
         if detail.ended is not None:
             part.replaced.add(Replacements(ended={_source(row): _place(detail.ended)}))
-        part.fault = part.fault or _fault(detail)
+        part.fault = part.fault or _fault(name, detail)
         if part.fault is not None or row["last"] is None:
             continue
         part.size += row.size

@@ -3,8 +3,8 @@
 Invariant: a record is skipped only once it is a dead letter. Either all of a table's new dead letters in one
 step are within the limit, or none is stored and the table waits. The hour is counted in the stored dead
 letters, so a restart does not begin a new hour. A record is not unusable while what it lacks may yet come, and
-its table waits: half of a move without its other half, or an image that lacks columns while rows from before a
-rename may yet come.
+its table waits: half of a move without its other half, an image that lacks columns while rows from before a
+rename may yet come, or a claim whose value is not in the claim store.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
-from spark_sink.batch.contents import Contents, contents, unusable
+from spark_sink.batch.contents import Contents, claim_lost, contents, unusable
 from spark_sink.batch.partial_images import Change, halves, partners
 from spark_sink.errors import (
+    ClaimLost,
     DataLost,
     MalformedRecord,
     RowNotInRecord,
+    TableError,
     UnsupportedPartialImage,
     UnusableLimitReached,
 )
 from spark_sink.metrics import Metrics
+from spark_sink.source.claims import LOST
 from spark_sink.source.envelope import of_table
 from spark_sink.source.positions import At, Offsets, any_of, is_within, spanned
 from spark_sink.spark.error_mapping import place
@@ -47,7 +50,7 @@ Reasons = Mapping[At, tuple[str, str]]
 """The class of the error and the reason of each record."""
 
 
-def positions_of(fault: MalformedRecord | UnsupportedPartialImage) -> list[At]:
+def positions_of(fault: MalformedRecord | ClaimLost | UnsupportedPartialImage) -> list[At]:
     """Return the positions of the records that an error names."""
     if isinstance(fault, UnsupportedPartialImage):
         return list(fault.places)
@@ -98,8 +101,8 @@ class PutAside:
     new: int = 0
     """The number of the batch's dead letters that were not stored before."""
     _known: set[At] | None = None
-    _over: dict[Name, UnusableLimitReached] = field(default_factory=dict)
-    """The tables with more unusable records than the limit allows."""
+    _waiting: dict[Name, TableError] = field(default_factory=dict)
+    """The tables that keep their unusable records: more than the limit allows, or claims of lost values."""
     _halves: set[Change] = field(default_factory=set)
     """Halves of moves that are dead letters."""
     _gate: threading.Lock = field(default_factory=threading.Lock)
@@ -108,28 +111,34 @@ class PutAside:
     def sort_out(self, batch: DataFrame, found: Contents) -> tuple[DataFrame, Contents]:
         """Return the batch without the unusable records that `found` has, and its contents then.
 
-        If a table has more of them than the limit allows, it keeps them, and its fault is UnusableLimitReached.
-        For records that name no table, the error is raised.
+        If a table has more of them than the limit allows, it keeps them, and its fault is UnusableLimitReached; or
+        ClaimLost, if the values of some may be put back. For records that name no table, the error is raised.
         """
         if found.nameless is None and not any(part.fault for part in found.tables.values()):
             return batch, found
         kept = batch
         for owner, reasons in self._unusable(batch):
+            name = _named(owner)
+            lost = [at for at, (error, _) in reasons.items() if error == ClaimLost.__name__]
+            if name is not None and lost:
+                first = min(lost)
+                self._waiting[name] = claim_lost(name, place(*first, reasons[first][1]))
+                continue
             try:
                 self._admit(owner, reasons)
             except UnusableLimitReached as fault:
-                if (name := _named(owner)) is None:
+                if name is None:
                     raise
-                self._over[name] = fault
+                self._waiting[name] = fault
                 continue
-            of = of_table(name) if (name := _named(owner)) else _OF_NO_TABLE
+            of = of_table(name) if name is not None else _OF_NO_TABLE
             kept = kept.where(f"NOT coalesce({of} AND {unusable()}, false)")
         again = contents(kept)
         again.records = found.records
         for name, part in found.tables.items():
             # The batch may have none of their records, if this is a second call.
-            if name in self._over:
-                part.fault = self._over[name]
+            if name in self._waiting:
+                part.fault = self._waiting[name]
                 again.tables[name] = part
         return kept, again
 
@@ -191,6 +200,8 @@ class PutAside:
             why = MalformedRecord.__name__, row.reason
             if row.reason is None:
                 why = RowNotInRecord.__name__, f"bytes omitted: {row.left_out}"
+            elif row.reason.startswith(LOST):
+                why = ClaimLost.__name__, row.reason
             one[at_of(row)] = why
         yield from sorted(found.items(), key=lambda item: (item[0][0] or "", item[0][1] or ""))
 

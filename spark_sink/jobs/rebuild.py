@@ -34,10 +34,12 @@ from spark_sink.batch.merging import merged
 from spark_sink.batch.shapes import brought, fitted, refuse_lost, traced_to
 from spark_sink.batch.truncates import floors_of
 from spark_sink.errors import (
+    ClaimLost,
     ColumnClash,
     ForeignRecords,
     KeyChanged,
     LoadStale,
+    MalformedRecord,
     ReservedName,
     TableError,
     TypeConflict,
@@ -166,9 +168,12 @@ class Rebuild:
             letters = self.applier.warehouse.letters.within(*spanned(matter))
             matter = [at for at in matter if at not in letters]
         if matter:
+            advice = fault.advice or _WRITE_AGAIN
+            if "--skip-unusable" not in advice:
+                advice = f"{advice}; or add --skip-unusable to skip them"
             raise type(fault)(
                 f"{fault.where} ({len(matter)} record(s) not replaced by a later one)",
-                advice=f"{fault.advice or _WRITE_AGAIN}; or add --skip-unusable to skip them",
+                advice=advice,
             )
         self.aside |= dict.fromkeys(places, fault)
         _log.warning(
@@ -283,13 +288,21 @@ class Rebuild:
         if self.load is None or not self.applier.rules.has_history(self.name):
             return
         own = rows.where(f"{before_sql(self.load)} AND NOT {unusable()}")
-        if prepared := self._prepared(own, until):
+        if prepared := self._prepared(own, until, usable=True):
             self.applier.histories.add(*prepared)
 
     def _prepared(
-        self, batch: DataFrame, until: Offsets, known: TablePart | None = None
+        self,
+        batch: DataFrame,
+        until: Offsets,
+        known: TablePart | None = None,
+        *,
+        usable: bool = False,
     ) -> tuple[DataFrame, TablePart, list[TableVersion]] | None:
-        """The table's records, complete with large values and pairs, and their versions; None without any."""
+        """The table's records, complete with large values and pairs, and their versions; None without any.
+
+        With `usable`, records whose large values are lost or damaged are omitted; otherwise, the error has all.
+        """
         found = contents(batch) if known is None else Contents(tables={self.name: known})
         part = found.tables.get(self.name)
         if part is None:
@@ -298,9 +311,14 @@ class Rebuild:
             raise part.fault
         if part.claims:
             batch, found = self.applier.fetched(batch, found)
-            part = found.tables[self.name]
+            if usable:
+                batch = batch.where(f"NOT {unusable()}")
+                found = contents(batch)
+            part = found.tables.get(self.name)
+            if part is None:
+                return None
             if part.fault is not None:
-                raise part.fault
+                raise _with_all(part.fault, batch)
         places = part.places
         batch, part = self.applier.paired(batch, part, until)
         part.places = places
@@ -500,6 +518,14 @@ class Rebuild:
             .collect()
         }
         return [at for at in places if last.get((at[0], at[1], bad.get(at)), -1) < at[2]]
+
+
+def _with_all(fault: TableError, batch: DataFrame) -> TableError:
+    """The error of a table's records, with all that cannot be used."""
+    if isinstance(fault, MalformedRecord | ClaimLost):
+        rows = batch.where(unusable()).selectExpr("topic", "partition", "offset", "reason")
+        fault.reasons = {at_of(row): row.reason for row in rows.limit(MOST + 1).collect()}
+    return fault
 
 
 _WRITE_AGAIN = "Write these rows again at the source, then reload the table"

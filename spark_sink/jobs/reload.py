@@ -31,6 +31,7 @@ from spark_sink.batch.dead_letters import positions_of
 from spark_sink.batch.drops_and_renames.moving import is_unplaced
 from spark_sink.batch.merging import few, local
 from spark_sink.errors import (
+    ClaimLost,
     ForeignTable,
     HistoryReplaced,
     KafkaUnreachable,
@@ -626,7 +627,8 @@ class Reloader:
         ddl = self._applier.ddl
         # Without rows, a table is removed if it was dropped or renamed, or if all that it ever had is skipped.
         is_emptied = (ddl is not None and ddl.concerns(request.name)) or (
-            bool(rebuild.omitted or rebuild.unread) and self._store.shape(*request.name) is None
+            bool(rebuild.omitted or rebuild.unread or rebuild.aside)
+            and self._store.shape(*request.name) is None
         )
         if shape is None and is_emptied:
             self._store.drop(*request.name)
@@ -693,7 +695,7 @@ class Reloader:
                 rebuild.begin(shape, tables.rows(shape) if shape is not None else None)
             try:
                 rebuild.apply(rows, until, part)
-            except (MalformedRecord, UnsupportedPartialImage) as fault:
+            except (MalformedRecord, ClaimLost, UnsupportedPartialImage) as fault:
                 places = positions_of(fault)
                 if not places or any(at in rebuild.aside for at in places):
                     raise

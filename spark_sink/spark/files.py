@@ -42,6 +42,11 @@ class Files:
         self._gateway: Any = spark.sparkContext._gateway
         self._conf = spark._jsc.hadoopConfiguration()
 
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder."""
+        where, system = self._at(path)
+        return bool(system.exists(where))
+
     def read(self, path: str) -> str | None:
         """The file's text; None if there is no file."""
         where, system = self._at(path)

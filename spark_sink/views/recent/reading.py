@@ -264,6 +264,9 @@ def combined(
     if part.claims:
         whole = records.where("claim IS NULL")
         records = whole.unionByName(redeemed(records, part.claims, store=claim_checks))
+        records = records.localCheckpoint(eager=False)
+        if fault := contents(records).tables[part.name].fault:
+            raise fault
     known = versions_of(part, book)
     if merged.shape is None and not known:
         return None
