@@ -397,8 +397,10 @@ class Settings(BaseSettings):
             self.spark_options,
             self.catalog,
             self.metastore.options,
+            *(server.options for server in (self.load, *self.load.destinations.values())),
         ):
-            secrets.keep(value for key, value in options.items() if secrets.is_secret(key))
+            for key, value in options.items():
+                secrets.keep([value] if secrets.is_secret(key) else secrets.passwords(value))
         if not self.checkpoint:
             # The model is frozen, but this default depends on other fields.
             object.__setattr__(

@@ -11,6 +11,7 @@ else; a JVM that cannot use it starts without it.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from spark_sink.errors import BadSettings, JavaMissing
 from spark_sink.settings.model import Settings
 from spark_sink.settings.required_conf import required
 from spark_sink.spark.jobs import FEW_ROWS, Pace
-from spark_sink.text.secrets import is_secret
+from spark_sink.text.secrets import HIDDEN_KEYS, hidden, is_kept, is_secret
 
 _LOG4J: Final = Path(__file__).parent.parent / "log4j2.properties"
 _SECONDS_TO_END: Final = 10
@@ -37,8 +38,15 @@ EXIT_WITHOUT_MEMORY: Final = 3
 _STDERR: Final = 2
 """Takes the JVM's standard output: Delta prints there what VACUUM has deleted, amid the lines of a command."""
 
+_AT_START: Final = re.compile(
+    r"spark\.driver\.(memory|extraJavaOptions|defaultJavaOptions|extraClassPath|extraLibraryPath)|spark\.jars(\..*)?"
+)
+"""The options that have no effect unless the JVM's command line has them."""
+
 # Used only where no other value is given.
 _DEFAULTS: Final = {
+    # What Spark hides on its own pages.
+    "spark.redaction.regex": HIDDEN_KEYS,
     "spark.databricks.delta.snapshotPartitions": "2",
     # A small job does not wait for all tasks of a large one.
     "spark.scheduler.mode": "FAIR",
@@ -103,6 +111,8 @@ def start(settings: Settings, jvm_options: Sequence[str] | None = None) -> Spark
     given, needed = SparkConf(), required(settings.format)
     refuse_others(given, needed)
     asked = {k: v for k, v in settings.spark_options.items() if not given.contains(k)}
+    if not submitted():
+        _refuse_hidden(asked)
     defaults = {k: v for k, v in _DEFAULTS.items() if not given.contains(k)}
     wanted = {**defaults, **own, **asked, **needed}
     if not submitted() and SparkContext._gateway is None:
@@ -135,7 +145,7 @@ def _launch(wanted: dict[str, str]) -> None:
     """Start the JVM; raise JavaMissing."""
     launch: Any = launch_gateway
     # All users of the machine can read a command line; the builder gives the session its secrets afterwards.
-    shown = [(key, value) for key, value in wanted.items() if not is_secret(key)]
+    shown = [(key, value) for key, value in wanted.items() if not _holds_secret(key, value)]
     try:
         gateway = launch(SparkConf().setAll(shown), _PopenOptions(stdout=_STDERR))
     except (PySparkException, OSError, Py4JError) as fault:
@@ -146,6 +156,25 @@ def _launch(wanted: dict[str, str]) -> None:
             advice="Install Java 17 or 21, or set JAVA_HOME to an installed one",
         ) from fault
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _holds_secret(key: str, value: str) -> bool:
+    """Whether an option's value is a secret, or has one in it; never for what the JVM needs for its start."""
+    if _AT_START.fullmatch(key):
+        return False
+    return is_secret(key) or is_kept(value) or hidden(value) != value
+
+
+def _refuse_hidden(asked: Mapping[str, str]) -> None:
+    """Raise BadSettings if an option that the command line must have is from a file."""
+    from_files = [
+        key for key, value in asked.items() if _AT_START.fullmatch(key) and is_kept(value)
+    ]
+    if from_files:
+        raise BadSettings(
+            f"{', '.join(sorted(from_files))} is from a file, and would be on the JVM's command line",
+            advice="Give its value itself, without a secret",
+        )
 
 
 def pace(settings: Settings) -> Pace | None:

@@ -298,12 +298,18 @@ def logging_as_it_was() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("session")
-    settings = Settings(
-        prefix="aq",
-        bootstrap_servers="127.0.0.1:1",
-        warehouse=str(folder / "wh"),
-        jars=_of_both_formats(folder / "jars"),
-        spark_options={"spark.hadoop.fs.s3a.secret.key": "a secret of all tests"},
+    (folder / "content").write_text("the content of a file of all tests")
+    settings = Settings.model_validate(
+        {
+            "prefix": "aq",
+            "bootstrap_servers": "127.0.0.1:1",
+            "warehouse": str(folder / "wh"),
+            "jars": _of_both_formats(folder / "jars"),
+            "spark_options": {
+                "spark.hadoop.fs.s3a.secret.key": "a secret of all tests",
+                "spark.hadoop.of.any.name": {"file": str(folder / "content")},
+            },
+        }
     )
     started = session.start(settings)
     yield started

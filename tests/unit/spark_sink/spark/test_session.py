@@ -77,16 +77,90 @@ def test_substitution_of_variables_is_refused_wherever_it_is_asked_for(
     assert "Traceback" not in said
 
 
+GOOD = "prefix: aq\nbootstrap_servers: x:1\n"
+SUBMIT = """\
+#!/bin/sh
+printf '%s\\n' "$@" > "$SPARK_HOME/arguments"
+env > "$SPARK_HOME/environment"
+exit 1
+"""
+"""Replaces Spark's own script, which starts the JVM with the options that it is given."""
+
+
+def started_with(folder: Path, options: str) -> tuple[str, str]:
+    """With what the sink starts Spark by settings with these `spark_options`, and what it prints."""
+    home = folder / "spark"
+    (home / "bin").mkdir(parents=True, exist_ok=True)
+    (home / "bin/spark-submit").write_text(SUBMIT)
+    (home / "bin/spark-submit").chmod(0o755)
+    (folder / "jars").mkdir(exist_ok=True)
+    (folder / "jars/delta.jar").touch()
+    config = folder / "sink.yaml"
+    config.write_text(
+        f"{GOOD}warehouse: {folder}/wh\njars: {folder}/jars\nspark_options:\n{options}"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "spark_sink", "--config", str(config)],
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "SPARK_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    seen = [home / name for name in ("arguments", "environment")]
+    return "".join(one.read_text() for one in seen if one.exists()), ended.stderr
+
+
+def test_no_value_from_a_file_or_with_a_secret_is_given_to_the_process(tmp_path: Path) -> None:
+    names = ("spark.hadoop.any.name", "spark.sql.catalog.c.uri", "spark.hadoop.fs.s3a.access.key")
+    options = ""
+    for name in names:
+        (tmp_path / name).write_text(f"of {name}\n")
+        options += f"  {name}: {{file: {tmp_path / name}}}\n"
+    (tmp_path / "short").write_text("abc")
+    options += f"  spark.hadoop.short: {{file: {tmp_path / 'short'}}}\n"
+    # A password that is part of the sink's own options takes none of them from the JVM.
+    options += "  spark.hadoop.a.password: jars\n"
+    options += "  spark.hadoop.fs.azure.account.key.acc: inline-1\n"
+    options += "  spark.hadoop.fs.azure.sas.c.acc.blob: inline-2\n"
+    options += "  spark.sql.catalog.d.uri: jdbc:mysql://u:inline-3@h/c\n"
+    options += "  spark.sql.catalog.e.uri: jdbc:mysql://h/c?user=u&password=inline-4\n"
+    options += "  spark.hadoop.fs.s3a.endpoint: https://minio.example:9000\n"
+    given, _ = started_with(tmp_path, options)
+    assert "spark.hadoop.fs.s3a.endpoint=https://minio.example:9000" in given
+    assert "spark.driver.memory=1g" in given
+    assert "jars/delta.jar" in given
+    for name in names:
+        assert f"of {name}" not in given
+    assert "spark.hadoop.short" not in given
+    assert "inline-" not in given
+
+
+@pytest.mark.parametrize("name", ["spark.driver.extraJavaOptions", "spark.jars.repositories"])
+def test_what_a_jvm_needs_for_its_start_is_refused_from_a_file_and_given_openly(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "value").write_text("-Dpassword=1234")
+    given, printed = started_with(tmp_path, f"  {name}: {{file: {tmp_path / 'value'}}}\n")
+    assert given == ""
+    assert f"BadSettings: The settings cannot be used: {name} is from a file" in printed
+    given, _ = started_with(tmp_path, f"  {name}: -Da.password=1234\n")
+    assert f"{name}=-Da.password=1234" in given
+
+
 @pytest.mark.spark
 def test_a_secret_of_the_options_reaches_hadoop_and_no_command_line(spark: SparkSession) -> None:
-    key, secret = "fs.s3a.secret.key", "a secret of all tests"
-    assert spark.sparkContext._jsc.hadoopConfiguration().get(key) == secret
     gateway: Any = spark.sparkContext._gateway
     jvm = gateway.proc.pid
     given = Path(f"/proc/{jvm}/cmdline").read_bytes()
     assert b"spark.driver.memory" in given
-    assert secret.encode() not in given
-    assert secret.encode() not in Path(f"/proc/{jvm}/environ").read_bytes()
+    for key, secret in (
+        ("fs.s3a.secret.key", "a secret of all tests"),
+        ("of.any.name", "the content of a file of all tests"),
+    ):
+        assert spark.sparkContext._jsc.hadoopConfiguration().get(key) == secret
+        assert secret.encode() not in given
+        assert secret.encode() not in Path(f"/proc/{jvm}/environ").read_bytes()
 
 
 _FULL = """

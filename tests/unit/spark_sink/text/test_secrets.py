@@ -48,10 +48,17 @@ def test_keys_of_secrets_are_those_of_spark_kafka_hadoop_and_catalogs() -> None:
     secret = (
         "spark.hadoop.fs.s3a.secret.key spark.hadoop.fs.s3a.access.key spark.hadoop.fs.s3a.session.token "
         "ssl.keystore.password sasl.jaas.config jdbc.password s3.secret-access-key s3.access-key-id token "
-        "credential"
+        "credential fs.azure.account.key.acc.dfs.core.windows.net fs.azure.sas.c.acc.blob.core.windows.net "
+        "fs.azure.client-provided-key adls.auth.shared-key.account.key gcs.encryption-key gcs.decryption-key "
+        "fs.gs.auth.service.account.private.key fs.gs.auth.service.account.private.key.id "
+        "fs.s3a.encryption.key s3.sse.key ssl.keystore.key header.Authorization"
     )
     assert [key for key in secret.split() if not is_secret(key)] == []
-    plain = "fs.s3a.endpoint ssl.keystore.location uri io-impl fs.s3a.aws.credentials.provider"
+    plain = (
+        "fs.s3a.endpoint ssl.keystore.location uri io-impl fs.s3a.aws.credentials.provider s3.sse.type "
+        "fs.azure.account.keyprovider.acc fs.azure.account.auth.type hadoop.security.authorization "
+        "fs.gs.auth.service.account.json.keyfile fs.s3a.encryption.algorithm"
+    )
     assert [key for key in plain.split() if is_secret(key)] == []
 
 
@@ -76,6 +83,28 @@ def test_a_secret_is_read_from_its_file_and_in_no_line(tmp_path: Path) -> None:
     assert "refused '***' and ***" in text
     assert "0mY" not in text
     assert "0penly" not in text
+
+
+def test_a_password_inside_a_value_is_hidden_where_it_is_quoted_alone(tmp_path: Path) -> None:
+    file, key = tmp_path / "sink.yaml", tmp_path / "key"
+    key.write_text("jdbc:mysql://h/c?password=in-a-file")
+    file.write_text(
+        f"{GOOD}format: iceberg\ncatalog: {{type: jdbc, name: c, uri: 'jdbc:mysql://u:hunter%402@h/c'}}\n"
+        f"spark_options: {{spark.sql.catalog.d.uri: {{file: {key}}}, "
+        "spark.hadoop.fs.azure.account.key.acc.dfs.core.windows.net: an-azure-key}\n"
+        "load: {options: {trustCertificateKeyStorePassword: of-the-store}, "
+        "destinations: {d: {options: {clientCertificateKeyStorePassword: of-a-client}}}}\n"
+    )
+    settings.read(file)
+    for secret in (
+        "hunter%402",
+        "hunter@2",
+        "in-a-file",
+        "an-azure-key",
+        "of-the-store",
+        "of-a-client",
+    ):
+        assert hidden(f"'{secret}' was refused") == "'***' was refused"
 
 
 @pytest.mark.parametrize(
