@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
@@ -33,6 +35,7 @@ from spark_sink.text.quoting import argument, literal, quoted
 from spark_sink.warehouse.common.conflicts import Conflicts
 from spark_sink.warehouse.shape import Shape
 
+_log = logging.getLogger(__name__)
 HADOOP: Final = "hadoop"
 NAME: Final = "name"
 """The property that names the catalog in Spark; a JDBC catalog stores the name with each table."""
@@ -46,6 +49,9 @@ _PLAIN_NAMES: Final = {
     "glue": re.compile("[a-z0-9_]{1,252}"),
 }
 """The names that some types of catalogs allow; all other types allow the names of folders."""
+_HADOOP_FILE_IO: Final = "org.apache.iceberg.hadoop.HadoopFileIO"
+_LISTS_BY_PREFIX: Final = "org.apache.iceberg.io.SupportsPrefixOperations"
+_UNLISTED: Final = "UnsupportedFileSystemException"
 _OF_OTHERS: Final = "NoSuchIcebergTableException"
 FOREIGN_ADVICE: Final = "Move it away; the sink creates its tables itself"
 _ABSENT: Final = ("NoSuchTableException", "NoSuchNamespaceException")
@@ -324,8 +330,15 @@ class IcebergTable:
             removal = self._table.expireSnapshots().expireOlderThan(current)
             removal.cleanExpiredFiles(True).commit()
         actions: Any = java_class(self._spark._jvm, "org.apache.iceberg.spark.actions.SparkActions")
-        of_session = actions.get(self._spark._jsparkSession)
-        of_session.deleteOrphanFiles(self._table).olderThan(before_ms).execute()
+        unused = actions.get(self._spark._jsparkSession).deleteOrphanFiles(self._table)
+        file_io = self._table.io()
+        unused.usePrefixListing(lists_by_prefix(self._spark._jvm, file_io)).olderThan(before_ms)
+        try:
+            unused.execute()
+        except Py4JJavaError as fault:
+            if _UNLISTED not in str(fault):
+                raise
+            _tell_unlisted(str(file_io.getClass().getName()), self.location().split(":")[0])
 
     def _snapshot_at(self, version: int) -> Any:
         # The newest snapshot is last, and the wanted one is near it.
@@ -346,6 +359,27 @@ class IcebergTable:
         """The number that each column keeps whatever its name is."""
         parser: Any = java_class(self._spark._jvm, "org.apache.iceberg.SchemaParser")
         return {one["name"]: one["id"] for one in json.loads(parser.toJson(schema))["fields"]}
+
+
+def lists_by_prefix(jvm: Any, file_io: Any) -> bool:
+    """Whether a table's FileIO lists the files that it has written.
+
+    Those of stores do, as Hadoop may not know the store. Iceberg then collects the names in the driver, so what
+    Hadoop has written is listed by Hadoop, with Spark's jobs.
+    """
+    if str(file_io.getClass().getName()) == _HADOOP_FILE_IO:
+        return False
+    return bool(java_class(jvm, _LISTS_BY_PREFIX)._java_lang_class.isInstance(file_io))
+
+
+@cache
+def _tell_unlisted(file_io: str, scheme: str) -> None:
+    """Log once in a process that nothing lists the files of tables at such locations."""
+    _log.warning(
+        "unused files stay, as neither %s nor Hadoop lists %s: files (docs/sink/iceberg.md)",
+        file_io,
+        scheme,
+    )
 
 
 @contextmanager

@@ -20,10 +20,11 @@ from pyspark.sql import SparkSession
 from spark_sink.errors import ColumnClash, ForeignTable, ForeignWarehouse, UnsupportedName
 from spark_sink.settings.model import Settings
 from spark_sink.spark.files import Files
+from spark_sink.spark.java import java_class
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.common.statements import made_property, set_sql, shape_properties
 from spark_sink.warehouse.iceberg import maintenance as iceberg_maintenance
-from spark_sink.warehouse.iceberg.catalog import Catalog, conflicts_by_name
+from spark_sink.warehouse.iceberg.catalog import Catalog, conflicts_by_name, lists_by_prefix
 from spark_sink.warehouse.iceberg.ddl import (
     alter_sql,
     former,
@@ -246,6 +247,76 @@ def test_a_snapshot_has_readers_until_it_was_replaced_for_long_however_old_it_is
     with pytest.raises(VersionGone, match=rf"shop\.t, version {first}"):
         kept.tables.as_of(*name, first)
     assert [one["v"] for one in warehouse.rows()] == [2]
+
+
+RESOLVING = "org.apache.iceberg.io.ResolvingFileIO"
+
+
+@pytest.mark.spark
+def test_unused_files_are_listed_by_what_wrote_them_and_a_neighbour_keeps_its_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Hadoop catalog writes by Hadoop unless it is told otherwise, as catalogs on object stores are."""
+    catalog = {"type": "hadoop", "io-impl": RESOLVING}
+    kept = open_warehouse(spark, f"{tmp_path}/wh", table_format="iceberg", catalog=catalog)
+    for one in (shape(("v", "int")), replace(shape(("v", "int")), table="t2")):
+        kept.tables.evolve(None, one)
+        kept.upkeep.retain((one.database, one.table), 3600)
+    tables: Any = kept.tables
+    first, second = (tables.catalog.table(("shop", name)) for name in ("t", "t2"))
+    # A prefix without a final / would have the second table's files too.
+    assert second.location() == first.location() + "2"
+    spark.range(3).selectExpr("CAST(id AS int) id", "1 AS v").writeTo(
+        f"{tables.catalog.name}.shop.t"
+    ).append()
+    orphans = [
+        Path(urlsplit(one.location()).path) / "data/orphan.parquet" for one in (first, second)
+    ]
+    for orphan in orphans:
+        orphan.parent.mkdir(exist_ok=True)
+        orphan.touch()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3_700)
+    kept.upkeep.remove_unused(("shop", "t"))
+    assert [orphan.exists() for orphan in orphans] == [False, True]
+    assert spark.table(f"{tables.catalog.name}.shop.t").count() == 3
+
+
+@pytest.mark.spark
+def test_where_nothing_can_list_files_the_rest_is_done_and_one_line_says_so(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    catalog = {
+        "catalog-impl": "org.apache.iceberg.inmemory.InMemoryCatalog",
+        "warehouse": "mem://lake",
+    }
+    kept = open_warehouse(spark, f"{tmp_path}/wh", table_format="iceberg", catalog=catalog)
+    for table in ("t", "u"):
+        kept.tables.evolve(None, replace(shape(("v", "int")), table=table))
+        kept.upkeep.retain(("shop", table), 3600)
+        kept.upkeep.remove_unused(("shop", table))
+    (line,) = [one.getMessage() for one in caplog.records if "unused files" in one.getMessage()]
+    assert line == (
+        "unused files stay, as neither org.apache.iceberg.inmemory.InMemoryFileIO nor Hadoop lists mem: "
+        "files (docs/sink/iceberg.md)"
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("file_io", "lists"),
+    [
+        (RESOLVING, True),
+        # Hadoop lists folders in parallel.
+        ("org.apache.iceberg.hadoop.HadoopFileIO", False),
+        ("org.apache.iceberg.inmemory.InMemoryFileIO", False),
+    ],
+)
+def test_a_file_io_of_a_store_is_asked_for_its_files_itself(
+    spark: SparkSession, file_io: str, lists: bool
+) -> None:
+    made = java_class(spark._jvm, file_io)()
+    assert lists_by_prefix(spark._jvm, made) is lists
 
 
 @pytest.mark.spark
