@@ -72,6 +72,8 @@ _STALE = (
     kafka_errors.ConsumerStoppedError,
 )
 _NOT_ALLOWED = (kafka_errors.InvalidConfigurationError, kafka_errors.PolicyViolationError)
+_NAMELESS = "Did we not perform bootstrap?"
+"""aiokafka's assertion where a broker's metadata name no broker yet: it has only begun to start."""
 _NEW_TOPIC_MS = 10_000
 _POLL_MS = 200
 _LOG_WAIT_MS = 20
@@ -116,6 +118,10 @@ def translated(right: str = "Read", **where: object) -> Any:
         raise kind(_described(error), **where) from error
     except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
         raise BrokersLost(_described(error), **where) from error
+    except AssertionError as error:
+        if str(error) != _NAMELESS:
+            raise
+        raise BrokersLost("the cluster names no broker, as while it starts", **where) from error
 
 
 def _described(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """The mapping of a broker's error codes, and of aiokafka's errors, to ours.
 
 Invariant: an error not known to be final may be transient, and becomes KafkaLost. If no connection
-was made, a broker is asked for the reason, which aiokafka only logs.
+was made, a broker is asked for the reason, which aiokafka only logs. A starting broker that names no broker
+yet is asked again: aiokafka's clients, Faust's too, would fail with an AssertionError, so they are patched.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
@@ -25,6 +27,7 @@ from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
+    NodeNotReadyError,
     ProducerFenced,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
@@ -57,6 +60,18 @@ DENIED = (
 """A broker's errors for an account that is unknown or lacks the privileges for a request."""
 _ANSWER_SECONDS = 3.0
 """Seconds for one broker to report why it refuses connections."""
+NAMELESS: Final = "the cluster names no broker, as while it starts"
+_look_up = AIOKafkaClient.coordinator_lookup
+
+
+async def _look_up_among_known_brokers(self: Any, *args: Any) -> Any:
+    if self.get_random_node() is None:
+        # What aiokafka repeats, after it has asked for the brokers again.
+        raise NodeNotReadyError(NAMELESS)
+    return await _look_up(self, *args)
+
+
+AIOKafkaClient.coordinator_lookup = _look_up_among_known_brokers
 
 
 def translated(error: BaseException) -> AqueductError:

@@ -5,6 +5,7 @@ Invariant: offsets are changed only while the group has no member; Kafka itself 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,15 @@ from aiokafka.errors import (
     for_code,
 )
 
-from connectors.errors import GroupActive
+from connectors.errors import GroupActive, KafkaLost
 from connectors.kafka.client import admin_client
-from connectors.kafka.error_mapping import explained
+from connectors.kafka.error_mapping import NAMELESS, explained, translated
 from connectors.kafka.protocol_requests import deleted_offsets
 
 Offsets = dict[tuple[str, int], int]
 """By topic and partition."""
+_ANSWER_SECONDS = 60.0
+"""Seconds for the brokers to take a group's offsets; more than aiokafka gives a single request."""
 _NOT_EMPTY = 68
 _NOT_FOUND = 69
 _SUBSCRIBED = 86
@@ -67,15 +70,20 @@ async def group_offsets(options: Mapping[str, Any], group: str) -> Offsets:
 
 
 async def store_offsets(options: Mapping[str, Any], group: str, offsets: Offsets) -> None:
-    """Set offsets of a group; raise GroupActive if it has members."""
+    """Set offsets of a group; raise GroupActive if it has members, or KafkaLost."""
     consumer = AIOKafkaConsumer(**options, group_id=group, enable_auto_commit=False)
     wanted = {TopicPartition(*tp): at for tp, at in offsets.items()}
     try:
-        await consumer.start()
-        consumer.assign(list(wanted))
-        await consumer.commit(wanted)
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await consumer.start()
+            consumer.assign(list(wanted))
+            await consumer.commit(wanted)
     except (CommitFailedError, UnknownMemberIdError) as error:
         raise await _active(options, group) from error
+    except TimeoutError as error:
+        # aiokafka asks for the group's coordinator without end while no broker is known.
+        nameless = not consumer._client.cluster.brokers()
+        raise (KafkaLost(NAMELESS) if nameless else translated(error)) from error
     except KafkaError as error:
         raise await explained(error, options) from error
     finally:

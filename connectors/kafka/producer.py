@@ -33,7 +33,7 @@ from connectors.errors import (
     Retry,
     TooFewBrokers,
 )
-from connectors.kafka.error_mapping import explained, translated
+from connectors.kafka.error_mapping import NAMELESS, explained, translated
 from connectors.kafka.protocol_requests import ending_transactions
 from connectors.kafka.record_batches import FinishedBatch, Sendable
 from connectors.kafka.rejected_record import too_large
@@ -229,9 +229,10 @@ class TransactionalProducer:
             async with asyncio.timeout(3 * ANSWER_TIMEOUT):
                 await producer.start()
         except TimeoutError as error:
-            short = too_few(producer.client.cluster)
+            cluster = producer.client.cluster
+            known = too_few(cluster) if cluster.brokers() else KafkaLost(NAMELESS)
             await _stopped(producer)
-            raise short or translated(error) from error
+            raise known or translated(error) from error
         except KafkaError as error:
             await _stopped(producer)
             raise await explained(error, self._options) from error

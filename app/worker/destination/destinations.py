@@ -28,7 +28,7 @@ from app.worker.process.library_logs import SERVICES
 from app.worker.schemas.store_mirror import CentralStore
 from app.worker.status import State
 from app.worker.unit.run_loop import Unit
-from connectors.errors import AqueductError
+from connectors.errors import AqueductError, Unforeseen
 from connectors.kafka.reading import Tail
 from tables.journal_format import Entry
 from tables.journal_kind import Addressed, Audience, Kind
@@ -100,6 +100,8 @@ class Acknowledge:
     units: Callable[[], Mapping[str, RespondingUnit]]
     leadership: Callable[[], Leadership]
     _known: dict[str, _Known] = field(default_factory=dict)
+    _unforeseen: str = ""
+    """The last unforeseen error that was logged."""
 
     async def run(self) -> None:
         """Write outcomes, until cancelled."""
@@ -111,6 +113,10 @@ class Acknowledge:
                 log.warning(
                     "the outcome of a command is not written yet: %s: %s", error.name, error
                 )
+                await asyncio.sleep(_PAUSE_SECONDS)
+            except Exception as error:
+                what = "the outcome of a command is not written yet"
+                self._unforeseen = _report(error, what, last=self._unforeseen)
                 await asyncio.sleep(_PAUSE_SECONDS)
             await asyncio.sleep(_GLANCE_SECONDS)
 
@@ -176,6 +182,21 @@ def _content(applied: Applied) -> tuple[object, ...]:
     return applied.request, applied.state, (applied.error or "").partition(":")[0]
 
 
+def _report(error: Exception, what: str, *, last: str = "") -> str:
+    """Log an unforeseen error, with where it occurred, unless it is the last one logged; return its text.
+
+    Nothing waits for these tasks of the worker, and an exception that left one would end the process.
+    """
+    found = Unforeseen(
+        f"{type(error).__name__}: {error}",
+        remedy="Aqueduct tries again by itself, and everything else continues. It is a bug: report it with the "
+        "log, which has where it occurred.",
+    )
+    if found.detail != last:
+        log.error("%s: %s: %s", what, found.name, found, exc_info=error)
+    return found.detail
+
+
 log = logging.getLogger(__name__)
 
 STATUS_LINE_SECONDS = 10.0
@@ -223,6 +244,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         self._is_ready, self._has_left = False, False
         self._is_takeover_ready = False
         """Whether a takeover could begin without a wait."""
+        self._unforeseen = ""
+        """The last unforeseen error of the preparations that was logged."""
         self._has_controls = asyncio.Event()
         self.answers = Acknowledge(
             worker=settings.worker.id,
@@ -276,6 +299,8 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
                 "%s if destinations stay RETRYING.",
                 waited[0], type(error).__name__, str(error) or f"nothing for {_PREPARE_SECONDS:g} s", waited[1],
             )  # fmt: skip
+        except Exception as error:
+            self._unforeseen = _report(error, f"not ready: {waited[0]}")
         self._is_ready = True
         self.leadership.wake()
 
@@ -296,6 +321,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
         except (OSError, AqueductError) as error:
             log.debug("not ready yet: %s: %s", type(error).__name__, error)
             return False
+        except Exception as error:
+            self._unforeseen = _report(error, "not ready yet", last=self._unforeseen)
+            return False
         for destination in self._all.values():
             destination.prepare(known)
         return True
@@ -309,6 +337,9 @@ class Destinations(Service):  # type: ignore[misc]  # mode has no types
             controls = await self._known()
         except AqueductError as error:
             log.error("%s: %s", error.name, error)
+            controls = []
+        except Exception as error:
+            _report(error, "requests from before this start are not known")
             controls = []
         for control in controls:
             if control.destination not in self._controls:

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 from aiokafka.admin import NewTopic
+from aiokafka.client import AIOKafkaClient
 
 from aqueduct_client import kafka
-from aqueduct_client.errors import BrokersDenied, BrokersRefused
+from aqueduct_client.errors import BrokersDenied, BrokersLost, BrokersRefused
 from aqueduct_client.protocol import TopicFacts
+from aqueduct_client.records import Partition
+from connectors.kafka import error_mapping
+from tests.kafka_server import KafkaServer, kafka_server
 
 _DENIED, _INVALID_CONFIG, _POLICY_VIOLATION = 29, 40, 44
 
@@ -84,3 +88,24 @@ async def test_a_topic_that_may_not_be_made_at_all_is_an_error_with_the_clusters
     with pytest.raises(BrokersDenied, match=r"cannot be made.*__logical_schemas"):
         await appended(cluster, monkeypatch)
     assert len(cluster.asked) == 1
+
+
+async def test_a_group_at_a_broker_that_names_no_broker_yet_is_a_lost_kafka(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # aiokafka as a program of a subscriber has it: the worker's package has changed it in this process.
+    monkeypatch.setattr(AIOKafkaClient, "coordinator_lookup", error_mapping._look_up)
+    async with kafka_server(KafkaServer()) as broker:
+        group = kafka.KafkaGroup(
+            options=broker.options, group="billing", topics=frozenset({"aq.shop.orders"})
+        )
+        async with group(lambda _: None) as member:
+            with pytest.raises(BrokersLost, match="names no broker"):
+                await member.committed([Partition("aq.shop.orders", 0)])
+            with pytest.raises(BrokersLost):
+                await member.topics({"aq.shop.orders"})
+
+
+async def test_another_assertion_of_a_library_is_passed_on() -> None:
+    with pytest.raises(AssertionError), kafka.translated():
+        raise AssertionError("state")

@@ -1,4 +1,4 @@
-"""The state left by an abandoned producer."""
+"""The takeover of an id, and the state left by an abandoned producer."""
 
 import asyncio
 import gc
@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from connectors.errors import KafkaLost
+from connectors.kafka import producer as producers
 from connectors.kafka.producer import TransactionalProducer, too_few
+from tests.kafka_server import KafkaServer, kafka_server
 
 
 async def test_who_gives_up_taking_an_id_over_leaves_no_task_and_no_open_producer(
@@ -49,3 +52,23 @@ def test_partitions_with_one_copy_in_sync_of_three_are_too_few_brokers(
     assert (found is not None) == is_short
     if found is not None:
         assert "__transaction_state [7]" in str(found)
+
+
+async def test_an_id_is_taken_over_once_a_starting_broker_names_brokers() -> None:
+    async with kafka_server(KafkaServer(nameless=3)) as broker:
+        producer = TransactionalProducer("i.shop", options=broker.options, compression=None)
+        await producer.init_transactions()
+        await producer.discard()
+
+
+@pytest.mark.parametrize("has_spare", [False, True])
+async def test_a_broker_that_names_no_broker_is_a_lost_kafka(
+    has_spare: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "ANSWER_TIMEOUT", 0.2)
+    async with kafka_server(KafkaServer()) as broker:
+        producer = TransactionalProducer(
+            "i.shop", options=broker.options, compression=None, has_spare=has_spare
+        )
+        with pytest.raises(KafkaLost, match="names no broker"):
+            await producer.init_transactions()

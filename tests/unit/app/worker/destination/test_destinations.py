@@ -120,6 +120,48 @@ async def test_what_is_not_ready_is_reported_with_where_it_is_and_what_to_do(
     assert made._is_ready
 
 
+async def broken() -> str:
+    raise AssertionError("of a library")
+
+
+async def test_an_unforeseen_error_of_the_preparations_is_reported_and_the_worker_leads_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(FORK_SERVER, "ready", lambda: None)
+    made = worker(broken)
+    await made._prepare()
+    assert made._is_ready
+    (record,) = caplog.records
+    assert "Unforeseen" in record.getMessage()
+    assert "AssertionError: of a library" in record.getMessage()
+    assert record.exc_info is not None
+
+
+async def test_an_unforeseen_error_does_not_end_the_wait_for_an_immediate_takeover(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(FORK_SERVER, "ready", lambda: None)
+    made = worker(broken)
+    made.tail = cast(Any, SimpleNamespace(placed=at_once))
+    assert not await made._could_lead()
+    assert not await made._could_lead()
+    # The wait is repeated each second; the log has the error once.
+    (record,) = caplog.records
+    assert "Unforeseen" in record.getMessage()
+    made._installation = cast(Any, at_once)
+    assert await made._could_lead()
+
+
+async def test_an_unforeseen_error_of_the_requests_from_before_the_start_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = worker(at_once)
+    made._known = cast(Any, broken)
+    await made._load_controls()
+    assert made._has_controls.is_set()
+    assert "Unforeseen" in caplog.text
+
+
 class Obedient:
     """A unit of work that takes note of requests."""
 
@@ -221,6 +263,7 @@ class Scene:
         self.destination = Destination(cast(Plan, plan), MemoryCheckpoint())
         self.here, self.vacant, self.coordination = True, False, cast(Any, {})
         self.refuses = 0
+        self.refusal: Exception = KafkaLost("no broker answers")
         self.said: list[Applied] = []
         self.heard = asyncio.Event()
         leadership = SimpleNamespace(
@@ -238,7 +281,7 @@ class Scene:
     async def _append(self, _name: str, note: Entry) -> None:
         if self.refuses:
             self.refuses -= 1
-            raise KafkaLost("no broker answers")
+            raise self.refusal
         self.said.append(applied_in(StoredRecord(*note, 9)))
         self.heard.set()
 
@@ -373,6 +416,26 @@ async def test_an_answer_that_kafka_does_not_take_is_given_again(
     task.cancel()
     await asyncio.wait([task])
     assert [one.state for one in scene.said] == ["RUNNING"]
+
+
+async def test_an_unforeseen_error_does_not_end_the_writing_of_outcomes(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(destinations, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(destinations, "_GLANCE_SECONDS", 0.0)
+    scene.refuses, scene.refusal = 2, AssertionError("of a library")
+    scene.shows(State.RUNNING)
+    scene.asked(DesiredState.RUN)
+    task = asyncio.create_task(scene.answers.run())
+    async with asyncio.timeout(10):
+        await asyncio.wait(
+            [task, asyncio.create_task(scene.heard.wait())], return_when=asyncio.FIRST_COMPLETED
+        )
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait([task])
+    assert [one.state for one in scene.said] == ["RUNNING"]
+    assert caplog.text.count("Unforeseen") == 1
 
 
 async def test_a_request_ends_what_a_failed_destination_waits_for(scene: Scene) -> None:
