@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -124,6 +124,33 @@ def translated(right: str = "Read", **where: object) -> Any:
         raise BrokersLost("the cluster names no broker, as while it starts", **where) from error
 
 
+Patience = Callable[[], float | None]
+"""Returns the seconds that Kafka has for an answer; None: as many as aiokafka gives it."""
+
+
+def endless() -> float | None:
+    """Return no limit for answers."""
+    return None
+
+
+@asynccontextmanager
+async def answered(patience: Patience, right: str = "Read", **where: object) -> AsyncIterator[None]:
+    """Translate as ``translated`` does, and raise BrokersLost if the block takes longer than ``patience``.
+
+    aiokafka's own limit, ``request_timeout_ms``, holds for the requests by which a group rebalances too, and
+    these rightly take long.
+    """
+    seconds = patience()
+    with translated(right, **where):
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise BrokersLost(f"no answer within {seconds:.0f} s", **where) from error
+
+
 def _described(error: BaseException) -> str:
     """Return an error's name and message; many of aiokafka's messages begin with the name."""
     name, text = type(error).__name__, str(error)
@@ -159,6 +186,7 @@ class KafkaGroup:
     """Seconds after which a silent member is replaced."""
     handling_seconds: float = 300.0
     """Seconds without a poll after which a member is considered stuck and is replaced."""
+    patience: Patience = endless
 
     @asynccontextmanager
     async def __call__(self, assigned: Assigned) -> AsyncIterator[Consumer]:
@@ -176,12 +204,13 @@ class KafkaGroup:
             max_poll_interval_ms=int(self.handling_seconds * 1000),
         )
         try:
-            with translated(group=self.group, brokers=self.options["bootstrap_servers"]):
+            where = {"group": self.group, "brokers": self.options["bootstrap_servers"]}
+            async with answered(self.patience, **where):
                 await consumer.start()
             # Not before start: aiokafka's start fails if one of the topics does not exist yet.
             with quiet():
                 consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
-            yield _Member(consumer, self.group)
+            yield _Member(consumer, self.group, self.patience)
         finally:
             await _stopped(consumer)
 
@@ -190,6 +219,7 @@ class KafkaGroup:
 class _Member:
     consumer: AIOKafkaConsumer
     group: str
+    patience: Patience
 
     async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
         try:
@@ -206,14 +236,14 @@ class _Member:
     async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         found = {}
         for tp in partitions:
-            with translated(group=self.group, topic=tp.topic):
+            async with answered(self.patience, group=self.group, topic=tp.topic):
                 offset = await self.consumer.committed(TopicPartition(*tp))
             if offset is not None:
                 found[tp] = int(offset)
         return found
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        with translated(group=self.group):
+        async with answered(self.patience, group=self.group):
             await self.consumer.commit({TopicPartition(*tp): at for tp, at in offsets.items()})
 
     async def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -222,7 +252,7 @@ class _Member:
                 self.consumer.seek(TopicPartition(*tp), at)
 
     async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
-        with translated("Describe", group=self.group):
+        async with answered(self.patience, "Describe", group=self.group):
             return await described(self.consumer._client, names)
 
 
@@ -238,14 +268,18 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 async def kafka_append(
-    options: Options, topic: str, records: Sequence[tuple[bytes, bytes]]
+    options: Options,
+    topic: str,
+    records: Sequence[tuple[bytes, bytes]],
+    patience: Patience = endless,
 ) -> None:
     """Append to a compacted topic; see Appends."""
-    with translated("Describe", topic=topic, brokers=options["bootstrap_servers"]):
+    where = {"topic": topic, "brokers": options["bootstrap_servers"]}
+    async with answered(patience, "Describe", **where):
         await _ensure(options, topic)
     if not records:
         return
-    with translated("Write", topic=topic, brokers=options["bootstrap_servers"]):
+    async with answered(patience, "Write", **where):
         producer = AIOKafkaProducer(**_connecting(options), acks="all")
         try:
             await producer.start()
@@ -310,7 +344,7 @@ async def _created(
 
 
 @asynccontextmanager
-async def kafka_log(options: Options) -> AsyncIterator[Log]:
+async def kafka_log(options: Options, patience: Patience = endless) -> AsyncIterator[Log]:
     """Open partitions as logs; see OpensLog."""
     consumer = AIOKafkaConsumer(
         **options,
@@ -320,11 +354,11 @@ async def kafka_log(options: Options) -> AsyncIterator[Log]:
         fetch_max_wait_ms=_LOG_WAIT_MS,
     )
     try:
-        with translated(brokers=options["bootstrap_servers"]):
+        async with answered(patience, brokers=options["bootstrap_servers"]):
             await consumer.start()
         # aiokafka's stop raises CancelledError if a task that start created never ran.
         await asyncio.sleep(0)
-        yield _KafkaLog(consumer)
+        yield _KafkaLog(consumer, patience)
     finally:
         await _stopped(consumer)
 
@@ -332,12 +366,14 @@ async def kafka_log(options: Options) -> AsyncIterator[Log]:
 @dataclass(frozen=True, slots=True)
 class _KafkaLog:
     consumer: AIOKafkaConsumer
+    patience: Patience
     _seen: set[str] = field(default_factory=set)
     """Topics that were seen to exist."""
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
         tp = TopicPartition(*partition)
-        with translated("Describe", topic=tp.topic, partition=tp.partition):
+        where = {"topic": tp.topic, "partition": tp.partition}
+        async with answered(self.patience, "Describe", **where):
             await self._look(tp.topic)
             beginnings = await self.consumer.beginning_offsets([tp])
             ends = await self.consumer.end_offsets([tp])
@@ -351,13 +387,14 @@ class _KafkaLog:
 
     async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
         tp = TopicPartition(*partition)
-        with translated("Describe", topic=tp.topic, partition=tp.partition):
+        where = {"topic": tp.topic, "partition": tp.partition}
+        async with answered(self.patience, "Describe", **where):
             found = (await self.consumer.offsets_for_times({tp: ts_ms}))[tp]
         return None if found is None else int(found.offset)
 
     async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
         tp = TopicPartition(*partition)
-        with translated(topic=tp.topic, partition=tp.partition):
+        async with answered(self.patience, topic=tp.topic, partition=tp.partition):
             if self.consumer.assignment() != {tp}:
                 self.consumer.assign([tp])
                 self.consumer.seek(tp, offset)

@@ -37,10 +37,13 @@ from aqueduct_client.start_positions import Start, start_offsets
 #
 # Invariant: a pause doubles up to a limit, with jitter, and is kept over calls: a caller that
 # asks more often does not make more attempts. An outage is logged once, and once more when it is
-# over.
+# over. An outage begins with the first attempt that fails, not with its failure: a broker that accepts
+# connections and is silent lets an attempt take long.
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+_LEAST_PATIENCE = 1.0
+"""Seconds that Kafka has for an answer, however near the limit is."""
 
 
 @dataclass(slots=True)
@@ -54,10 +57,21 @@ class Outage:
     _retry_at: float = field(default=0.0, init=False)
     _is_logged: bool = field(default=False, init=False)
 
-    def failed(self, error: BrokersLost) -> None:
-        """Note a failed attempt; raise the error if the outage is past the limit."""
+    def patience(self) -> float | None:
+        """Return the seconds that Kafka now has for one answer; None: as many as it needs."""
+        if self.limit is None:
+            return None
+        past = 0.0 if self._since is None else time.monotonic() - self._since
+        return max(_LEAST_PATIENCE, self.limit - past)
+
+    def failed(self, error: BrokersLost, began: float | None = None) -> None:
+        """Note a failed attempt; raise the error if the outage is past the limit.
+
+        ``began``: when the attempt began, by the monotonic clock; None: now.
+        """
         now = time.monotonic()
-        self._since = now if self._since is None else self._since
+        if self._since is None:
+            self._since = now if began is None else began
         if self.limit is not None and now - self._since >= self.limit:
             raise error
         log.log(logging.DEBUG if self._is_logged else logging.WARNING, "%s", error)
@@ -82,7 +96,7 @@ class Outage:
 log = logging.getLogger(__name__)
 
 _SLICE_SECONDS = 0.2
-"""The longest poll, so that a rollback in another task waits no longer."""
+"""The longest poll, or wait for Kafka's answers, so that a rollback in another task waits no longer."""
 _IDLE_COMMIT_SECONDS = 5.0
 _END_SECONDS = 5.0
 _LOOK_SECONDS = 10.0
@@ -135,6 +149,10 @@ class Subscriber:
     _member: AsyncExitStack = field(default_factory=AsyncExitStack)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while records are read or the position is changed."""
+    _preparing: asyncio.Task[Consumer] | None = None
+    """What comes before a poll and needs answers of Kafka; it goes on when the call that began it is over."""
+    _began: float = 0.0
+    """When ``_preparing`` began."""
     _assigned: frozenset[Partition] = frozenset()
     _unplaced: frozenset[Partition] = frozenset()
     """Partitions whose position is not chosen yet."""
@@ -154,10 +172,11 @@ class Subscriber:
     async def __aenter__(self) -> Subscriber:
         while self.turn is None and self._consumer is None:
             await self.outage.may_try()
+            began = time.monotonic()
             try:
                 await self._joined()
             except BrokersLost as error:
-                self.outage.failed(error)
+                self.outage.failed(error, began)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -192,7 +211,10 @@ class Subscriber:
         return batch
 
     async def get_without_ack(self, most: int = 1000, timeout: float = 1.0) -> Batch:  # noqa: ASYNC109 - as get
-        """Return up to ``most`` records as soon as there are some; an empty batch after ``timeout`` seconds."""
+        """Return up to ``most`` records as soon as there are some; an empty batch after ``timeout`` seconds.
+
+        If the client is still joining the group then, or waits for Kafka's answer, the next call waits on.
+        """
         deadline = time.monotonic() + timeout
         while True:
             batch = await self._attempt(most, deadline - time.monotonic())
@@ -261,22 +283,46 @@ class Subscriber:
                 if self.turn is not None and not await self.turn.mine(min(seconds, _SLICE_SECONDS)):
                     await self._left("another client is the active one")
                     return EMPTY
-                batch = await self._next(most, max(0.0, min(seconds, _SLICE_SECONDS)))
+                consumer = await self._prepared()
+                if consumer is None:
+                    return EMPTY
+                batch = await self._next(consumer, most, max(0.0, min(seconds, _SLICE_SECONDS)))
             except BrokersLost as error:
+                began = self._began
                 await self._left("Kafka was lost")
-                self.outage.failed(error)
+                self.outage.failed(error, began)
                 return EMPTY
             except StaleBatch:  # of offsets, before a record was delivered; they are read again
                 return EMPTY
         self.outage.over()
         return batch
 
-    async def _next(self, most: int, seconds: float) -> Batch:
+    async def _prepared(self) -> Consumer | None:
+        """Return the member once all partitions have a position; None if that takes longer than a poll.
+
+        Joining is not begun anew at each call, which would never end with a timeout shorter than it takes.
+        """
+        if self._preparing is None:
+            self._began = time.monotonic()
+            self._preparing = asyncio.create_task(self._prepare())
+        await asyncio.wait([self._preparing], timeout=_SLICE_SECONDS)
+        if not self._preparing.done():
+            return None
+        done, self._preparing = self._preparing, None
+        return done.result()
+
+    async def _prepare(self) -> Consumer:
+        """Join the group, place new partitions, look at the topics, and commit what is due."""
         consumer = self._consumer or await self._joined()
         if self._unplaced:
             await self._place(consumer)
         await self._look(consumer)
         await self._commit_idle(consumer)
+        return consumer
+
+    async def _next(self, consumer: Consumer, most: int, seconds: float) -> Batch:
+        if self._unplaced:
+            return EMPTY  # a rebalance since they were placed
         generation = self._generation
         raws = await consumer.poll(seconds=seconds, most=most)
         if generation != self._generation:
@@ -484,6 +530,12 @@ class Subscriber:
 
     async def _left(self, reason: str) -> None:
         """Leave the group, to join it again at the next call."""
+        if self._preparing is not None:
+            preparing, self._preparing = self._preparing, None
+            preparing.cancel()
+            await asyncio.wait([preparing])
+            if not preparing.cancelled():
+                preparing.exception()
         self._consumer = None
         self._take_back(reason)
         self._on_assigned(frozenset())

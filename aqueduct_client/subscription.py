@@ -70,7 +70,8 @@ class Subscription:
         """Return a new member of the group."""
         wanted = self.wanted
         options = {"bootstrap_servers": self.brokers, **(self.kafka or {})}
-        logs = partial(kafka_log, options)
+        outage = Outage(self.connect_timeout)
+        logs = partial(kafka_log, options, outage.patience)
         return Subscriber(
             joins=KafkaGroup(
                 options=options,
@@ -79,6 +80,7 @@ class Subscription:
                 client=self.client,
                 session_seconds=self.session_seconds,
                 handling_seconds=self.handling_seconds,
+                patience=outage.patience,
             ),
             logs=logs,
             selection=Selection(
@@ -86,11 +88,11 @@ class Subscription:
             ),
             start=self.start,
             window=Window(self.dedup_window),
-            outage=Outage(self.connect_timeout),
+            outage=outage,
             schemas=Schemas(logs, self.prefix),
             notes=Notes(
                 logs=logs,
-                appends=partial(kafka_append, options),
+                appends=partial(kafka_append, options, patience=outage.patience),
                 topic=subscribers_topic(self.prefix),
                 group=self.group,
             ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _INIT_PRODUCER_ID = 3, 10, 18, 22
@@ -24,11 +24,10 @@ class KafkaServer:
     """Whether it accepts connections and never answers."""
     nameless: int = 1_000_000
     """How many answers to Metadata name no broker; the later ones name this server."""
-    silent_about: frozenset[int] = frozenset()
-    """The kinds of requests that get no answer."""
     port: int = 0
     asked: list[int] = field(default_factory=list)
     """The kinds of requests that arrived."""
+    connections: list[asyncio.StreamWriter] = field(default_factory=list)
 
     @property
     def options(self) -> dict[str, str]:
@@ -37,12 +36,13 @@ class KafkaServer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
+        self.connections.append(writer)
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 kind, _version, number = struct.unpack_from(">hhi", await reader.readexactly(size))
                 self.asked.append(kind)
-                if self.is_silent or kind in self.silent_about:
+                if self.is_silent:
                     continue
                 answer = struct.pack(">i", number) + self._answer(kind)
                 writer.write(struct.pack(">i", len(answer)) + answer)
@@ -78,3 +78,8 @@ async def kafka_server(server: KafkaServer) -> AsyncIterator[KafkaServer]:
         yield server
     finally:
         listening.close()
+        for writer in server.connections:
+            writer.close()
+        for writer in server.connections:
+            with suppress(ConnectionError):
+                await writer.wait_closed()

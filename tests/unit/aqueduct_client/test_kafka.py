@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,11 @@ from aqueduct_client import kafka
 from aqueduct_client.errors import BrokersDenied, BrokersLost, BrokersRefused
 from aqueduct_client.protocol import TopicFacts
 from aqueduct_client.records import Partition
+from aqueduct_client.subscription import subscribe_async
 from connectors.kafka import error_mapping
 from tests.kafka_server import KafkaServer, kafka_server
 
+_API_VERSIONS = 18
 _DENIED, _INVALID_CONFIG, _POLICY_VIOLATION = 29, 40, 44
 
 
@@ -109,3 +112,48 @@ async def test_a_group_at_a_broker_that_names_no_broker_yet_is_a_lost_kafka(
 async def test_another_assertion_of_a_library_is_passed_on() -> None:
     with pytest.raises(AssertionError), kafka.translated():
         raise AssertionError("state")
+
+
+async def test_an_answer_that_does_not_come_in_time_is_a_lost_kafka() -> None:
+    async with (
+        asyncio.timeout(25),
+        kafka_server(KafkaServer(nameless=0)) as broker,
+        kafka.kafka_log(broker.options, lambda: 0.2) as opened,
+    ):
+        broker.is_silent = True
+        with pytest.raises(BrokersLost, match="no answer within 0 s"):
+            await opened.bounds(Partition("aq.shop.orders", 0))
+
+
+async def test_a_silent_broker_is_reported_once_the_connect_timeout_is_over() -> None:
+    async with kafka_server(KafkaServer(is_silent=True)) as broker:
+        brokers = broker.options["bootstrap_servers"]
+        subscriber = subscribe_async("a.b", group="g", brokers=brokers, connect_timeout=2)
+        # aiokafka gives a broker 40 s for each answer.
+        async with asyncio.timeout(25):
+            with pytest.raises(BrokersLost, match="no answer within 2 s"):
+                await subscriber.__aenter__()
+
+
+async def test_a_get_returns_in_time_while_a_silent_broker_is_joined_and_raises_at_the_limit() -> (
+    None
+):
+    async with kafka_server(KafkaServer(is_silent=True)) as broker:
+        brokers = broker.options["bootstrap_servers"]
+        turn = SimpleNamespace(is_mine=True, mine=mine, close=closed)
+        made = subscribe_async("a.b", group="g", brokers=brokers, connect_timeout=3, turn=turn)
+        async with asyncio.timeout(25), made as subscriber:
+            assert len(await subscriber.get_without_ack(timeout=0.1)) == 0
+            assert len(await subscriber.get_without_ack(timeout=0.1)) == 0
+            # It is one attempt still, which outlives the calls.
+            assert broker.asked == [_API_VERSIONS]
+            with pytest.raises(BrokersLost):
+                await subscriber.get_without_ack(timeout=60)
+
+
+async def mine(_seconds: float) -> bool:
+    return True
+
+
+async def closed() -> None:
+    pass

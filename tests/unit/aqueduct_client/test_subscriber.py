@@ -519,6 +519,33 @@ async def test_a_get_during_an_outage_returns_in_time_and_what_was_in_flight_com
             await subscriber.ack(batch.id)
 
 
+@pytest.mark.parametrize("silent", ["topics", "commit", "committed"])
+async def test_a_get_returns_in_time_while_kafka_owes_an_answer_and_then_continues(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aqueduct_client.subscriber._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("aqueduct_client.subscriber._IDLE_COMMIT_SECONDS", 0.0)
+    shop, answers = Shop(), asyncio.Event()
+    ask = getattr(MemoryConsumer, silent)
+
+    async def asked(self: MemoryConsumer, *given: object) -> object:
+        await answers.wait()
+        return await ask(self, *given)
+
+    async with asyncio.timeout(20), shop.subscriber() as subscriber:
+        monkeypatch.setattr(MemoryConsumer, silent, asked)
+        if silent == "committed":
+            shop.kafka.rebalance("g")
+        shop.kafka.send(Partition(TOPIC, 0), None)  # a record that is dropped, and then committed
+        assert len(await subscriber.get_without_ack(timeout=0.05)) == 0
+        shop.publish(1)
+        assert len(await subscriber.get_without_ack(timeout=0.05)) == 0
+        answers.set()
+        assert seqs(await subscriber.get_without_ack(timeout=5)) == [1]
+        answers.clear()
+        # Whatever is owed, it can be closed.
+
+
 @pytest.mark.remedy("client.SubscriberClosed")
 async def test_a_call_that_waits_while_it_is_closed_joins_no_group_again() -> None:
     shop = Shop()
