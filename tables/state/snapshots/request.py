@@ -89,6 +89,9 @@ def request_in(record: StoredRecord) -> SnapshotRequest:
             "removes": tuple(value.get("removes", ())),
             "offset": record.offset,
         }
+        if value["by"].startswith("signal "):
+            # An earlier version wrote the id of the row, which is not to be logged.
+            more["by"] = "a signal"
         return SnapshotRequest(**{**value, **more})
 
     return read_as("a request for a snapshot", record, read)

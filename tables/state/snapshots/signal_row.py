@@ -37,7 +37,6 @@ class SignalRefused(Exception):
 class Signal:
     """A row's meaning."""
 
-    id: str
     action: SnapshotAction
     patterns: tuple[re.Pattern[str], ...] = ()
     """Expressions of tables; empty: all tables."""
@@ -75,7 +74,7 @@ def signal_in(row: str) -> Signal | None:
         raise SignalRefused(f"a filter in its data is not one of {ALLOWED}") from None
     if action is SnapshotAction.START and not patterns:
         raise SignalRefused("its data names no data-collections")
-    return Signal(id=str(values.get("id")), action=action, patterns=patterns, conditions=conditions)
+    return Signal(action=action, patterns=patterns, conditions=conditions)
 
 
 def _data(text: Any) -> tuple[list[str], list[tuple[str, str]]]:
@@ -111,9 +110,11 @@ def requests_of(
     snapshots: Mapping[Name, TableSnapshot],
     started: Collection[Name],
     name: str,
+    by: str,
     now_ms: int,
 ) -> Iterator[SnapshotRequest]:
-    """The requests on the tables that a signal concerns; ``name``: the id of all requests.
+    """The requests on the tables that a signal concerns; ``name``: the id of all requests; ``by``: who
+    made them, in a text that may be logged.
 
     A start concerns captured tables whose reading is not open. Other actions concern tables whose reading is
     open: it waits, runs or is paused. ``started``: tables whose last request is a start that was not applied
@@ -135,7 +136,7 @@ def requests_of(
                 id=name,
                 action=signal.action,
                 where=signal.where(table) if signal.action is SnapshotAction.START else None,
-                by=f"signal {signal.id}",
+                by=by,
                 ts_ms=now_ms,
             )
 

@@ -226,7 +226,7 @@ class SignalRows:
         self._said = []
 
     def _notes(self, row: SignalRow, piece: Piece, cursor: Cursor) -> list[Entry]:
-        # No log line contains a row's values, not even its id.
+        # No log line contains a row's values, not even its id; who made a request is logged, too.
         which = f"a signal after {cursor.offset.coordinates}"
         tables = self._tables
         try:
@@ -246,6 +246,7 @@ class SignalRows:
                 snapshots=tables.snapshots,
                 started=started,
                 name=uuid.uuid4().hex[:12],
+                by=which,
                 now_ms=time.time_ns() // 1_000_000,
             )
         )

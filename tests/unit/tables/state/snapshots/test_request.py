@@ -57,6 +57,11 @@ def test_a_request_is_read_back_with_its_offset() -> None:
     assert request_in(StoredRecord(key, value, 12)) == replace(START, offset=12)
 
 
+def test_the_id_that_an_earlier_version_wrote_of_a_signals_row_is_not_read() -> None:
+    key, value = note_of(replace(START, by="signal 4111 1111"))
+    assert request_in(StoredRecord(key, value, 12)).by == "a signal"
+
+
 def test_the_keys_to_remove_are_read_back_and_those_without_are_as_before() -> None:
     wanted = replace(START, removes=('{"id":1}', '{"id":"é"}'))
     assert request_in(StoredRecord(*note_of(wanted), 12)) == replace(wanted, offset=12)

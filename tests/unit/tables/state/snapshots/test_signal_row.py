@@ -37,6 +37,7 @@ def made(
             snapshots={one.name: one for one in snapshots},
             started=started,
             name="r",
+            by="a signal",
             now_ms=5,
         )
     )
@@ -53,7 +54,7 @@ def test_a_start_is_of_the_captured_tables_that_match_wholly() -> None:
     found = made(row("execute-snapshot", {"data-collections": ["shop.item", r"shop\.o.*"]}))
     assert [one.name for one in found] == [("shop", "orders")]
     assert (found[0].action, found[0].by, found[0].id) == (
-        SnapshotAction.START, "signal sig-1", "r",
+        SnapshotAction.START, "a signal", "r",
     )  # fmt: skip
 
 
