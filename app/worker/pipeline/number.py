@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 from connectors.errors import ResumeMismatch, RuleImpossible
@@ -316,8 +317,10 @@ class Numbers:
 # keys that no read needs any more can be dropped. The record is bounded, even while a table
 # cannot be read and so begins no generation.
 
-MOST_KEYS = 1_000_000
-"""Keys in the record, of some 130 bytes each; if there are more, the largest table's are forgotten."""
+MOST_BYTES = 128 * 1024 * 1024
+"""Bytes of keys in the record, a million keys of a number; of more, the largest table's are forgotten."""
+_PLACE_BYTES = 64
+"""The most bytes of a set for each of its members, when it has just grown."""
 
 Name = tuple[str, str]
 """Database and table."""
@@ -373,9 +376,11 @@ class ChangedKeys:
 
     def __init__(self) -> None:
         self._tables: dict[Name, dict[int, set[str] | None]] = {}
+        self._bytes: dict[Name, Counter[int]] = {}
+        """Bytes of the keys, by table and generation."""
         self._refused: dict[Name, int] = {}
         self._most = 0
-        """An upper bound of the count of keys in the record."""
+        """An upper bound of the bytes of all keys."""
 
     def learn(self, news: KeyNews) -> None:
         """Record what a portion announced."""
@@ -386,11 +391,14 @@ class ChangedKeys:
             if known is not None:
                 for old in [one for one in known if one < news.kept]:
                     del known[old]
+                    del self._bytes[news.table][old]
                 known[news.generation] = set()
+                self._bytes[news.table][news.generation] = 0
         elif isinstance(news, Refused):
             self._refused[news.table] = news.attempt
         else:
             self._tables = {name: self._tables.get(name) or {0: set()} for name in news.tables}
+            self._bytes = {name: self._bytes.get(name) or Counter() for name in news.tables}
 
     def _add(self, keys: Keys) -> None:
         for name, changed in keys.items():
@@ -401,20 +409,22 @@ class ChangedKeys:
             own = known[newest]
             if changed is None:
                 known[newest] = None
+                del self._bytes[name][newest]
             elif own is not None:
-                own.update(changed)
-                self._most += len(changed)
-        while self._most > MOST_KEYS and self._count() > MOST_KEYS:
-            largest = max(sorted(self._tables), key=self._count_of)
+                new = set(changed) - own
+                own |= new
+                size = _PLACE_BYTES * len(new) + sum(map(getsizeof, new))
+                self._bytes[name][newest] += size
+                self._most += size
+        while self._most > MOST_BYTES and self._count() > MOST_BYTES:
+            largest = max(sorted(self._bytes), key=lambda name: self._bytes[name].total())
             # A read under way is refused, and the next one begins a generation.
             self._tables[largest] = {max(self._tables[largest]): None}
+            self._bytes[largest].clear()
 
     def _count(self) -> int:
-        self._most = sum(map(self._count_of, self._tables))
+        self._most = sum(one.total() for one in self._bytes.values())
         return self._most
-
-    def _count_of(self, table: Name) -> int:
-        return sum(len(keys) for keys in self._tables[table].values() if keys is not None)
 
     def is_refused(self, table: Name, attempt: int) -> bool:
         """Whether an earlier read of this attempt was refused."""

@@ -320,7 +320,7 @@ def test_a_read_is_compared_with_what_changed_since_its_generation_began(keys: C
 def test_a_table_that_begins_no_generation_takes_no_more_memory(
     keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(number, "MOST_KEYS", 2_000)
+    monkeypatch.setattr(number, "MOST_BYTES", 256 * 1024)
     keys.learn(Changed({ITEMS: ["1"]}))
     portions = new_keys()
     tracemalloc.start()
@@ -343,10 +343,35 @@ def test_a_table_that_begins_no_generation_takes_no_more_memory(
     assert keys.since(ORDERS, 1) == {"7"}
 
 
+def test_keys_count_with_their_bytes(keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 1 << 20
+    monkeypatch.setattr(number, "MOST_BYTES", most)
+    portions = new_keys()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(20):
+            keys.learn(Changed({ORDERS: [f"{key}{'x' * 3072}" for key in next(portions)]}))
+            assert tracemalloc.get_traced_memory()[0] - before < 1.1 * most
+    finally:
+        tracemalloc.stop()
+    assert isinstance(keys.since(ORDERS, 0), Everything)
+
+
+def test_a_key_that_changes_again_and_again_counts_once(
+    keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(number, "MOST_BYTES", 48 * 1024)
+    changed = next(new_keys())
+    for _ in range(20):
+        keys.learn(Changed({ORDERS: changed + changed}))
+    assert keys.since(ORDERS, 0) == set(changed)
+
+
 def test_keys_of_dropped_generations_do_not_count(
     keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(number, "MOST_KEYS", 250)
+    monkeypatch.setattr(number, "MOST_BYTES", 48 * 1024)
     portions = new_keys()
     for generation in range(1, 50):
         keys.learn(GenerationBegun(ORDERS, generation=generation, kept=generation - 1))
