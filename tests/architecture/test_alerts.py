@@ -40,6 +40,11 @@ def grows(start: float) -> Value:
     return lambda now: max(0.0, now - start)
 
 
+def in_turn(own: int, value: float, other: float | None) -> Value:
+    """The value for 20 of each 60 seconds, which two workers have after each other."""
+    return lambda now: value if now % 60 // 20 == own else other
+
+
 def worker(name: str, metrics: dict[str, Value], **labels: str) -> dict[tuple[str, Labels], Value]:
     """A worker's metrics of the destination shop; a name may have a state after a colon."""
     found = {}
@@ -108,6 +113,25 @@ SITUATIONS: dict[str, tuple[list[dict[str, Value]], set[str]]] = {
     ),
     "stopped by a person": ([{"up": always(1), "aqueduct_coordination_up": always(1)}] * 2, set()),
     "nobody leads": ([FOLLOWS, FOLLOWS], {"NoLeader"}),
+    "each worker in turn leads for some seconds, and fails": (
+        [
+            FOLLOWS | {
+                "aqueduct_leader": in_turn(own, 1, 0),
+                "aqueduct_destination_up": in_turn(own, 0, None),
+                "aqueduct_leadership_lost_total": lambda now: max(0, (now - NOW + 600) // 60) or None,
+                "aqueduct_errors_total:Unforeseen": lambda now: max(0, (now - NOW + 600) // 60) or None,
+            }
+            for own in (0, 1)
+        ],
+        {"Errors", "LeadersFail"},
+    ),
+    "ZooKeeper's servers are restarted one after another": (
+        [
+            one | {"aqueduct_leadership_lost_total": lambda now: max(1, min(3, (now - NOW + 700) // 200))}
+            for one in (RUNNING, FOLLOWS)
+        ],
+        set(),
+    ),
     "a takeover under way": (
         [FOLLOWS | {"aqueduct_leader": until(NOW - 20, 1, after=0)}, FOLLOWS],
         set(),

@@ -123,21 +123,25 @@ class Unit:
         Cancelling this requests an orderly end.
         """
         self.permit.lease = lease
+        failed: str | None = None
         try:
             while self.has_leader:
                 await self._pass(lease)
+        except Unforeseen as error:
+            failed = f"{error.name}: {error}"
+            raise
         finally:
-            self.rest()
+            self.rest(failed)
 
-    def rest(self) -> None:
-        """Show that the unit is not led here."""
+    def rest(self, failed: str | None = None) -> None:
+        """Show that the unit is not led here; ``failed``: the error that ended its leadership."""
         last = self.requests.last
         is_stopped = last is not None and not last.has_leader
         # The state FENCED is shown until an operator stops the unit.
         if is_stopped or self.status.state is not State.FENCED:
             self.status.show(
                 State.STOPPED if is_stopped else State.STANDBY,
-                last.to_text() if last is not None and is_stopped else None,
+                last.to_text() if last is not None and is_stopped else failed,
             )
 
     async def _pass(self, lease: Lease) -> None:
@@ -149,7 +153,7 @@ class Unit:
             return
         if was_requested or self.status.state not in (State.FENCED, State.FAILED):
             # The last run's error is shown until this one has made progress.
-            was_retried = self.status.state is State.RETRYING and not was_requested
+            was_retried = self.status.state in (State.RETRYING, State.STANDBY) and not was_requested
             self.status.show(State.STARTING, self.status.error if was_retried else None)
         error = await self._outcome(lease)
         if error is not None:
@@ -161,8 +165,9 @@ class Unit:
             self.report(error, State.STANDBY)
             raise error
         decision = self.policy().decide(error)
-        if isinstance(error, Fenced) and lease.shared:
-            # The transactional id is not taken back: the present leader is determined first.
+        if isinstance(error, Fenced | Unforeseen) and lease.shared:
+            # The transactional id is not taken back: the present leader is determined first. And another
+            # worker may not have the trouble that nothing foresees.
             self.report(error, State.STANDBY)
             raise error
         self.report(error, decision.state)
@@ -181,10 +186,7 @@ class Unit:
             measuring.cancel()
 
     async def _outcome(self, lease: Lease) -> AqueductError | None:
-        """Perform a run; return its error, or None if the run was asked to end.
-
-        An error that is not foreseen ends leadership where another worker may lead, and is retried elsewhere.
-        """
+        """Perform a run; return its error, or None if the run was asked to end."""
         self.permit.begin()
         run = asyncio.ensure_future(self.run())
         # On cancellation or loss of leadership the run's result is not used.
@@ -206,8 +208,6 @@ class Unit:
         except AqueductError as error:
             return error
         except Exception as error:
-            if lease.shared:
-                raise  # leadership ends: another worker may not have this trouble
             found = Unforeseen(f"{type(error).__name__}: {error}")
             if found.detail not in (self.status.error or ""):
                 log.exception("%s: an unforeseen error", self.name)

@@ -15,7 +15,7 @@ from app.worker.status import State
 from app.worker.unit import run_loop as module
 from app.worker.unit.retry_policy import ErrorPolicy
 from app.worker.unit.run_loop import Unit
-from connectors.errors import Fenced, JournalOutdated, RunRestarts
+from connectors.errors import Fenced, JournalOutdated, RunRestarts, Unforeseen
 from tables.state.operator_requests import Control, DesiredState
 from tests.unit.app.worker.merge.test_shares import PLAN
 
@@ -37,6 +37,8 @@ class Scene:
     def __init__(self) -> None:
         self.events: list[str] = []
         self.errors: list[Exception] = []
+        self.begun_with: list[str | None] = []
+        """The error that was shown as each run began."""
         self.status, self.policy = MergeStatus(PLAN), ErrorPolicy()
         self.unit = Unit(
             name=NAME,
@@ -54,6 +56,7 @@ class Scene:
 
     async def run(self) -> None:
         self.events.append("run")
+        self.begun_with.append(self.status.error)
         if self.errors:
             raise self.errors.pop(0)
         async with self.unit.permit.writing():
@@ -192,10 +195,26 @@ async def test_an_error_that_nothing_foresees_is_retried_and_ends_by_a_pause_at_
     await scene.until(State.PAUSED)
 
 
-async def test_another_worker_may_take_over_what_ends_by_such_an_error(scene: Scene) -> None:
-    scene.errors = [KeyError("number")]
+async def test_another_worker_may_take_over_what_ends_by_such_an_error_which_is_shown_on(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted = {"destination": NAME, "error": "Unforeseen"}
+    before = value("aqueduct_errors_total", **counted) or 0
     lease = PermanentLease()
     lease.shared = True
+    for _ in range(2):
+        scene.errors = [KeyError("number")]
+        scene.leading = asyncio.create_task(scene.unit.lead(lease))
+        with pytest.raises(Unforeseen):
+            await scene.leading
+        assert scene.shown() is State.STANDBY
+        assert str(scene.status.error).startswith("Unforeseen: ")
+        assert "KeyError: 'number'" in str(scene.status.error)
+    assert value("aqueduct_errors_total", **counted) == before + 2
+    # The log has it once, also of one that is led again and again.
+    assert sum(bool(one.exc_info) for one in caplog.records) == 1
+    # It is shown until a run makes progress.
     scene.leading = asyncio.create_task(scene.unit.lead(lease))
-    with pytest.raises(KeyError):
-        await scene.leading
+    await scene.until(State.RUNNING)
+    assert "KeyError: 'number'" in str(scene.begun_with[-1])
+    assert scene.status.error is None
