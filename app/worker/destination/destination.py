@@ -12,7 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app import metrics
@@ -35,13 +35,15 @@ from connectors.errors import (
     ServerIdConflict,
     WitnessesDiffer,
 )
-from connectors.mysql.lookup.binlog_end import BinlogEnd, read_end
+from connectors.mysql.lookup.binlog_end import BinlogEnd, read_end, seconds_unread
 from connectors.mysql.lookup.binlog_retention import Retention, created_at, read_retention
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
 from tables.journal_kind import Addressed, Kind
-from tables.state.cursor import CURSOR, Claimed
-from tables.state.journal.checkpoint import Checkpoint
+from tables.state.cursor import CURSOR, Claimed, cursor_key
+from tables.state.journal.checkpoint import Checkpoint, records_of
+from tables.state.journal.kinds import Kinds
+from tables.state.journal.state import DestinationState, fold
 from tables.state.operator_requests import SOURCE, Control, DesiredState, SourceRequest
 
 # Watch of the time until the source purges unread binlog, beside the run and after it failed.
@@ -198,6 +200,10 @@ _JOURNAL_SECONDS = 15.0
 _SHARED_SECONDS = 3.0
 """The same with coordination, where this worker gives up leadership and may regain it."""
 _GLANCE_SECONDS = 0.2
+_BETWEEN_RUNS = (State.PAUSED, State.FAILED, State.RETRYING)
+"""States in which no run has taken over."""
+_LAST = Kinds((CURSOR, SOURCE))
+"""The journal's records of how far a destination is published, and from which source."""
 
 
 class Destination:
@@ -239,6 +245,8 @@ class Destination:
         """The part that destinations have in common with merges and logical schemas."""
         self._seen = 0
         """The last epoch claimed by a leader, as far as this worker has followed the journal."""
+        self._is_recalled = False
+        """Whether this worker knows the journal's cursor and source, as far as no run reads them."""
         self._purge_watch = PurgeWatch(self.status, lambda: self._run.address)
         self._lag_watch = LagWatch(self.status, lambda: self._run.address, self._restart_proof)
 
@@ -286,7 +294,10 @@ class Destination:
 
     async def lead(self, lease: Lease) -> None:
         """Lead the destination as any unit, with the watches of its source beside its runs."""
+        # Another worker may have led meanwhile.
+        self._is_recalled = False
         watches = [
+            asyncio.create_task(self._recall()),
             asyncio.create_task(self._purge_watch.run()),
             asyncio.create_task(self._lag_watch.run()),
         ]
@@ -300,6 +311,49 @@ class Destination:
     def rest(self) -> None:
         """Show that the destination is not led here."""
         self._unit.rest()
+
+    async def _recall(self) -> None:
+        """Show the journal's cursor and source for the watches while no run reads them, until cancelled.
+
+        A worker may have started, or taken over, while the destination was paused.
+        """
+        is_reported = False
+        while True:
+            if self.status.state is State.RUNNING:
+                self._is_recalled = True
+            elif self.status.state in _BETWEEN_RUNS and not self._is_recalled:
+                # Set first, as an operator's command may set the cursor meanwhile.
+                self._is_recalled = True
+                try:
+                    self._show_last(await self._read_last())
+                except AqueductError as error:
+                    self._is_recalled = False
+                    if not is_reported:
+                        log.warning(
+                            "%s: how far it is published is not known: %s", self.status.name, error
+                        )
+                    is_reported = True
+                    await asyncio.sleep(_JOURNAL_SECONDS)
+            await asyncio.sleep(_GLANCE_SECONDS)
+
+    async def _read_last(self) -> DestinationState:
+        """The cursor and the source in the journal; raise AqueductError."""
+        name, rows = self.plan.name, self._checkpoint.rows
+        state = fold(name, records_of(name, rows), kinds=_LAST)
+        row = rows.get(cursor_key(name).decode())
+        await self.plan.journal.read(state.apply, start=int(row["offset"]) if row else 0)
+        state.check_readable()
+        return state
+
+    def _show_last(self, state: DestinationState) -> None:
+        """Show a cursor that no run has got beyond, and let the watches ask the server that it is of."""
+        cursor, known = state.cursor, self.status.cursor
+        if cursor is None or self.status.state not in _BETWEEN_RUNS:
+            return
+        if known is None or (cursor.epoch, cursor.seq) >= (known.epoch, known.seq):
+            self.status.cursor = cursor
+            address = self._run.sources.read_last(state.source_choice).address
+            self._run.address = replace(address, server=cursor.offset.server_uuid)
 
     async def _cause(self, error: AqueductError) -> AqueductError | None:
         """The true cause of an error that ended a run; None if the next run begins at once."""
@@ -324,6 +378,7 @@ class Destination:
             self._signals.superseded_by = cursor.epoch
         if cursor.by is not None and cursor.epoch > self._signals.epoch:
             # An operator's command set the cursor, and led for a moment only.
+            self._is_recalled = False
             self._signals.set_in = cursor.epoch
             self._signals.requests.called.set()
 
@@ -373,6 +428,7 @@ class Destination:
     def replan(self, plan: Plan) -> None:
         """Restart with other settings."""
         self._plan(plan)
+        self._is_recalled = False
         self._signals.requests.interrupted.set()
 
     async def _true_cause(self, error: AqueductError) -> AqueductError:
@@ -422,11 +478,20 @@ class PendingEnds:
     _seen: deque[tuple[float, BinlogEnd]] = field(default_factory=lambda: deque(maxlen=_MOST))
     _source: str = ""
 
-    def seconds(self, now: float, offset: SourceOffset, end: BinlogEnd | None) -> float:
-        """Seconds since the source passed an offset; ``end`` is None if it did not answer."""
+    def began(self, then: float, offset: SourceOffset, end: BinlogEnd) -> None:
+        """Note that a source passed an offset at a time before this worker asked; it has this end now."""
+        self._keep(offset)
+        self._seen.appendleft((then, end))
+
+    def _keep(self, offset: SourceOffset) -> None:
+        """Forget the ends of another source than the offset's."""
         if offset.server_uuid != self._source:
             self._seen.clear()
             self._source = offset.server_uuid
+
+    def seconds(self, now: float, offset: SourceOffset, end: BinlogEnd | None) -> float:
+        """Seconds since the source passed an offset; ``end`` is None if it did not answer."""
+        self._keep(offset)
         if end is not None and (not self._seen or self._seen[-1][1] != end):
             if len(self._seen) == _MOST:
                 # The oldest end counts; any end in between may be dropped.
@@ -452,17 +517,35 @@ class LagWatch:
 
     async def run(self) -> None:
         """Check at intervals, until cancelled."""
+        has_answered = False
         while True:
             address, before = self.address(), self._running_at()
             if address is not None and self.status.state in TO_PUBLISH:
                 try:
                     end = await asyncio.to_thread(read_end, address)
+                    if not has_answered and self.status.state in _BETWEEN_RUNS:
+                        await self._find_oldest(address, end)
+                    has_answered = True
                 except AqueductError:
                     end = None  # reported by the run; ends not reached grow older
-                self._show(end)
+                if has_answered:
+                    self._show(end)
                 if before is not None and end is not None:
                     self._compare(before, end)
             await asyncio.sleep(_MEASURE_SECONDS)
+
+    async def _find_oldest(self, address: SourceAddress, end: BinlogEnd) -> None:
+        """Take what was unread before this watch began as old as it is."""
+        cursor = self.status.cursor
+        if cursor is None or not end.is_past(cursor.offset):
+            return
+        try:
+            seconds = await asyncio.to_thread(seconds_unread, address, cursor.offset)
+        except AqueductError as error:
+            # The server may have purged it; the age is counted from now on.
+            log.info("%s: how old its unread changes are is not known: %s", self.status.name, error)
+        else:
+            self._unread.began(time.monotonic() - seconds, cursor.offset, end)
 
     def _running_at(self) -> SourceOffset | None:
         """The cursor's offset while the source is read; None if there is no run to react to ``went_back``."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pymysql.cursors import Cursor
 
 from connectors.mysql.gtid import GtidSet
+from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import (
@@ -116,6 +117,19 @@ def read_clock_and_end(address: SourceAddress) -> tuple[int, BinlogEnd]:
         row = cursor.fetchone()
         assert row is not None
         return int(row[0]), _end(cursor)
+
+
+def seconds_unread(address: SourceAddress, offset: SourceOffset) -> float:
+    """Return the age of the first transaction after an offset, by the server's clock; 0 if there is none.
+
+    Raise the errors of ``read_end``, also if the binlog that begins there is gone.
+    """
+    now_ms, end = read_clock_and_end(address)
+    if not end.is_past(offset):
+        return 0.0
+    at = offset.coordinates
+    first_ms = Spans(address, at.file, at.pos).first_ms()
+    return 0.0 if first_ms is None else max(0.0, (now_ms - first_ms) / 1000)
 
 
 def _end(cursor: Cursor) -> BinlogEnd:

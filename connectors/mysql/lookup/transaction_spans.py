@@ -75,10 +75,12 @@ class Span:
 
 @dataclass(slots=True)
 class Spans:
-    """The transactions after the head of a file, up to the current end of the binlog; can be read once."""
+    """The transactions from a position of a file on, up to the current end of the binlog; can be read once."""
 
     address: SourceAddress
     file: str
+    pos: int = FIRST_EVENT
+    """A transaction's start or end, or the head of the file."""
     previous: GtidSet = field(default_factory=GtidSet)
     """The GTIDs of all earlier files, from the first file's head."""
     created: int = 0
@@ -120,7 +122,7 @@ class Spans:
 
     def steps(self) -> Iterator[Span | None]:
         """Yield a transaction at its end, and None at its start."""
-        file, pos = self.file, FIRST_EVENT
+        file, pos = self.file, self.pos
         latest = committed = 0
         for kind, timestamp, size, low in self._heads():
             if kind in PASSED:
@@ -152,7 +154,7 @@ class Spans:
 
     def _heads(self) -> Iterator[_Head]:
         """Yield each event's header; the event itself is available until the next header is requested."""
-        head = SourceOffset(server_uuid="", coordinates=Coordinates(self.file, FIRST_EVENT))
+        head = SourceOffset(server_uuid="", coordinates=Coordinates(self.file, self.pos))
         packets = self._packets
         with unregistered(head, self.address) as stream:
             for _ in stream.received(packets):

@@ -60,6 +60,57 @@ def test_requests_reach_a_running_worker_and_a_gap_is_skipped_only_on_request(
         mysql.kill()
 
 
+def test_a_pause_that_a_restart_outlasts_shows_how_much_waits_and_for_how_long(
+    stack: Stack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AQUEDUCT_CONFIG", str(tmp_path / "aqueduct.yaml"))
+    person = Person(capsys, monkeypatch)
+    mysql = stack.second_mysql(tmp_path.name, {"server_id": 9, "binlog_expire_logs_seconds": 3600})
+    mysql.start()
+    try:
+        run(mysql, "CREATE DATABASE shop", "CREATE TABLE shop.t (id int PRIMARY KEY)")
+        wanted = settings(stack, mysql, tmp_path, decoders=0)
+        with running(wanted, tmp_path) as worker:
+            _insert(mysql, 1)
+            worker.wait(lambda status: status["rows"] == 1)
+            person.does("destination", "pause", "shop")
+            before = worker.destination()["cursor"]
+            assert worker.stop() == 0
+        _insert(mysql, 2)
+        began = time.time()
+        time.sleep(3)
+        with running(wanted, tmp_path) as worker:
+            found = worker.wait(
+                lambda status: status["unread_seconds"] is not None and status["until_purged"]
+            )
+            late = time.time() - began
+            assert (found["state"], found["rows"]) == ("PAUSED", 0)
+            assert (found["cursor"]["file"], found["cursor"]["pos"]) == (
+                before["file"],
+                before["pos"],
+            )
+            # It is as old as the change, not as this worker; the watch looks each ten seconds.
+            assert 3 - 1 <= found["unread_seconds"] <= late + 1
+            assert found["until_purged"]["hours_if_stopped"] <= 1
+            worker.wait(lambda status: status["lag_seconds"] > found["lag_seconds"] + 5)
+            page = worker.get("/metrics")
+            for name in ("lag_seconds", "unread_seconds", "seconds_until_purged_if_stopped"):
+                shown = re.search(
+                    rf'^aqueduct_source_{name}{{destination="shop"}} (.*)$', page, re.M
+                )
+                assert shown is not None, name
+                assert float(shown[1]) > 2, name
+            person.does("destination", "resume", "shop")
+            worker.wait(lambda status: status["rows"] == 1 and status["unread_seconds"] == 0)
+            assert worker.stop() == 0
+            assert "Traceback" not in worker.log
+    finally:
+        mysql.kill()
+
+
 def _paused_resumed_restarted(mysql: Mysql, worker: Worker, person: Person) -> None:
     code, result = person.says("destination", "pause", "shop", "--format", "json")
     assert (code, json.loads(result)["applied"]["state"]) == (0, "PAUSED")

@@ -107,7 +107,7 @@ class Sources:
         """
         self._judge = judge
         choice = state.source_choice
-        current = self._read_last(choice)
+        current = self.read_last(choice)
         request = choice.pending_request
         faults: list[tuple[Source, AqueductError]] = []
         wanted = self._find(request.address) if request is not None else None
@@ -223,9 +223,10 @@ class Sources:
         """The source to ask first, by the journal and this worker's state."""
         request = choice.pending_request
         wanted = self._find(request.address) if request is not None else None
-        return next(self._order(self._read_last(choice), wanted))
+        return next(self._order(self.read_last(choice), wanted))
 
-    def _read_last(self, choice: SourceChoice) -> Source:
+    def read_last(self, choice: SourceChoice) -> Source:
+        """The source that was read last, by the journal."""
         return self._find(choice.current.address if choice.current else None) or self.sources[0]
 
     def _find(self, address: str | None) -> Source | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from app import metrics
@@ -21,19 +22,20 @@ from app.worker.destination.destination import (
     PendingEnds,
     until_purged,
 )
-from app.worker.destination.plan import Failover, Plan
+from app.worker.destination.plan import Failover, Plan, Source
 from app.worker.status import DestinationStatus, Purge, State
 from app.worker.unit.retry_policy import Decision
-from connectors.errors import LeadershipLost, TransactionOpen
+from connectors.errors import LeadershipLost, SourceLost, TransactionOpen
+from connectors.kafka.reading import StoredRecord
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.binlog_end import BinlogEnd
 from connectors.mysql.lookup.binlog_retention import Retention, age_limit, space_limit
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
 from connectors.mysql.server.facts import SourceAddress
-from tables.state.cursor import Cursor
+from tables.state.cursor import Claimed, Cursor, cursor_key
 from tables.state.journal.checkpoint import MemoryCheckpoint
-from tables.state.operator_requests import Control, DesiredState
+from tables.state.operator_requests import Control, Current, DesiredState, source_note
 
 
 @dataclass(slots=True)
@@ -348,6 +350,7 @@ async def test_what_a_pause_leaves_unread_is_its_lag(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("app.worker.destination.destination.asyncio.sleep", looked)
     monkeypatch.setattr("app.worker.destination.destination.read_end", lambda _: end(500))
+    monkeypatch.setattr("app.worker.destination.destination.seconds_unread", lambda *_: 7.0)
     monkeypatch.setattr(PendingEnds, "seconds", lambda *_: 700.0)
     running = asyncio.create_task(watch.run())
     await seen.wait()
@@ -358,6 +361,116 @@ async def test_what_a_pause_leaves_unread_is_its_lag(monkeypatch: pytest.MonkeyP
     status.lag_seconds = 9000.0
     watch._show(end(500))
     assert status.lag_seconds == 9000
+
+
+class KeptJournal:
+    """The journal's partition with one destination's records."""
+
+    def __init__(self, *records: tuple[bytes, bytes | None]) -> None:
+        self.records = [
+            StoredRecord(key, value or b"", n) for n, (key, value) in enumerate(records)
+        ]
+
+    async def read(self, take: Callable[[StoredRecord], object], *, start: int = 0) -> int:
+        for record in self.records[start:]:
+            take(record)
+        return len(self.records[start:])
+
+
+def cursor_at(pos: int, *, epoch: int = 1, by: str | None = None) -> Cursor:
+    return Cursor(
+        destination="lags",
+        installation="i",
+        epoch=epoch,
+        seq=1,
+        versions=0,
+        offset=offset(pos),
+        by=by,
+    )
+
+
+def stored(cursor: Cursor) -> tuple[bytes, bytes]:
+    return cursor_key("lags"), orjson.dumps({"format": 1, **cursor.to_json()})
+
+
+@pytest.fixture
+def paused(monkeypatch: pytest.MonkeyPatch) -> Destination:
+    """A destination that was paused before this worker started, whose source has a second address."""
+    second = replace(ADDRESS, host="c")
+    read = Current(destination="lags", address="c:1", server_uuid=UUID, why="x", ts_ms=1)
+    journal = KeptJournal(stored(cursor_at(50)), source_note(read), stored(cursor_at(100)))
+    plan = SimpleNamespace(
+        name="lags",
+        sources=tuple(Source(address=one, start=cast(Any, None)) for one in (ADDRESS, second)),
+        failover=Failover(),
+        rules=None,
+        journal=journal,
+    )
+    checkpoint = MemoryCheckpoint()
+    checkpoint.fold(journal.records[0])
+    destination = Destination(cast(Plan, plan), checkpoint)
+    destination.learn(replace(said(DesiredState.PAUSE), destination="lags"))
+    module = "app.worker.destination.destination"
+    monkeypatch.setattr(f"{module}._GLANCE_SECONDS", 0.001)
+    monkeypatch.setattr(f"{module}._MEASURE_SECONDS", 0.001)
+
+    def asked(address: SourceAddress) -> BinlogEnd:
+        assert (address.host, address.server) == ("c", UUID)
+        return end(500)
+
+    retention = Retention(binlogs=end(500).binlogs, seconds=3600.0, space=None)
+    monkeypatch.setattr(f"{module}.read_end", asked)
+    monkeypatch.setattr(f"{module}.read_retention", lambda _: retention)
+    monkeypatch.setattr(f"{module}.seconds_unread", lambda *_: 700.0)
+    return destination
+
+
+async def test_a_pause_from_before_this_worker_started_shows_what_waits(
+    paused: Destination,
+) -> None:
+    status = paused.status
+    leading = asyncio.create_task(paused.lead(PermanentLease()))
+    async with asyncio.timeout(20):
+        while status.unread_seconds is None or status.purge is None:  # noqa: ASYNC110 - the status announces nothing
+            await asyncio.sleep(0.005)
+    assert status.state is State.PAUSED
+    assert status.cursor == cursor_at(100)
+    assert status.unread_seconds == pytest.approx(700, abs=30)
+    assert (value("aqueduct_source_unread_seconds") or 0) >= 700
+    assert (value("aqueduct_source_lag_seconds") or 0) >= 700
+    assert value("aqueduct_source_seconds_until_purged_if_stopped") == 3600
+    # A command moves the cursor meanwhile.
+    moved = cursor_at(500, epoch=2, by="me")
+    journal = cast(KeptJournal, paused.plan.journal)
+    journal.records.append(StoredRecord(*stored(moved), offset=3))
+    paused.observe(Claimed(destination="lags", epoch=2, by="me"))
+    async with asyncio.timeout(20):
+        while status.cursor != moved or status.unread_seconds:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.005)
+    assert value("aqueduct_source_unread_seconds") == 0
+    leading.cancel()
+    await asyncio.wait([leading])
+
+
+async def test_a_source_that_never_answered_a_fresh_worker_has_no_lag_of_zero(
+    paused: Destination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def lost(_: SourceAddress) -> BinlogEnd:
+        nonlocal looks
+        looks += 1
+        raise SourceLost("it is down")
+
+    monkeypatch.setattr("app.worker.destination.destination.read_end", lost)
+    monkeypatch.setattr("app.worker.destination.destination.read_retention", lost)
+    leading = asyncio.create_task(paused.lead(PermanentLease()))
+    async with asyncio.timeout(20):
+        while looks < 4:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.005)
+    assert (paused.status.unread_seconds, value("aqueduct_source_unread_seconds")) == (None, None)
+    leading.cancel()
+    await asyncio.wait([leading])
 
 
 def test_a_destination_that_is_led_no_more_exports_its_state_alone() -> None:
