@@ -23,7 +23,10 @@ _UNDONE = {
     Kind.SAVEPOINT: "a ROLLBACK TO SAVEPOINT of rows that may be published already",
     Kind.ROLLBACK: "a transaction that ends in ROLLBACK, and whose first rows may be published already",
 }
-_NAME = re.compile(r"(?:SAVEPOINT|TO)\s+(?!SAVEPOINT\b)(`(?:[^`]|``)+`|[^\s;]+)", re.IGNORECASE)
+_NAME = re.compile(
+    r"""(?:SAVEPOINT|TO)\s+(?!SAVEPOINT\b)(`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^\s;]+)""", re.IGNORECASE
+)
+"""A savepoint's name; servers quote it with ``"`` for a session with ANSI_QUOTES."""
 
 
 def report(
@@ -49,7 +52,9 @@ def report(
 def savepoint_of(sql: str) -> str:
     """Return the savepoint's name in lower case, without quotes; the whole statement if it has no name."""
     found = _NAME.search(sql)
-    return (found[1] if found is not None else sql).strip("`").lower()
+    name = found[1] if found is not None else sql
+    quote = name[0] if name[:1] in ("`", '"') else ""
+    return (name[1:-1].replace(2 * quote, quote) if quote else name).lower()
 
 
 def may_be_undone(event: bytes | memoryview) -> bool:

@@ -99,9 +99,12 @@ def test_rows_that_were_undone_are_reported_of_no_transaction_however_large(
         *("BEGIN", many(70_000), forced, "COMMIT"),
         *("BEGIN", many(80_000, 2), "SAVEPOINT a", many(80_002, 2), forced, "ROLLBACK TO a"),
         *(many(80_004, 1), "COMMIT"),
+        "SET sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES')",
+        *("BEGIN", many(90_000, 2), 'SAVEPOINT "a b"', many(90_002, 2), 'SAVEPOINT "a c"'),
+        *(many(90_004, 2), forced, 'ROLLBACK TO "a b"', "COMMIT"),
     )
     run(mariadb, "SET GLOBAL log_bin_compress = OFF")
     found = [row.after()["id"] for row in decoded(mariadb, steps)]
     wanted = [*range(20_000, 23_000), 60_000, 60_001, *range(70_000, 73_000)]
-    assert found == [*wanted, 80_000, 80_001, 80_004]
-    assert len([step for step in steps if isinstance(step, End)]) == 5
+    assert found == [*wanted, 80_000, 80_001, 80_004, 90_000, 90_001]
+    assert len([step for step in steps if isinstance(step, End)]) == 6
