@@ -31,7 +31,7 @@ from app.worker.pipeline.gather.items import (
     values_of,
     values_of_rows,
 )
-from app.worker.pipeline.gather.statement_changes import StatementJudge, passed
+from app.worker.pipeline.gather.statement_changes import StatementJudge, listed, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
 from app.worker.pipeline.number import added
 from app.worker.pipeline.rules import PublishingRules
@@ -474,7 +474,16 @@ class Gathering:
         items = gathered.items[since:]
         kept = [item for item in items if not isinstance(item, Rows | ParkedRows | DeadRows)]
         if not is_known and (earlier or len(kept) < len(items)):
-            raise UnsupportedEvent(what)
+            names = {
+                item.use.table.name if isinstance(item, Rows) else item.name
+                for item in items
+                if isinstance(item, Rows | ParkedRows | DeadRows)
+            }
+            error = UnsupportedEvent(what)
+            if names:
+                # Rows of other tables may be in earlier chunks.
+                error.context["tables"] = listed(sorted(names))
+            raise error
         gathered.values -= sum(map(values_of, items)) - sum(map(values_of, kept))
         gathered.items[since:] = kept
         for item in items:

@@ -36,11 +36,11 @@ class StatementJudge:
                 f"which tables it writes is not certain: {error}", database=query.database
             ) from None
         if captured := sorted(filter(self._is_published, names)):
-            raise StatementBasedChange("it writes captured tables", tables=_listed(captured))
+            raise StatementBasedChange("it writes captured tables", tables=listed(captured))
         if not self._is_proven(query, names):
             raise StatementBasedChange(
                 "none of its tables is captured, but a trigger or a view of theirs may write tables that are",
-                tables=_listed(sorted(names)),
+                tables=listed(sorted(names)),
                 remedy=(
                     "If there is no such trigger or view, name the tables in filter.statements and restart the "
                     "worker. Else set binlog_format=ROW for every session (SET PERSIST binlog_format = 'ROW'), "
@@ -75,5 +75,6 @@ def passed(passing: StatementJudge | None, query: Query) -> frozenset[TableName]
     return passing.passed(query)
 
 
-def _listed(names: list[TableName]) -> str:
+def listed(names: list[TableName]) -> str:
+    """Return tables as the context of an error has them."""
     return " ".join(".".join(name) for name in names)

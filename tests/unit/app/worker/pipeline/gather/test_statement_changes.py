@@ -10,7 +10,7 @@ from app.worker.pipeline.gather.captured_tables import CapturedTables, Unpublish
 from app.worker.pipeline.gather.gather import Gathering
 from app.worker.pipeline.gather.items import Ddl, Gathered, Rows
 from app.worker.pipeline.gather.statement_changes import StatementJudge
-from connectors.errors import AqueductError, RowUnreadable, StatementBasedChange
+from connectors.errors import AqueductError, RowUnreadable, StatementBasedChange, UnsupportedEvent
 from connectors.mysql.binlog.events import EventType, Query
 from connectors.mysql.binlog.statement_kind import Kind
 from connectors.mysql.binlog.table_map import TableMap
@@ -105,6 +105,15 @@ def test_a_statement_that_is_passed_by_is_counted_and_moves_the_cursor() -> None
     assert found.gtids.found() == [(SERVER, 5, 5)]
     assert found.end_pos is not None
     assert [type(item).__name__ for item in found.items] == ["End"]
+
+
+def test_what_cannot_be_taken_back_names_the_captured_tables_of_the_rows() -> None:
+    events = gtid(5), BEGIN, *MAP_AND_ROWS, query("ROLLBACK TO `s`"), xid()
+    with pytest.raises(UnsupportedEvent) as refused:
+        gathered(*events, include=r"shop\..*")
+    assert refused.value.context["tables"] == "shop.t"
+    assert refused.value.context["gtid"] == f"{SERVER}:5"
+    assert gathered(*events, include=r"other\..*").gtids.found() == [(SERVER, 5, 5)]
 
 
 @pytest.mark.parametrize("sql", ["ROLLBACK", "ROLLBACK TO `s`"])
