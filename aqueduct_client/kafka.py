@@ -135,7 +135,7 @@ def endless() -> float | None:
 
 @asynccontextmanager
 async def answered(patience: Patience, right: str = "Read", **where: object) -> AsyncIterator[None]:
-    """Translate as ``translated`` does, and raise BrokersLost if the block takes longer than ``patience``.
+    """Translate as ``translated`` does, and raise BrokersLost if the block takes too long.
 
     aiokafka's own limit, ``request_timeout_ms``, holds for the requests by which a group rebalances too, and
     these rightly take long.

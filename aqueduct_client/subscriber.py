@@ -150,7 +150,7 @@ class Subscriber:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while records are read or the position is changed."""
     _preparing: asyncio.Task[Consumer] | None = None
-    """What comes before a poll and needs answers of Kafka; it goes on when the call that began it is over."""
+    """What comes before a poll and needs answers of Kafka; it continues when the call that began it is over."""
     _began: float = 0.0
     """When ``_preparing`` began."""
     _assigned: frozenset[Partition] = frozenset()
@@ -300,7 +300,7 @@ class Subscriber:
     async def _prepared(self) -> Consumer | None:
         """Return the member once all partitions have a position; None if that takes longer than a poll.
 
-        Joining is not begun anew at each call, which would never end with a timeout shorter than it takes.
+        Joining is not restarted at each call, which would never end with a timeout shorter than it takes.
         """
         if self._preparing is None:
             self._began = time.monotonic()

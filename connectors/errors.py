@@ -987,8 +987,8 @@ class MergeUnfinished(AqueductError):
     remedy = (
         "Nothing is published meanwhile, since the topic would lack those records, or have them after newer "
         "ones. Put the merge back into the settings of all workers, with each of its destinations, and restart "
-        "them; to end it, pause its destinations, wait until /status shows unread 0 and held 0 for each of them, "
-        "and then remove it. To give the records up, delete the topic that has them."
+        "them; to end it, pause its destinations, wait until /status shows unread 0 and held 0 for each, and "
+        "then remove it. To give the records up, delete the topic that has them."
     )
 
 

@@ -111,8 +111,8 @@ class PutAside:
     def sort_out(self, batch: DataFrame, found: Contents) -> tuple[DataFrame, Contents]:
         """Return the batch without the unusable records that `found` has, and its contents then.
 
-        If a table has more of them than the limit allows, it keeps them, and its fault is UnusableLimitReached; or
-        ClaimLost, if the values of some may be put back. For records that name no table, the error is raised.
+        If a table has more of them than the limit allows, it keeps them, and its fault is UnusableLimitReached,
+        or ClaimLost, if the values of some may be put back. If a record names no table, the error is raised.
         """
         if found.nameless is None and not any(part.fault for part in found.tables.values()):
             return batch, found

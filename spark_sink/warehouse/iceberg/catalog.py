@@ -338,7 +338,7 @@ class IcebergTable:
         except Py4JJavaError as fault:
             if _UNLISTED not in str(fault):
                 raise
-            _tell_unlisted(str(file_io.getClass().getName()), self.location().split(":")[0])
+            _warn_of_unlisted(str(file_io.getClass().getName()), self.location().split(":")[0])
 
     def _snapshot_at(self, version: int) -> Any:
         # The newest snapshot is last, and the wanted one is near it.
@@ -373,7 +373,7 @@ def lists_by_prefix(jvm: Any, file_io: Any) -> bool:
 
 
 @cache
-def _tell_unlisted(file_io: str, scheme: str) -> None:
+def _warn_of_unlisted(file_io: str, scheme: str) -> None:
     """Log once in a process that nothing lists the files of tables at such locations."""
     _log.warning(
         "unused files stay, as neither %s nor Hadoop lists %s: files (docs/sink/iceberg.md)",

@@ -204,7 +204,7 @@ def test_rows_that_no_topic_has_come_by_the_commands_that_status_prints(
 MAPPING = """
 databases: {trade: {from: [shop]}}
 tables:
-  shop.clients: {topic: persons}
+  shop.clients: {topic: accounts}
   trade.items: {from: ['items_[0-9]+']}
 """
 MAPPED = (

@@ -256,7 +256,7 @@ RESOLVING = "org.apache.iceberg.io.ResolvingFileIO"
 def test_unused_files_are_listed_by_what_wrote_them_and_a_neighbour_keeps_its_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Hadoop catalog writes by Hadoop unless it is told otherwise, as catalogs on object stores are."""
+    """A Hadoop catalog writes by Hadoop unless it is set otherwise, as catalogs on object stores are."""
     catalog = {"type": "hadoop", "io-impl": RESOLVING}
     kept = open_warehouse(spark, f"{tmp_path}/wh", table_format="iceberg", catalog=catalog)
     for one in (shape(("v", "int")), replace(shape(("v", "int")), table="t2")):
