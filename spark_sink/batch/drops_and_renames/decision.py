@@ -49,6 +49,11 @@ def decided(
             notes[name] = text if on_drop == "keep" else ""
     for name in statement.dropped:
         if name in stated or is_mapped(name):
+            if name in statement.unmapped:
+                notes[name] = (
+                    f"{argument(name)} was dropped at the source {at}; its rows from before are kept, as a "
+                    "mapping applied to them"
+                )
             continue
         if on_drop == "keep":
             notes[name] = f"{_DROPPED} {at}; its rows are kept (on_drop: keep)"

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -72,6 +72,8 @@ class Statement:
     mapped: Mapping[Name, Name] = field(default_factory=dict)
     """The names in the warehouse of mapped tables, by their real names, if the worker states them. It publishes
     what the statement does to their rows."""
+    unmapped: Collection[Name] = ()
+    """Tables of which the worker states that no mapping applies to them now."""
     altered: tuple[tuple[Name, int], ...] = ()
     """Tables that the statement altered or renamed, by their names after it, each with its new version."""
     is_unknown: bool = False
@@ -125,7 +127,8 @@ def _statement(body: dict[str, Any], source: dict[str, Any]) -> Statement:
         ),
         come_in=tuple(name for kind, name in kinds if kind == TABLE_COMES_IN),
         omitted=tuple(name for kind, name in kinds if kind == TRUNCATE_OMITTED),
-        mapped={_named(one): _named(one["logical"]) for one in effects if "logical" in one},
+        mapped={_named(one): _named(one["logical"]) for one in effects if one.get("logical")},
+        unmapped={_named(one) for one in effects if one.get("logical", one) is None},
         emptied=tuple(_changed_rows(effects) or _emptied(text, body.get("database"))),
         is_unknown="tables" not in body and _OF_TABLES.match(text) is not None,
     )

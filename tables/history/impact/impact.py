@@ -74,18 +74,16 @@ class Impact:
             "new": found.new,
             "topic": self.route.topic,
             "consumers": found.consumers,
-            **self._mapped(),
+            "logical": self._logical(),
             "warehouse_table": warehouse_path(*self.route.logical),
             "warehouse_columns": list(found.warehouse_columns),
             "warehouse": found.warehouse,
         }
 
-    def _mapped(self) -> dict[str, Any]:
+    def _logical(self) -> dict[str, str] | None:
         """The name that a mapped table's rows have in the warehouse, which may be the real one."""
-        if self.route.mapped is None:
-            return {}
         database, table = self.route.logical
-        return {"logical": {"database": database, "table": table}}
+        return {"database": database, "table": table} if self.route.mapped is not None else None
 
 
 def impact(

@@ -119,6 +119,10 @@ LOGICAL = ("trade", "logical")
 def test_rows_of_a_mapped_table_stay_under_its_logical_name_only_if_nothing_removes_them() -> None:
     gone = stated("table dropped", "a")
     assert event(drop(9, "a", effects=[gone]), on_drop="rename") is None
+    # It is mapped no more, and has rows from when it was.
+    former = {**gone, "logical": None}
+    left = event(drop(9, "a", effects=[former]), on_drop="rename", mapped={A})
+    assert "are kept, as a mapping applied to them" in noted(left)[A]
     kept = event(drop(9, "a", effects=[gone, stated("truncate omitted", "a")]), on_drop="rename")
     assert kept is not None
     (note,) = kept.notes
@@ -161,7 +165,6 @@ def test_a_table_that_leaves_its_name_for_a_mapped_one_or_takes_it_from_one_is_a
     assert left is not None
     assert dict(left.moves) == {A: DROPPED}
     out_of = [stated("table renamed", "b"), {**stated("table comes in", "a"), "logical": None}]
-    del out_of[1]["logical"]
     taken = event(rename(9, ("b", "a"), effects=out_of), on_drop="rename")
     assert taken is not None
     assert dict(taken.moves) == {A: DROPPED}

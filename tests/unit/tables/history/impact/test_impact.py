@@ -407,6 +407,7 @@ def test_effects_are_reported_as_json_with_topic_and_warehouse() -> None:
         "new": None,
         "topic": "aq.shop.Order_Items",
         "consumers": "Records have no such field any more.",
+        "logical": None,
         "warehouse_table": "shop/%4Frder_%49tems",
         "warehouse_columns": ["a"],
         "warehouse": "The column stays; it is NULL in rows that are written from now on.",
