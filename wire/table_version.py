@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+MASKED = "masked by the mapping"
+"""Why the value of a column in earlier rows is unknown, if the mapping masks it since."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class VersionKey:

@@ -37,7 +37,7 @@ from spark_sink.warehouse.moves import Place
 from spark_sink.warehouse.notes import Notes
 from spark_sink.warehouse.protocol import Name, Standing, Tables, Warehouse
 from spark_sink.warehouse.shape import Shape
-from spark_sink.warehouse.unknown_values import note
+from spark_sink.warehouse.unknown_values import note, uncovered_places
 
 _log = logging.getLogger(__name__)
 
@@ -271,8 +271,18 @@ class Shapes:
                     tables.evolve(held, held, is_made=False)
             if brought(tables, found, wanted, notes=self.warehouse.notes):
                 _log.info("table %s table=%s.%s", "widened" if held else "made", *part.name)
+                self._warn_of_uncovered(part.name, found)
         self._known[part.name] = wanted
         return wanted, found.versions
+
+    def _warn_of_uncovered(self, name: Name, found: Traced) -> None:
+        """Log where values remain that the mapping covers from now on."""
+        for move in found.unknown:
+            if places := uncovered_places(self.warehouse, name, move):
+                _log.warning(
+                    "values from before the mapping covered a column remain table=%s.%s column=%s: %s",
+                    *name, move.column, ", ".join(places),
+                )  # fmt: skip
 
     def is_new(self, name: Name) -> bool:
         """Whether the table does not exist yet, and its first merge makes it."""

@@ -30,8 +30,12 @@ from spark_sink.warehouse.ledger import Source
 from spark_sink.warehouse.moves import Name, Place
 from spark_sink.warehouse.shape import Entry, Followed, Shape, shaped
 from spark_sink.warehouse.stays import known_stays, numbered, with_versions
-from wire.table_version import VersionKey
+from wire.table_version import MASKED, VersionKey
 
+OMITTED = "the mapping drops it"
+"""Why a column is NULL in all rows, if the mapping drops it."""
+COVERED = (OMITTED, MASKED)
+"""The reasons for which earlier values of a column are not to stay anywhere."""
 _ASIDE = "__unrepresentable"
 _ALL = 2**31 - 1
 """A number above those of all versions."""
@@ -670,7 +674,7 @@ def _moves(chain: Sequence[Step], source: Source, done: int, until: int) -> list
     used = {name.lower() for name in before.values()}
     hidden = chain[-1].version.hidden
     found = [
-        Move(column=name, source=source, until=done, reason="the mapping drops it", is_hidden=True)
+        Move(column=name, source=source, until=done, reason=OMITTED, is_hidden=True)
         for name in before.values()
         if name.lower() in hidden
     ]

@@ -26,6 +26,8 @@ Piece = tuple[Place | None, Name | None]
 """Rows below a position, or all other rows (None), and the table that they belong to; None if they are gone."""
 
 
+DROPPED = "__dropped_"
+"""Between a table's name and the time, in the name that its rows get when the source drops it."""
 BEGINNING: Place = (-1, -1)
 """The position before all rows."""
 END: Place = (2**63 - 1, 2**63 - 1)

@@ -22,7 +22,7 @@ from tables.rules.routes.routes import Route
 from tables.rules.routes.written_topics import Spread
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor, Resume
-from wire.table_version import Definition
+from wire.table_version import MASKED, Definition
 
 # The version of a table's columns at a position of the stream.
 #
@@ -179,7 +179,7 @@ def masked_since(
             columns.append(column)
         elif old is None or _shows_more(was.get(name), now[name]):
             number = latest.version + 1
-            initial = {"unknown": "masked by the mapping"}
+            initial = {"unknown": MASKED}
             columns.append(replace(column, id=f"{own}{_MASKED}{number}", initial=initial))
         elif (old.id or "").startswith(f"{own}{_MASKED}"):
             columns.append(replace(column, id=old.id, initial=old.initial))

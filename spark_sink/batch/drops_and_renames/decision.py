@@ -12,7 +12,7 @@ from typing import Final
 from spark_sink.batch.drops_and_renames.statement import Statement
 from spark_sink.settings.model import OnDrop, OnRename
 from spark_sink.text.quoting import argument, snapshot_starts
-from spark_sink.warehouse.moves import Event, Name, Note, Place
+from spark_sink.warehouse.moves import DROPPED, Event, Name, Note, Place
 from wire.text import utc_seconds
 
 _DROPPED: Final = "dropped at the source"
@@ -162,7 +162,7 @@ def _rename_dropped(
 ) -> None:
     # A name that no other table has.
     moment = datetime.datetime.fromtimestamp(statement.ts_ms / 1000, datetime.UTC)
-    kept = name[0], f"{name[1]}__dropped_{moment:%Y%m%d%H%M%S}_{statement.seq}"
+    kept = name[0], f"{name[1]}{DROPPED}{moment:%Y%m%d%H%M%S}_{statement.seq}"
     moves[name] = kept
     notes[name] = ""
     notes[kept] = f"was {argument(name)} until {at}, {_MOVED_ASIDE}"

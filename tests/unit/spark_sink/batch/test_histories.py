@@ -12,6 +12,7 @@ from spark_sink.errors import KeyChanged, TypeConflict, UnknownTable
 from spark_sink.settings.model import TableRule
 from spark_sink.warehouse.history import history
 from spark_sink.warehouse.table_rules import TableRules
+from spark_sink.warehouse.table_status import status_lines
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
 
@@ -55,6 +56,38 @@ def test_each_change_is_kept_also_those_that_a_batch_folds(kept: Warehouse) -> N
     assert [row["id"] for row in kept.rows()] == [2]
     with pytest.raises(UnknownTable):
         history(kept.spark, kept.path, "shop", "other")
+
+
+def test_values_from_before_a_mask_are_named_with_their_place_until_they_are_removed(
+    kept: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns, aside = (("id", "int"), ("mail", "text"), ("note", "text")), "t__dropped_20261126_9"
+    hmac = {"id": "mail@masked:2", "initial": {"unknown": "masked by the mapping"}}
+    covered = {"mail": {"hmac": "k1"}, "note": "drop"}
+    kept.schemas = [schema(*columns, table=one) for one in ("t", aside, "other__dropped_1_1")]
+    kept.schemas.append(schema(*columns[:2], version=2, more={"mail": hmac}, masked=covered))
+    clear = {"id": 1, "mail": "clear", "note": "clear"}
+    kept.take(*(Change(op="c", seq=1, after=clear, table=one)
+                for one in ("t", aside, "other__dropped_1_1")))  # fmt: skip
+    assert "before" not in "".join(status_lines(kept.kept))
+    kept.take(Change(op="u", seq=4, before={"id": 1}, after={"id": 1, "mail": "k1:0f"}, version=2))
+
+    def places(column: str) -> str:
+        """Where `status` says that there are values, if anywhere."""
+        begin = f"  column: values of {column} from before the mapping covered it are still in "
+        found = [one for one in status_lines(kept.kept) if one.startswith(begin)]
+        return "".join(found).removeprefix(begin).partition(": ")[0]
+
+    both = f"the history of shop.t, shop.{aside}"
+    assert (places("mail"), places("note")) == (both, both)
+    assert f"column=mail: {both}" in caplog.text
+    folder = f"{kept.path}/__history/shop/t"
+    kept.spark.sql(f"UPDATE delta.`{folder}` SET mail = NULL WHERE __schema < 2")
+    assert (places("mail"), places("note")) == (f"shop.{aside}", both)
+    kept.kept.tables.drop("shop", aside)
+    kept.take(Change(op="c", seq=5, after={"id": 2, "mail": "k1:1e"}, version=2))
+    assert (places("mail"), places("note")) == ("", "the history of shop.t")
+    assert changes(kept, "mail") == [("c", None), ("u", "k1:0f"), ("c", "k1:1e")]
 
 
 def test_a_change_that_comes_twice_in_a_batch_is_kept_once(kept: Warehouse) -> None:
