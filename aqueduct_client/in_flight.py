@@ -47,6 +47,10 @@ class InFlight:
         """The ids of the batches in flight, in order."""
         return tuple(each.id for each in self._waiting)
 
+    def has(self, partition: Partition) -> bool:
+        """Whether a batch in flight moves the group's offset of a partition."""
+        return any(partition in each.ends for each in self._waiting)
+
     def passed(self, ends: Mapping[Partition, int]) -> None:
         """Note the positions after records that were dropped."""
         (self._waiting[-1].ends if self._waiting else self._passed).update(ends)

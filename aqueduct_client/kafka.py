@@ -221,11 +221,15 @@ class _Member:
     group: str
     patience: Patience
 
-    async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
+    async def poll(
+        self, *, seconds: float, most: int, without: Collection[Partition] = ()
+    ) -> list[RawRecord]:
+        # Without a name, aiokafka reads all partitions.
+        read = self.consumer.assignment() - {TopicPartition(*tp) for tp in without}
         try:
             with translated(group=self.group):
                 found = await self.consumer.getmany(
-                    timeout_ms=int(seconds * 1000), max_records=most
+                    *(read if without else ()), timeout_ms=int(seconds * 1000), max_records=most
                 )
         except BrokersLost as error:
             if isinstance(error.__cause__, kafka_errors.NoOffsetForPartitionError):

@@ -136,15 +136,19 @@ class MemoryConsumer:
         }
         self.assigned(partitions)
 
-    async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
-        if not (found := self._next(most)):
+    async def poll(
+        self, *, seconds: float, most: int, without: Collection[Partition] = ()
+    ) -> list[RawRecord]:
+        if not (found := self._next(most, without)):
             await asyncio.sleep(min(seconds, _PAUSE_SECONDS))
-            found = self._next(most)
+            found = self._next(most, without)
         return found
 
-    def _next(self, most: int) -> list[RawRecord]:
+    def _next(self, most: int, without: Collection[Partition]) -> list[RawRecord]:
         found: list[RawRecord] = []
         for tp, at in self.positions.items():
+            if tp in without:
+                continue
             records = [raw for _, raw in self.kafka.records[tp][at : at + most - len(found)]]
             self.positions[tp] = at + len(records)
             found += records

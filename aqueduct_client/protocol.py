@@ -27,8 +27,13 @@ class TopicFacts(NamedTuple):
 class Consumer(Protocol):
     """A member of a group. Each method raises a SubscriberError."""
 
-    async def poll(self, *, seconds: float, most: int) -> list[RawRecord]:
-        """Return the next records, in order within a partition; an empty list after ``seconds`` without any."""
+    async def poll(
+        self, *, seconds: float, most: int, without: Collection[Partition] = ()
+    ) -> list[RawRecord]:
+        """Return the next records, in order within a partition; an empty list after ``seconds`` without any.
+
+        ``without``: assigned partitions, but not all, that are not read by this call.
+        """
         ...
 
     async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:

@@ -2,7 +2,7 @@
 
 Invariant: the offsets of a batch are committed only by its acknowledgement, in the order of delivery, under the
 assignment that delivered it. A rebalance, a rollback and a reconnection take batches back; their records are
-delivered again.
+delivered again. A record that cannot be judged is passed by nobody, and holds back its own partition alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from aqueduct_client.errors import (
     BatchesInFlight,
     BrokersDenied,
     BrokersLost,
+    MalformedRecord,
     StaleBatch,
     SubscriberClosed,
     SubscriberError,
@@ -162,6 +163,10 @@ class Subscriber:
     """By topic, the group's start positions and its noted progress."""
     _unnoted: Offsets = field(default_factory=dict)
     """Offsets that were committed and are not noted yet."""
+    _stuck: dict[Partition, SubscriberError] = field(default_factory=dict)
+    """The partitions whose next record cannot be judged, with the reason."""
+    _due: set[Partition] = field(default_factory=set)
+    """Those of ``_stuck`` whose error was not raised yet."""
     _warned: bool = False
     _looked: float = 0.0
     _last_note: float = 0.0
@@ -214,11 +219,17 @@ class Subscriber:
         """Return up to ``most`` records as soon as there are some; an empty batch after ``timeout`` seconds.
 
         If the client is still joining the group then, or waits for Kafka's answer, the next call waits on.
+
+        The error of a record that cannot be judged is raised once what precedes it in its partition is
+        acknowledged, and then by each call that has nothing else to return; the other partitions continue.
         """
         deadline = time.monotonic() + timeout
         while True:
             batch = await self._attempt(most, deadline - time.monotonic())
-            if batch.records or time.monotonic() >= deadline:
+            if batch.records:
+                return batch
+            if time.monotonic() >= deadline:
+                self._refuse_stuck(self._stuck)
                 return batch
 
     async def ack(self, batch: int) -> None:
@@ -262,6 +273,7 @@ class Subscriber:
         async with self._lock:
             starts = self._in_flight.rolled_back(batch)
             self._forget()
+            self._unstick(starts)
             if self._consumer is not None:
                 await self._consumer.seek(starts)
 
@@ -323,19 +335,51 @@ class Subscriber:
     async def _next(self, consumer: Consumer, most: int, seconds: float) -> Batch:
         if self._unplaced:
             return EMPTY  # a rebalance since they were placed
+        self._refuse_stuck(self._due)
         generation = self._generation
-        raws = await consumer.poll(seconds=seconds, most=most)
+        # If all are stuck they are read again: a consumer that reads nothing would count as stuck itself.
+        without = () if self._is_all_stuck() else tuple(self._stuck)
+        raws = await consumer.poll(seconds=seconds, most=most, without=without)
         if generation != self._generation:
             return EMPTY  # read again after the rebalance
-        try:
-            return self._delivered(raws)
-        except SubscriberError:
-            await consumer.seek(_starts(raws))
-            raise
+        judged, found = self._judged(raws)
+        if found:
+            await consumer.seek({tp: at for tp, (at, _) in found.items()})
+            if generation != self._generation:
+                return EMPTY
+            self._due |= found.keys() - self._stuck.keys()
+            self._stuck |= {tp: error for tp, (_, error) in found.items()}
+        batch = self._delivered(judged)
+        if not batch.records:
+            self._refuse_stuck(self._stuck if self._is_all_stuck() else self._due)
+        return batch
 
-    def _delivered(self, raws: list[RawRecord]) -> Batch:
-        taken = [self.selection.take(raw, self.window) for raw in raws]
-        records = tuple(record for record in taken if record is not None)
+    def _judged(
+        self, raws: list[RawRecord]
+    ) -> tuple[list[tuple[RawRecord, Record | None]], dict[Partition, tuple[int, SubscriberError]]]:
+        """Return the records before the first one of each partition that cannot be judged, each as it is taken.
+
+        Also, by partition, the offset of that one and the error.
+        """
+        judged: list[tuple[RawRecord, Record | None]] = []
+        found: dict[Partition, tuple[int, SubscriberError]] = {}
+        for raw in raws:
+            if raw.partition in found:
+                continue
+            try:
+                judged.append((raw, self.selection.take(raw, self.window)))
+            except SubscriberError as error:
+                found[raw.partition] = raw.offset, error
+            except (ValueError, TypeError, AttributeError) as error:
+                # Such as a header that is no text.
+                topic, number = raw.partition
+                where = {"topic": topic, "partition": number, "offset": raw.offset}
+                found[raw.partition] = raw.offset, MalformedRecord(repr(error), **where)
+        return judged, found
+
+    def _delivered(self, judged: list[tuple[RawRecord, Record | None]]) -> Batch:
+        raws = [raw for raw, _ in judged]
+        records = tuple(record for _, record in judged if record is not None)
         ends = {raw.partition: raw.offset + 1 for raw in raws}
         if not records:
             self._in_flight.passed(ends)
@@ -344,6 +388,26 @@ class Subscriber:
         if self.window.size:
             self._records[batch.id] = records
         return batch
+
+    def _refuse_stuck(self, partitions: Collection[Partition]) -> None:
+        """Raise the error of the first of these partitions that has nothing in flight, if there is one.
+
+        Until then the group's offset is before the records in flight, and the command that the error names
+        would skip them if they are never acknowledged.
+        """
+        for tp in sorted(partitions):
+            if not self._in_flight.has(tp):
+                self._due.discard(tp)
+                raise self._stuck[tp].with_traceback(None)
+
+    def _is_all_stuck(self) -> bool:
+        return self._assigned <= self._stuck.keys()
+
+    def _unstick(self, partitions: Collection[Partition]) -> None:
+        """Read these partitions again, as their position was changed."""
+        for tp in partitions:
+            self._stuck.pop(tp, None)
+            self._due.discard(tp)
 
     async def _commit_idle(self, consumer: Consumer) -> None:
         """Commit the offsets after dropped records now and then, if nothing is in flight."""
@@ -509,6 +573,7 @@ class Subscriber:
         self._generation += 1
         self._assigned = self._unplaced = partitions
         self._unnoted = {}
+        self._unstick(list(self._stuck))
         self._take_back("the group has rebalanced")
 
     def _active(self) -> Consumer:

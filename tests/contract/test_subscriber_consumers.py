@@ -155,6 +155,22 @@ async def test_the_next_member_begins_at_what_was_committed_alone(broker: Broker
         assert await consumer.committed(committed) == committed
 
 
+async def test_a_poll_without_a_partition_leaves_its_records_to_a_later_one(broker: Broker) -> None:
+    await broker.write(0, [b"0"])
+    await broker.write(1, [b"1", b"2"])
+    assigned = Assigned()
+    async with broker.joins(broker.topic)(assigned) as consumer:
+        await assigned.until(2, consumer)
+        await consumer.seek({broker[0]: 0, broker[1]: 0})
+        found: list[RawRecord] = []
+        async with asyncio.timeout(TIMEOUT):
+            while len(found) < 2:
+                found += await consumer.poll(seconds=0.2, most=9, without=[broker[0]])
+        assert [raw.value for raw in found] == [b"1", b"2"]
+        assert await consumer.poll(seconds=0.3, most=9, without=[broker[0]]) == []
+        assert await polled(consumer, 1) == [(0, 0, b"0")]
+
+
 async def test_a_second_member_takes_a_share_and_the_first_cannot_commit_it(broker: Broker) -> None:
     one, other = Assigned(), Assigned()
     async with broker.joins(broker.topic)(one) as first:

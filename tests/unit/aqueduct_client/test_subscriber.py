@@ -27,6 +27,7 @@ from aqueduct_client.record_selection import Selection
 from aqueduct_client.records import Partition, RawRecord
 from aqueduct_client.subscriber import Outage
 from tests.unit.aqueduct_client.made import TOPIC, Shop, headers, seqs, value
+from wire.records import HEADER_CHANGE_ID
 
 
 async def test_get_acknowledges_at_once() -> None:
@@ -337,12 +338,101 @@ async def test_a_tombstone_is_no_change() -> None:
 async def test_a_record_that_cannot_be_judged_stays_the_next_one() -> None:
     shop = Shop()
     shop.publish(1)
-    shop.kafka.send(Partition(TOPIC, 0), value(2))  # no header change_id
+    shop.kafka.send(Partition(TOPIC, 0), b"foreign")
+    shop.publish(1)
     async with shop.subscriber(window=10) as subscriber:
+        batch = await subscriber.get_without_ack()
+        assert seqs(batch) == [1]
+        # What precedes it is acknowledged first: then the group's offset is the record's own.
+        assert len(await subscriber.get_without_ack(timeout=0.01)) == 0
+        await subscriber.ack(batch.id)
         for _ in range(2):
             with pytest.raises(MalformedRecord, match="offset=1"):
-                await subscriber.get_without_ack()
-    assert shop.committed() == {0: 0}
+                await subscriber.get_without_ack(timeout=0.01)
+        assert subscriber.in_flight == ()
+    assert shop.committed() == {0: 1}
+    async with shop.subscriber(window=10) as subscriber:
+        with pytest.raises(MalformedRecord, match="offset=1"):
+            await subscriber.get()
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+async def test_a_record_that_cannot_be_judged_holds_back_its_own_partition_alone(most: int) -> None:
+    shop = Shop(partitions=2)
+    foreign, other = Partition(TOPIC, 0), Partition(TOPIC, 1)
+    seq = 0
+
+    def send(partition: Partition) -> None:
+        nonlocal seq
+        seq += 1
+        shop.kafka.send(partition, value(seq), headers=headers(seq))
+
+    for _ in range(2):
+        send(foreign)
+    shop.kafka.send(foreign, b"foreign")
+    for _ in range(5):
+        send(foreign)
+    for _ in range(7):
+        send(other)
+    found: list[int] = []
+    failures: list[str] = []
+    async with shop.subscriber(window=10) as subscriber:
+        for _ in range(20):
+            try:
+                found += seqs(await subscriber.get(most, timeout=0.0))
+            except MalformedRecord as error:
+                failures.append(str(error))
+        assert sorted(found) == [1, 2, *range(8, 15)]
+        assert [one for one in found if one > 7] == [*range(8, 15)]
+        assert failures
+        assert all("partition=0, offset=2" in each for each in failures)
+        assert shop.committed() == {0: 2, 1: 7}
+        # What comes later is delivered at once, whether the error was raised or not.
+        send(other)
+        assert seqs(await subscriber.get(most)) == [seq]
+
+
+async def test_an_error_of_one_partition_is_raised_although_another_is_never_idle() -> None:
+    shop = Shop(partitions=2)
+    shop.kafka.send(Partition(TOPIC, 0), b"foreign")
+    async with shop.subscriber(window=10) as subscriber:
+        for seq in (1, 2, 3):
+            shop.kafka.send(Partition(TOPIC, 1), value(seq), headers=headers(seq))
+        assert seqs(await subscriber.get()) == [1, 2, 3]
+        shop.kafka.send(Partition(TOPIC, 1), value(4), headers=headers(4))
+        with pytest.raises(MalformedRecord):
+            await subscriber.get()
+        assert seqs(await subscriber.get()) == [4]
+
+
+async def test_a_rollback_before_a_record_that_cannot_be_judged_delivers_what_precedes_it_again() -> (
+    None
+):
+    shop = Shop()
+    shop.publish(2)
+    shop.kafka.send(Partition(TOPIC, 0), b"foreign")
+    async with shop.subscriber(window=10) as subscriber:
+        assert seqs(await subscriber.get_without_ack()) == [1, 2]
+        await subscriber.rollback()
+        batch = await subscriber.get_without_ack()
+        assert seqs(batch) == [1, 2]
+        await subscriber.ack(batch.id)
+        shop.kafka.rebalance("g")
+        for _ in range(2):
+            with pytest.raises(MalformedRecord):
+                await subscriber.get_without_ack(timeout=0.01)
+
+
+async def test_a_header_that_is_no_text_is_an_error_of_its_record() -> None:
+    shop = Shop()
+    shop.publish(1)
+    shop.kafka.send(Partition(TOPIC, 0), value(2), headers=[(HEADER_CHANGE_ID, b"\xff")])
+    async with shop.subscriber(window=1) as subscriber:
+        assert seqs(await subscriber.get()) == [1]
+        for _ in range(2):
+            with pytest.raises(MalformedRecord, match="offset=1"):
+                await subscriber.get(timeout=0.01)
+    assert shop.committed() == {0: 1}
 
 
 async def test_an_acknowledged_change_that_comes_again_is_dropped_within_the_window() -> None:
