@@ -4,7 +4,8 @@ A mapping assigns real tables to logical tables; its versions are stored in ZooK
 
 Invariant: a version is stored only if a worker with these settings can publish by it, and only if the newest
 version is the version that its author has seen. The journal determines which version is in force; the newest
-version in ZooKeeper may not be in force yet.
+version in ZooKeeper may not be in force yet, and a ZooKeeper that lost its data may lack the version in force.
+So a new version is numbered after both.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from app.settings.mapping import read_mapping
 from app.settings.model import Settings, load
 from app.worker.mapping_versions.store import MappingStore
 from app.worker.wiring import coordination_plan
-from connectors.errors import MappingConflict, MappingError, StateUnknown, UsageError
+from connectors.errors import (
+    KafkaDenied,
+    KafkaLost,
+    MappingConflict,
+    MappingError,
+    StateUnknown,
+    UsageError,
+)
 from connectors.mysql.ddl.definition import TableName
 from connectors.zookeeper.kazoo_session import opens
 from tables.rules.mapping.mapping import Difference, MappedTable, Mapping, differences
@@ -43,7 +51,7 @@ class NewVersion:
 
     version: StoredVersion
     before: int
-    """The newest version before it; 0: none."""
+    """The newest version before it, in ZooKeeper or in the journal; 0: none."""
     differences: tuple[Difference, ...]
 
 
@@ -93,30 +101,70 @@ async def store_mapping(
     after: int | None,
     restores: int | None = None,
 ) -> NewVersion:
-    """Store a mapping as the version after the newest.
+    """Store a mapping as the version after the newest in ZooKeeper, and after those that the journal has.
 
-    ``after`` is the newest version that the author has seen; None: any. Raise MappingError with all faults,
-    MappingConflict if another version is the newest, UsageError if nothing would change.
+    ``after`` is the newest version that the author has seen; None: any. Raise MappingError with all faults, or
+    if the journal cannot be read, MappingConflict if another version is the newest, UsageError if nothing
+    would change.
     """
     settings.mapping.usable(mapping, settings.prefix)
     newest = await newest_of(store)
-    if after is not None and newest not in (0, after):
-        raise MappingConflict(f"version {newest} is the newest, not {after}")
-    before = (await store.read(newest)).mapping() if newest else Mapping()
+    known, copy = await _known_in_journal(settings, is_needed=after is None)
+    latest, has_lost = max(newest, known), known > newest
+    # An earlier version that is restored was read from the store as it is now.
+    seen = {latest, newest} if restores is not None else {latest}
+    if after is not None and after not in seen and not (newest == 0 and after > latest):
+        lost = ", which ZooKeeper has lost" if has_lost else ""
+        raise MappingConflict(f"version {latest} is the newest{lost}, not {after}")
+    if has_lost and copy is not None:
+        before = copy.mapping()
+    else:
+        before = (await store.read(newest)).mapping() if newest else Mapping()
     # The newest version may be stored again, so that workers try a version again that the tables did not fit.
     is_again = restores is not None and restores == newest
-    if newest and before.digest == mapping.digest and not is_again:
+    if newest and not has_lost and before.digest == mapping.digest and not is_again:
         raise UsageError(f"version {newest}, the newest, is equal; nothing was stored")
     version = StoredVersion.of(
         mapping,
-        number=max(newest, after or 0) + 1,
+        number=max(latest, after or 0) + 1,
         by=by,
         why=why,
         ts_ms=time.time_ns() // 1_000_000,
         restores=restores,
     )
     await store.add(version)
-    return NewVersion(version=version, before=newest, differences=differences(before, mapping))
+    return NewVersion(version=version, before=latest, differences=differences(before, mapping))
+
+
+async def _known_in_journal(
+    settings: Settings, *, is_needed: bool
+) -> tuple[int, StoredVersion | None]:
+    """Return the last version that a destination has published by or refused, and a copy of it; 0: none yet.
+
+    A destination takes no version with a smaller number, and none with the number of one that it has refused.
+    Raise MappingError if the journal cannot be read and the answer is needed.
+    """
+    greatest, copy = 0, None
+    for name in settings.destinations:
+        try:
+            known = (await Journal.of(settings, name).latest_state()).parts[MAPPING_PART]
+        except StateUnknown:
+            return 0, None  # no worker has run with this prefix
+        except (KafkaLost, KafkaDenied) as error:
+            if not is_needed:
+                return 0, None
+            raise MappingError(
+                "which version is in force is not known, as the journal cannot be read, and a version with a "
+                f"smaller number would take no effect: {error.name}: {error.detail}",
+                remedy="Repeat it once Kafka answers. Without Kafka: `python -m app mapping set FILE --why "
+                "TEXT --after N`, where N is the newest version that `mapping history` or /status has shown.",
+            ) from error
+        last = known.last
+        if last is not None and last.version > greatest:
+            greatest, copy = last.version, known.copied(last)
+        if known.refused is not None and known.refused[0] > greatest:
+            greatest, copy = known.refused[0], None
+    return greatest, copy
 
 
 async def with_stored_mapping(settings: Settings) -> Settings:

@@ -232,10 +232,22 @@ class MappingChoice:
         why = self._refused.get(latest) if latest > number else None
         if refused is not None and refused.number > latest:
             latest, why = refused.number, refused.why
+        waiting = latest if latest > number else None
+        if (
+            found is not None
+            and newest is not None
+            and waiting is None
+            and (newest.number < number or newest.digest != found.digest)
+        ):
+            waiting = newest.number
+            why = (
+                f"version {number} is in force, which ZooKeeper does not have: no other version up to that "
+                "number is taken. Store the mapping again: `python -m app mapping set FILE --why TEXT`"
+            )
         self.status.mapping = {
             "version": number or None,
             "since": found.position if found is not None else None,
-            "waiting": latest if latest > number else None,
+            "waiting": waiting,
             "refused": why,
         }
         if self.status.state in TO_PUBLISH:

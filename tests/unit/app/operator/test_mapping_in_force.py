@@ -12,17 +12,25 @@ from app.audit.routes_in_force import RoutesInForce
 from app.operator import mapping as mapping_commands
 from app.operator.journal_access import Journal
 from app.operator.mapping import (
+    NewVersion,
     PresentMapping,
     mapping_in_force,
     mapping_store,
+    restore_version,
     routes_in_force,
     store_mapping,
     with_mapping_in_force,
 )
 from app.settings.model import load
-from connectors.errors import MappingError
+from connectors.errors import (
+    AqueductError,
+    KafkaLost,
+    MappingConflict,
+    MappingError,
+    StateUnknown,
+)
 from tables.rules.mapping.forms import from_yaml
-from tables.rules.mapping.mapping import Mapping
+from tables.rules.mapping.mapping import Mapping, differences
 from tables.rules.mapping.stored_version import StoredVersion
 from tables.rules.routes.routes import Routes
 from tables.state.journal.state import DestinationState
@@ -53,6 +61,7 @@ def version(number: int, of: Mapping) -> StoredVersion:
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     server, path = MemoryServer(), tmp_path / "aqueduct.yaml"
     monkeypatch.setattr(mapping_commands, "opens", lambda _client: server.opens)
+    journal_has(monkeypatch, StateUnknown())
     monkeypatch.setenv("AQUEDUCT_CONFIG", str(path))
     path.write_text(f"{GOOD}mapping: {{store: zookeeper}}\nzookeeper: {{hosts: 'zk:2181'}}\n")
     return path
@@ -144,8 +153,83 @@ def test_commands_take_the_version_in_force_or_the_newest_before_the_first_run(
     async def latest_state(_: Journal) -> DestinationState:
         return of
 
-    monkeypatch.setattr(Journal, "latest_state", latest_state)
     asyncio.run(stored_and_found(of))
+    monkeypatch.setattr(Journal, "latest_state", latest_state)
     assert asyncio.run(with_mapping_in_force(load(), "shop")).mapping.mapping == X
     of.parts[MAPPING_PART].by_version.clear()
     assert asyncio.run(with_mapping_in_force(load(), "shop")).mapping.mapping == Y
+
+
+def journal_has(monkeypatch: pytest.MonkeyPatch, answer: DestinationState | AqueductError) -> None:
+    async def latest_state(_: Journal) -> DestinationState:
+        if isinstance(answer, AqueductError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Journal, "latest_state", latest_state)
+
+
+def stored(
+    mapping: Mapping, *, after: int | None = None, earlier: tuple[int, ...] = ()
+) -> NewVersion:
+    """A version of the mapping, in a store that has these versions, each the mapping X."""
+
+    async def store() -> NewVersion:
+        settings = load()
+        async with mapping_store(settings) as opened:
+            for number in earlier:
+                await opened.add(version(number, X))
+            return await store_mapping(settings, opened, mapping, by="ann", why="w", after=after)
+
+    return asyncio.run(store())
+
+
+@pytest.mark.usefixtures("config")
+@pytest.mark.parametrize("earlier", [(), (1,), (1, 2)])
+@pytest.mark.parametrize("after", [None, 3])
+def test_a_version_follows_the_one_in_force_that_zookeeper_has_lost(
+    earlier: tuple[int, ...], after: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal_has(monkeypatch, state(3, Z.digest, version(3, Z)))
+    found = stored(X, after=after, earlier=earlier)
+    assert (found.version.number, found.before) == (4, 3)
+    assert found.differences == differences(Z, X)
+
+
+@pytest.mark.usefixtures("config")
+def test_a_version_made_from_an_older_one_than_is_in_force_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal_has(monkeypatch, state(3, Z.digest))
+    with pytest.raises(
+        MappingConflict, match="version 3 is the newest, which ZooKeeper has lost, not 2"
+    ):
+        stored(X, after=2)
+
+
+@pytest.mark.usefixtures("config")
+def test_a_version_follows_one_that_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = state(3, Z.digest)
+    known.parts[MAPPING_PART].refused = (4, "two tables are one topic")
+    journal_has(monkeypatch, known)
+    assert stored(X).version.number == 5
+
+
+@pytest.mark.usefixtures("config")
+def test_an_earlier_version_is_restored_after_the_one_in_force_that_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal_has(monkeypatch, state(3, Z.digest))
+    stored(Y, earlier=(1,))
+    found = asyncio.run(restore_version(load(), 1, by="ann", why="w"))
+    assert (found.version.number, found.version.restores) == (5, 1)
+
+
+@pytest.mark.usefixtures("config")
+def test_without_the_journal_a_version_is_refused_with_the_option_that_stores_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal_has(monkeypatch, KafkaLost("no broker answers"))
+    with pytest.raises(MappingError, match=r"no broker answers.*Repeat it.*--after N"):
+        stored(X)
+    assert stored(X, after=3).version.number == 4

@@ -268,6 +268,10 @@ async def test_a_store_that_was_emptied_or_replaced_changes_nothing_until_a_vers
         runs.other_worker()
         assert await runs.run() == ("x",)
         assert await runs.run() == ("x",)
+        shown = runs.status.mapping or {}
+        assert shown["waiting"] == (present and present.number)
+        assert (present is None) == (shown["refused"] is None)
+        assert present is None or "Store the mapping again" in str(shown["refused"])
     runs.push(usable(3, Y))
     assert await runs.run() == ("y",)
 
