@@ -124,7 +124,7 @@ def translated(right: str = "Read", **where: object) -> Any:
         raise BrokersLost("the cluster names no broker, as while it starts", **where) from error
 
 
-Patience = Callable[[], float | None]
+AnswerLimit = Callable[[], float | None]
 """Returns the seconds that Kafka has for an answer; None: as many as aiokafka gives it."""
 
 
@@ -134,13 +134,15 @@ def endless() -> float | None:
 
 
 @asynccontextmanager
-async def answered(patience: Patience, right: str = "Read", **where: object) -> AsyncIterator[None]:
-    """Translate as ``translated`` does, and raise BrokersLost if the block takes too long.
+async def answered(
+    answer_limit: AnswerLimit, right: str = "Read", **where: object
+) -> AsyncIterator[None]:
+    """Translate as ``translated`` does, and raise BrokersLost if the block takes longer than ``answer_limit``.
 
     aiokafka's own limit, ``request_timeout_ms``, holds for the requests by which a group rebalances too, and
     these rightly take long.
     """
-    seconds = patience()
+    seconds = answer_limit()
     with translated(right, **where):
         try:
             async with asyncio.timeout(seconds) as limit:
@@ -186,7 +188,7 @@ class KafkaGroup:
     """Seconds after which a silent member is replaced."""
     handling_seconds: float = 300.0
     """Seconds without a poll after which a member is considered stuck and is replaced."""
-    patience: Patience = endless
+    answer_limit: AnswerLimit = endless
 
     @asynccontextmanager
     async def __call__(self, assigned: Assigned) -> AsyncIterator[Consumer]:
@@ -205,12 +207,12 @@ class KafkaGroup:
         )
         try:
             where = {"group": self.group, "brokers": self.options["bootstrap_servers"]}
-            async with answered(self.patience, **where):
+            async with answered(self.answer_limit, **where):
                 await consumer.start()
             # Not before start: aiokafka's start fails if one of the topics does not exist yet.
             with quiet():
                 consumer.subscribe(topics=sorted(self.topics), listener=_Listener(assigned))
-            yield _Member(consumer, self.group, self.patience)
+            yield _Member(consumer, self.group, self.answer_limit)
         finally:
             await _stopped(consumer)
 
@@ -219,7 +221,7 @@ class KafkaGroup:
 class _Member:
     consumer: AIOKafkaConsumer
     group: str
-    patience: Patience
+    answer_limit: AnswerLimit
 
     async def poll(
         self, *, seconds: float, most: int, without: Collection[Partition] = ()
@@ -240,14 +242,14 @@ class _Member:
     async def committed(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         found = {}
         for tp in partitions:
-            async with answered(self.patience, group=self.group, topic=tp.topic):
+            async with answered(self.answer_limit, group=self.group, topic=tp.topic):
                 offset = await self.consumer.committed(TopicPartition(*tp))
             if offset is not None:
                 found[tp] = int(offset)
         return found
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        async with answered(self.patience, group=self.group):
+        async with answered(self.answer_limit, group=self.group):
             await self.consumer.commit({TopicPartition(*tp): at for tp, at in offsets.items()})
 
     async def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -256,7 +258,7 @@ class _Member:
                 self.consumer.seek(TopicPartition(*tp), at)
 
     async def topics(self, names: Collection[str] | None) -> dict[str, TopicFacts]:
-        async with answered(self.patience, "Describe", group=self.group):
+        async with answered(self.answer_limit, "Describe", group=self.group):
             return await described(self.consumer._client, names)
 
 
@@ -275,15 +277,15 @@ async def kafka_append(
     options: Options,
     topic: str,
     records: Sequence[tuple[bytes, bytes]],
-    patience: Patience = endless,
+    answer_limit: AnswerLimit = endless,
 ) -> None:
     """Append to a compacted topic; see Appends."""
     where = {"topic": topic, "brokers": options["bootstrap_servers"]}
-    async with answered(patience, "Describe", **where):
+    async with answered(answer_limit, "Describe", **where):
         await _ensure(options, topic)
     if not records:
         return
-    async with answered(patience, "Write", **where):
+    async with answered(answer_limit, "Write", **where):
         producer = AIOKafkaProducer(**_connecting(options), acks="all")
         try:
             await producer.start()
@@ -348,7 +350,7 @@ async def _created(
 
 
 @asynccontextmanager
-async def kafka_log(options: Options, patience: Patience = endless) -> AsyncIterator[Log]:
+async def kafka_log(options: Options, answer_limit: AnswerLimit = endless) -> AsyncIterator[Log]:
     """Open partitions as logs; see OpensLog."""
     consumer = AIOKafkaConsumer(
         **options,
@@ -358,11 +360,11 @@ async def kafka_log(options: Options, patience: Patience = endless) -> AsyncIter
         fetch_max_wait_ms=_LOG_WAIT_MS,
     )
     try:
-        async with answered(patience, brokers=options["bootstrap_servers"]):
+        async with answered(answer_limit, brokers=options["bootstrap_servers"]):
             await consumer.start()
         # aiokafka's stop raises CancelledError if a task that start created never ran.
         await asyncio.sleep(0)
-        yield _KafkaLog(consumer, patience)
+        yield _KafkaLog(consumer, answer_limit)
     finally:
         await _stopped(consumer)
 
@@ -370,14 +372,14 @@ async def kafka_log(options: Options, patience: Patience = endless) -> AsyncIter
 @dataclass(frozen=True, slots=True)
 class _KafkaLog:
     consumer: AIOKafkaConsumer
-    patience: Patience
+    answer_limit: AnswerLimit
     _seen: set[str] = field(default_factory=set)
     """Topics that were seen to exist."""
 
     async def bounds(self, partition: Partition) -> tuple[int, int]:
         tp = TopicPartition(*partition)
         where = {"topic": tp.topic, "partition": tp.partition}
-        async with answered(self.patience, "Describe", **where):
+        async with answered(self.answer_limit, "Describe", **where):
             await self._look(tp.topic)
             beginnings = await self.consumer.beginning_offsets([tp])
             ends = await self.consumer.end_offsets([tp])
@@ -392,13 +394,13 @@ class _KafkaLog:
     async def offset_at(self, partition: Partition, ts_ms: int) -> int | None:
         tp = TopicPartition(*partition)
         where = {"topic": tp.topic, "partition": tp.partition}
-        async with answered(self.patience, "Describe", **where):
+        async with answered(self.answer_limit, "Describe", **where):
             found = (await self.consumer.offsets_for_times({tp: ts_ms}))[tp]
         return None if found is None else int(found.offset)
 
     async def read(self, partition: Partition, offset: int) -> list[RawRecord]:
         tp = TopicPartition(*partition)
-        async with answered(self.patience, topic=tp.topic, partition=tp.partition):
+        async with answered(self.answer_limit, topic=tp.topic, partition=tp.partition):
             if self.consumer.assignment() != {tp}:
                 self.consumer.assign([tp])
                 self.consumer.seek(tp, offset)

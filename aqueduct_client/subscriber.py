@@ -43,7 +43,7 @@ from aqueduct_client.start_positions import Start, start_offsets
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-_LEAST_PATIENCE = 1.0
+_LEAST_ANSWER_SECONDS = 1.0
 """Seconds that Kafka has for an answer, however near the limit is."""
 
 
@@ -58,12 +58,12 @@ class Outage:
     _retry_at: float = field(default=0.0, init=False)
     _is_logged: bool = field(default=False, init=False)
 
-    def patience(self) -> float | None:
+    def answer_limit(self) -> float | None:
         """Return the seconds that Kafka now has for one answer; None: as many as it needs."""
         if self.limit is None:
             return None
         past = 0.0 if self._since is None else time.monotonic() - self._since
-        return max(_LEAST_PATIENCE, self.limit - past)
+        return max(_LEAST_ANSWER_SECONDS, self.limit - past)
 
     def failed(self, error: BrokersLost, began: float | None = None) -> None:
         """Note a failed attempt; raise the error if the outage is past the limit.
@@ -312,7 +312,7 @@ class Subscriber:
     async def _prepared(self) -> Consumer | None:
         """Return the member once all partitions have a position; None if that takes longer than a poll.
 
-        Joining is not restarted at each call, which would never end with a timeout shorter than it takes.
+        Joining is not begun again at each call, which would never end with a timeout shorter than it takes.
         """
         if self._preparing is None:
             self._began = time.monotonic()

@@ -71,7 +71,7 @@ class Subscription:
         wanted = self.wanted
         options = {"bootstrap_servers": self.brokers, **(self.kafka or {})}
         outage = Outage(self.connect_timeout)
-        logs = partial(kafka_log, options, outage.patience)
+        logs = partial(kafka_log, options, outage.answer_limit)
         return Subscriber(
             joins=KafkaGroup(
                 options=options,
@@ -80,7 +80,7 @@ class Subscription:
                 client=self.client,
                 session_seconds=self.session_seconds,
                 handling_seconds=self.handling_seconds,
-                patience=outage.patience,
+                answer_limit=outage.answer_limit,
             ),
             logs=logs,
             selection=Selection(
@@ -92,7 +92,7 @@ class Subscription:
             schemas=Schemas(logs, self.prefix),
             notes=Notes(
                 logs=logs,
-                appends=partial(kafka_append, options, patience=outage.patience),
+                appends=partial(kafka_append, options, answer_limit=outage.answer_limit),
                 topic=subscribers_topic(self.prefix),
                 group=self.group,
             ),
