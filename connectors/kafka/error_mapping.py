@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
@@ -72,6 +73,20 @@ async def _look_up_among_known_brokers(self: Any, *args: Any) -> Any:
 
 
 AIOKafkaClient.coordinator_lookup = _look_up_among_known_brokers
+_send_to_controller = AIOKafkaAdminClient._send_to_controller
+
+
+async def _send_to_known_controller(self: Any, request: Any) -> Any:
+    cluster = self._client.cluster
+    if cluster.controller is None:
+        await self._client.force_metadata_update()
+    if cluster.controller is None:
+        # aiokafka would fail with an AttributeError.
+        raise NodeNotReadyError("the cluster names no controller, as while it starts")
+    return await _send_to_controller(self, request)
+
+
+AIOKafkaAdminClient._send_to_controller = _send_to_known_controller
 
 
 def translated(error: BaseException) -> AqueductError:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from aiokafka import errors as kafka
+from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.errors import AqueductError, Fenced, KafkaDenied, KafkaLost, RecordTooLarge
 from connectors.kafka.error_mapping import explained, translated
@@ -119,3 +120,17 @@ async def test_nobody_is_asked_where_there_was_a_connection(
     asked = brokers(monkeypatch)
     assert type(await explained(kafka.ProducerFenced(), OPTIONS)) is Fenced
     assert asked == []
+
+
+async def test_a_cluster_that_names_no_controller_yet_is_asked_again_later() -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers="127.0.0.1:1")
+    asked: list[bool] = []
+
+    async def update() -> None:
+        asked.append(True)
+
+    admin._client.force_metadata_update = update
+    with pytest.raises(kafka.NodeNotReadyError) as raised:
+        await admin._send_to_controller(None)
+    assert asked == [True]
+    assert isinstance(translated(raised.value), KafkaLost)
