@@ -10,7 +10,9 @@ import pytest
 
 from app.__main__ import main
 from app.operator import mapping as mapping_commands
+from connectors.errors import StateUnknown
 from tests.harness.memory_zookeeper import MemoryServer
+from tests.unit.app.operator.test_mapping_in_force import journal_has
 from tests.unit.app.settings.test_model import GOOD
 
 Command = Callable[..., int]
@@ -20,6 +22,7 @@ Command = Callable[..., int]
 def server(monkeypatch: pytest.MonkeyPatch) -> MemoryServer:
     server = MemoryServer()
     monkeypatch.setattr(mapping_commands, "opens", lambda _client: server.opens)
+    journal_has(monkeypatch, StateUnknown())
     monkeypatch.setenv("USER", "ann")
     monkeypatch.delenv("SUDO_USER", raising=False)
     return server

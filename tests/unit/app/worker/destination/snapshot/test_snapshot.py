@@ -122,6 +122,7 @@ async def run(
         **{
             "captured": lambda _: (),
             "captures": lambda _: True,
+            "is_mapped": lambda _: False,
             "reads_entered": False,
             "can_replace": lambda _: True,
             "can_remove": lambda _: True,
