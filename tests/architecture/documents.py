@@ -17,6 +17,7 @@ _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _DOTTED = re.compile(r"`([a-z][a-z_]*(?:\.[a-z][a-z_]*)+)(?<!\.py)`")
 _PAGE = re.compile(r"\bdocs/[\w/-]+\.md(?:#[a-z-]+)?")
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.*-]*)`")
+_TEST = re.compile(r"`((?:[\w.-]+/)*test_\w+\.py)(?:::\w+)?`")
 _MAKE = re.compile(r"(?:^|`|\s)make ([a-z][a-z-]*)(?: SUITE=([a-z-]+))?(?=[\s`]|$)", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```|`[^`]+`", re.MULTILINE | re.DOTALL)
 
@@ -76,6 +77,20 @@ def missing_paths(documents: Iterable[File], exists: Exists, tops: set[str]) -> 
         for path in _PATH.findall(document.text):
             if path.partition("/")[0] in tops and not any(exists(root + path) for root in ROOTS):
                 yield f"{document.path} names {path}"
+
+
+def missing_tests(documents: Iterable[File], paths: Iterable[str]) -> Iterator[str]:
+    """Files of tests in backticks, by their whole path or by its end, that are not among the paths."""
+    ends = {end for path in paths for end in _ends(PurePosixPath(path))}
+    for document in documents:
+        for path in _TEST.findall(document.text):
+            if path not in ends:
+                yield f"{document.path} names {path}"
+
+
+def _ends(path: PurePosixPath) -> Iterator[str]:
+    for first in range(len(path.parts)):
+        yield "/".join(path.parts[first:])
 
 
 def changes(text: str) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from tests.architecture.documents import (
     broken_links,
     changes,
     missing_paths,
+    missing_tests,
     named_paths,
     pages_in_code,
     unknown_settings,
@@ -120,6 +121,18 @@ def test_every_setting_that_is_named_is_there() -> None:
 def test_every_path_that_is_named_is_there() -> None:
     tops = {path.name for path in PROJECT.iterdir()} - {"tests"}
     assert list(missing_paths(documents(), exists, tops)) == []
+
+
+def test_every_file_of_tests_that_is_named_is_there() -> None:
+    assert list(missing_tests(documents(), (file.path for file in files()))) == []
+
+
+def test_a_file_of_tests_is_named_by_its_path_or_the_end_of_it() -> None:
+    text = "`tests/unit/test_a.py`, `unit/test_a.py::test_one`, `test_a.py`, `ddl/test_a.py`, `nit/test_a.py`"
+    assert list(missing_tests([File("docs/x.md", text)], ["tests/unit/test_a.py"])) == [
+        "docs/x.md names ddl/test_a.py",
+        "docs/x.md names nit/test_a.py",
+    ]
 
 
 def test_every_target_and_suite_of_make_is_in_the_makefile() -> None:
