@@ -43,6 +43,7 @@ from spark_sink.errors import (
     ReservedName,
     TableError,
     TypeConflict,
+    UnknownSchema,
     UnsupportedName,
     UnsupportedType,
     ValuesChanged,
@@ -66,7 +67,14 @@ from wire.table_version import VersionKey
 _log = logging.getLogger(__name__)
 Names = Sequence[tuple[Name, Place]]
 """The names that a table has had, each since a position."""
-OF_VERSIONS = (ReservedName, ColumnClash, UnsupportedType, UnsupportedName, ForeignRecords)
+OF_VERSIONS = (
+    ReservedName,
+    ColumnClash,
+    UnsupportedType,
+    UnsupportedName,
+    ForeignRecords,
+    UnknownSchema,
+)
 """Errors of table versions whose records may be omitted, see `Rebuild.omit`."""
 
 
@@ -184,7 +192,7 @@ class Rebuild:
         )
 
     def omit(self, rows: DataFrame, fault: TableError) -> bool:
-        """Omit records of versions that no table can have; return whether any were found.
+        """Omit records of versions that are lost or that no table can have; return whether any were found.
 
         A record from before a truncate of its own source does not matter, as the truncate removes its row.
         Other records are omitted only if the request skips what is unusable.
@@ -198,8 +206,9 @@ class Rebuild:
                 return False
             found = _any(f"topic = {literal(to)} AND {_of_version(key)}" for key, to in foreign)
         else:
+            book = self.applier.book
             # All of them if Iceberg cannot have the table.
-            versions = unreadable(part, self.applier.book) or part.versions
+            versions = book.lacking(part.versions) or unreadable(part, book) or part.versions
             self.seen |= versions
             self.floors += part.truncates
             found = _any(map(_of_version, sorted(versions)))
@@ -214,7 +223,7 @@ class Rebuild:
         if not number:
             return False
         _log.warning(
-            "records omitted that no table can have%s%s table=%s.%s number=%d first=%s: %s: %s",
+            "records omitted whose columns are lost or unfit%s%s table=%s.%s number=%d first=%s: %s: %s",
             "" if self.request.skip_unusable else ", as a truncate follows them",
             "; its history lacks them" if self.applier.rules.has_history(self.name) else "",
             *self.name,

@@ -22,6 +22,7 @@ from spark_sink.errors import (
 )
 from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.column_reading import Reading, reading
+from spark_sink.text.quoting import argument, full, snapshot_starts
 from wire.records import WIRE_VERSION
 from wire.table_version import Column as PublishedColumn
 from wire.table_version import Definition, VersionKey
@@ -257,13 +258,31 @@ class SchemaBook:
         self.fetch(wanted)
         for key in wanted:
             if key not in self._raw:
-                raise UnknownSchema(
-                    str(key), advice="Set cleanup.policy of the schemas topic to compact only"
-                )
+                raise UnknownSchema(str(key), advice=self._comes_again(key))
             # Parsed on demand: a fault in a table that is not read has no effect.
             if key not in self._known:
                 self._known[key] = parse_version(self._raw[key])
         return {key: self._known[key] for key in wanted}
+
+    def lacking(self, keys: Iterable[VersionKey]) -> set[VersionKey]:
+        """Return the versions that the topic does not hold."""
+        wanted = set(keys)
+        self.fetch(wanted)
+        return wanted - self._raw.keys()
+
+    def _comes_again(self, key: VersionKey) -> str:
+        """Return the advice that ends the wait of a table with records of a version that is lost."""
+        source = key.destination, key.database, key.table
+        numbers = self._numbers.get(source)
+        other = VersionKey(*source, max(numbers)) if numbers else key
+        name = key.database, key.table
+        reload = f"python -m spark_sink reload {argument(self.logical(other) or name)}"
+        return (
+            "Set cleanup.policy of the schemas topic to compact only. At the source, give the table another "
+            f"comment, which publishes its columns: ALTER TABLE {full(name)} COMMENT '…'; then run: "
+            f"{snapshot_starts([(key.destination, name)])}; once it is done: {reload}. Or, to skip such "
+            f"records, run: {reload} --skip-unusable"
+        )
 
 
 def topics_of(values: Iterable[str], names: Collection[tuple[str, str]]) -> set[str] | None:

@@ -25,6 +25,10 @@ from spark_sink.spark.session import EXIT_WITHOUT_MEMORY, exit_code
 _MORE_MEMORY: Final = (
     "Raise driver_memory in the settings; under spark-submit, the memory of driver and executors"
 )
+_AGAIN: Final = (
+    "Start the sink again: it continues where it was. If it fails in the same way, set log.file: "
+    "it has the details, and <log.file>.spark has Spark's own reason"
+)
 _SECONDS_TO_END: Final = 5
 """Seconds that a JVM which no longer answers may need to end."""
 _FAILURES: Final[tuple[tuple[str, type[SinkError], str], ...]] = (
@@ -93,7 +97,7 @@ def named(failure: Exception) -> SinkError:
     for symptom, error, advice in _FAILURES:
         if re.search(symptom, text):
             return error(_first_line(text), advice=advice)
-    return SparkFailed(_first_line(text), advice="log.file in the settings gives the details")
+    return SparkFailed(_first_line(text), advice=_AGAIN)
 
 
 def _ended(code: int) -> SinkError:
@@ -107,7 +111,7 @@ def _ended(code: int) -> SinkError:
             "driver_memory, or provide more. Then restart",
         )
     how = f"has ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-    return SparkFailed(f"the JVM {how}", advice="log.file in the settings gives the details")
+    return SparkFailed(f"the JVM {how}", advice=_AGAIN)
 
 
 def cause(text: str) -> str:

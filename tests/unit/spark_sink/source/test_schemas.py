@@ -67,7 +67,6 @@ def test_a_reader_gets_the_versions_of_the_tables_that_it_asks_for_once_and_of_n
     ]
 
 
-@pytest.mark.remedy("sink.UnknownSchema")
 def test_a_version_that_is_not_known_yet_is_read_and_then_kept() -> None:
     reads, held = list[int](), [value(("id", "int"))]
 

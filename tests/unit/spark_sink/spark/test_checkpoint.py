@@ -75,6 +75,12 @@ def test_a_failure_is_one_named_line(message: str, error: type[SinkError]) -> No
     assert "\n" not in str(fault)
 
 
+def test_an_unnamed_failure_says_what_to_do_and_where_its_reason_is() -> None:
+    advice = named(RuntimeError("java.lang.Error: odd")).advice
+    assert advice.startswith("Start the sink again: it continues where it was. If it fails in")
+    assert advice.endswith("it has the details, and <log.file>.spark has Spark's own reason")
+
+
 def test_an_error_of_the_jvm_without_a_further_cause_has_its_message() -> None:
     text = (
         "An error occurred while calling o141.sql.\n"

@@ -17,6 +17,7 @@ from spark_sink.errors import (
     TableError,
     TableReplaced,
     TypeConflict,
+    UnknownSchema,
     UnsupportedPartialImage,
     ValuesChanged,
 )
@@ -423,6 +424,43 @@ def test_a_record_that_cannot_be_used_is_skipped_where_an_operator_says_so(
         warehouse.take(put(1, {"id": 1, "k": 1}), put(2, {"id": 2}, more={"absent": ["k"]}))
     warehouse.reload(skip_unusable=True)
     assert rows(warehouse) == [(1, 1)]
+
+
+@pytest.mark.remedy("sink.UnknownSchema")
+def test_a_version_that_the_topic_has_lost_ends_its_wait_once_the_rows_come_again(
+    warehouse: Warehouse,
+) -> None:
+    columns = ("id", "int"), ("k", "int")
+    warehouse.schemas = [schema(*columns)]
+    warehouse.take(put(1, {"id": 1, "k": 1}))
+    with pytest.raises(UnknownSchema, match=r"shop\.t version 2 of shop") as fault:
+        warehouse.take(put(2, {"id": 2, "k": 2}, version=2), put(3, {"id": 3, "k": 3}))
+    command = "python -m spark_sink reload shop.t"
+    assert (
+        "ALTER TABLE `shop`.`t` COMMENT '…'; then run: python -m app snapshot start shop shop.t --replace; "
+        f"once it is done: {command}. Or, to skip such records, run: {command} --skip-unusable"
+    ) in fault.value.advice
+    with pytest.raises(UnknownSchema):
+        warehouse.reload()
+    # The comment's version, and what the snapshot publishes with it.
+    warehouse.schemas += [schema(*columns, version=3)]
+    warehouse.write(Change(op="t", seq=100, version=3))
+    warehouse.write(Change(op="r", seq=101, version=3, after={"id": 4, "k": 4}))
+    warehouse.reload()
+    assert rows(warehouse) == [(4, 4)]
+    assert warehouse.waiting() is None
+
+
+def test_records_of_a_version_that_the_topic_has_lost_are_skipped_on_request(
+    warehouse: Warehouse,
+) -> None:
+    columns = ("id", "int"), ("k", "int")
+    warehouse.schemas = [schema(*columns)]
+    warehouse.take(put(1, {"id": 1, "k": 1}))
+    with pytest.raises(UnknownSchema):
+        warehouse.take(put(2, {"id": 2, "k": 2}, version=2), put(3, {"id": 3, "k": 3}))
+    warehouse.reload(skip_unusable=True)
+    assert rows(warehouse) == [(1, 1), (3, 3)]
 
 
 UNFIT = {
