@@ -22,7 +22,9 @@ _USER_INFO: Final = re.compile(
     r"(?<=//)[^/\s:@]*:[^/\s@]*@|\b[^\s/:@,;'\"=]+:[^\s/:@,;'\"=]+@(?=[\w.-]+:\d)"
 )
 _ASSIGNED: Final = re.compile(
-    r"(?i)\b((?:[\w.-]*(?:password|secret)|passwd|pwd|[\w.-]*token)=)(\"[^\"]*\"|'[^']*'|[^\s&;,)\"']+)"
+    r"(?i)\b((?:[\w.-]*(?:password|secret)|passwd|pwd|sig|[\w.-]*token"
+    r"|[\w.-]*(?:access|account|secret|private|encryption)[.-]?key[\w.-]*)=)"
+    r"(\"[^\"]*\"|'[^']*'|[^\s&;,)\"']+)"
 )
 _PASSWORD_IN_ADDRESS: Final = re.compile(r"(?<=//)[^/\s:@]*:([^/\s@]+)@")
 _LEAST: Final = 4

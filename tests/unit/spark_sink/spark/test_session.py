@@ -19,6 +19,7 @@ from spark_sink.errors import BadSettings
 from spark_sink.settings.required_conf import required
 from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
+from spark_sink.text import secrets
 
 
 def test_what_spark_submit_says_against_exactness_is_refused_by_name() -> None:
@@ -194,6 +195,48 @@ def test_a_jvm_without_memory_is_one_error_and_does_what_was_asked_with_more(
     assert "MemoryExhausted: Spark needs more memory than it has: the JVM has ended by an" in found
     assert "Raise driver_memory" in found
     assert "read 400000000" in printed("2g")
+
+
+def test_the_jvms_own_log_hides_by_form_what_the_sinks_log_hides() -> None:
+    layout = (PACKAGE / "log4j2.properties").read_text().replace("\\\\", "\\")
+    for pattern in (secrets._USER_INFO.pattern, secrets._ASSIGNED.pattern):
+        assert f"}}{{{pattern}}}{{" in layout
+        assert not {"{", "}"} & set(pattern)
+
+
+_LOGGED = """
+import sys
+from spark_sink.settings.model import Settings
+from spark_sink.spark import session
+
+given = {"prefix": "aq", "bootstrap_servers": "127.0.0.1:1", "warehouse": sys.argv[1]}
+spark = session.start(Settings(**given, log={"file": sys.argv[2]}))
+log = spark._jvm.org.apache.logging.log4j.LogManager.getLogger("a.b")
+log.error(sys.argv[3], spark._jvm.java.lang.RuntimeException(sys.argv[3]))
+session.close(spark)
+"""
+
+
+@pytest.mark.spark
+def test_the_jvms_own_log_has_no_password_of_an_address_or_after_a_secrets_name(
+    tmp_path: Path,
+) -> None:
+    quoted = (
+        "jdbc:mysql://root:hunter-1@db:3306/c root:hunter-7@broker:9092 "
+        "jdbc:postgresql://h/d?user=u&password=hunter-2&ssl=1 "
+        "username='u' password='hunter 3'; fs.s3a.session.token=hunter-4, "
+        "fs.azure.account.key.acc.dfs=hunter-5 https://acc.blob/c?sv=1&sig=hunter-6&se=2"
+    )
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", _LOGGED, str(tmp_path / "wh"), str(log), quoted]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    text = Path(f"{log}.spark").read_text()
+    # Once as the message, and once of the exception.
+    assert (
+        text.count("jdbc:mysql://***@db:3306/c ***@broker:9092 jdbc:postgresql://h/d?user=u&") == 2
+    )
+    assert "RuntimeException" in text
+    assert "hunter" not in text
 
 
 _ENDED = """
