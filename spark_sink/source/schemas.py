@@ -22,7 +22,7 @@ from spark_sink.errors import (
 )
 from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.column_reading import Reading, reading
-from spark_sink.text.quoting import argument, full, snapshot_starts
+from spark_sink.text.quoting import argument, snapshot_starts
 from wire.records import WIRE_VERSION
 from wire.table_version import Column as PublishedColumn
 from wire.table_version import Definition, VersionKey
@@ -278,8 +278,8 @@ class SchemaBook:
         name = key.database, key.table
         reload = f"python -m spark_sink reload {argument(self.logical(other) or name)}"
         return (
-            "Set cleanup.policy of the schemas topic to compact only. At the source, give the table another "
-            f"comment, which publishes its columns: ALTER TABLE {full(name)} COMMENT '…'; then run: "
+            "Set cleanup.policy of the schemas topic to compact only. Give the table another comment at "
+            "the source, which publishes its columns as a new version; then run: "
             f"{snapshot_starts([(key.destination, name)])}; once it is done: {reload}. Or, to skip such "
             f"records, run: {reload} --skip-unusable"
         )

@@ -437,8 +437,9 @@ def test_a_version_that_the_topic_has_lost_ends_its_wait_once_the_rows_come_agai
         warehouse.take(put(2, {"id": 2, "k": 2}, version=2), put(3, {"id": 3, "k": 3}))
     command = "python -m spark_sink reload shop.t"
     assert (
-        "ALTER TABLE `shop`.`t` COMMENT '…'; then run: python -m app snapshot start shop shop.t --replace; "
-        f"once it is done: {command}. Or, to skip such records, run: {command} --skip-unusable"
+        "Give the table another comment at the source, which publishes its columns as a new version; then "
+        f"run: python -m app snapshot start shop shop.t --replace; once it is done: {command}. "
+        f"Or, to skip such records, run: {command} --skip-unusable"
     ) in fault.value.advice
     with pytest.raises(UnknownSchema):
         warehouse.reload()
