@@ -90,11 +90,11 @@ class MalformedRecord(TableError):
     """All records that were found with it among the rows of one table, each with its reason."""
 
 
-class ForeignFormat(SinkError):
+class ForeignFormat(TableError):
     """A record is in a format that the sink does not read."""
 
 
-class UnsupportedWire(SinkError):
+class UnsupportedWire(TableError):
     """A record follows a version of the wire contract other than 1."""
 
 

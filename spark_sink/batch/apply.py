@@ -26,6 +26,7 @@ from spark_sink.batch.contents import (
     Contents,
     Replacements,
     TablePart,
+    advised,
     contents,
     envelopes,
     published_again,
@@ -61,7 +62,7 @@ from spark_sink.errors import (
 )
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import redeemed
-from spark_sink.source.envelope import of_table
+from spark_sink.source.envelope import OF_NO_TABLE, of_table
 from spark_sink.source.positions import Offsets
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.spark.jobs import Pace, describe, in_parallel
@@ -69,7 +70,7 @@ from spark_sink.warehouse.foreign_topics import ForeignTopics
 from spark_sink.warehouse.integrity import ledger_lost
 from spark_sink.warehouse.ledger import Entry, Floors, entries_of, spans
 from spark_sink.warehouse.milestone_recorder import MilestoneRecorder
-from spark_sink.warehouse.moves import Event, Place
+from spark_sink.warehouse.moves import Event, Place, pieces
 from spark_sink.warehouse.protocol import Name, Warehouse
 from spark_sink.warehouse.spark_failures import FAILURES, twice
 from spark_sink.warehouse.table_rules import NO_RULES, TableRules
@@ -180,7 +181,7 @@ class Applier:
             self.milestones.reach(found.reached, found.existing)
             passed_by = self._pass_by_waiting(found, moved[0])
             aside = self._aside(records, moved)
-            batch, found = self._usable(batch, found, passed_by, aside, stages)
+            batch, found = self._usable(batch, found, passed_by, aside, stages, start=moved[0])
             faults = self._held_back(found)
             altered = self._add_altered(found.tables)
             parts = self._mergeable(batch, found, faults)
@@ -275,13 +276,16 @@ class Applier:
     ) -> DataFrame:
         """Return Kafka's records as envelopes of the tables to which they belong now.
 
-        `moved` is the range of a batch. With `tables`, only the records of these tables are returned, which may
-        be older than what is applied.
+        `moved` is the range of a batch. With `tables`, only the records of these tables are returned, and those
+        that name no table; they may be older than what is applied.
         """
         rows, foreign = envelopes(records), self.foreign
         rows = rows if foreign is None else foreign.own(rows, moved)
         rows = rows if self.ddl is None else self.ddl.routed(rows, tables=tables)
-        return rows if tables is None else rows.where(" OR ".join(map(of_table, tables)))
+        if tables is None:
+            return rows
+        # NULL for a record that names no table.
+        return rows.where(f"{OF_NO_TABLE} OR {' OR '.join(map(of_table, tables))}")
 
     def keep_pace(self, rows: DataFrame, number: int) -> None:
         """Set, in the session of the rows, what is best for this number of rows."""
@@ -318,18 +322,64 @@ class Applier:
         passed_by: Collection[Name],
         aside: PutAside | None,
         stages: Stages,
+        *,
+        start: Offsets,
     ) -> tuple[DataFrame, Contents]:
-        """Return the batch with its large values, without what `aside` takes from it; and its contents then."""
+        """Return the batch with its large values, without what `aside` takes from it; and its contents then.
+
+        It is also without the records that name no table: the tables of their topics have a fault then.
+        """
         if aside is not None:
             batch, found = aside.sort_out(without(batch, passed_by), found)
-        elif found.nameless is not None:
-            raise found.nameless
+        if found.nameless:
+            self._hold_topics(found, start)
+            found.nameless = {}
+            batch = batch.where(f"NOT {OF_NO_TABLE}")
         if found.claims:
             with stages.timed(READ):
                 batch, found = self.fetched(without(batch, passed_by), found)
                 if aside is not None:
                     batch, found = aside.sort_out(batch, found)
         return batch, found
+
+    def _hold_topics(self, found: Contents, start: Offsets) -> None:
+        """Give the tables of topics that have records which name no table a fault; refuse topics without any.
+
+        Such a record may be a change of each of these tables.
+        """
+        for at, fault in sorted(found.nameless.items()):
+            names = self._tables_of(at[0], found)
+            for name in names:
+                if self.waits.waiting(name):
+                    self.waits.extend(name, {at: start.get(at, 0)})
+                    continue
+                part = found.tables.setdefault(name, TablePart(name))
+                part.places.add(at)
+                part.fault = part.fault or advised(name, fault, topic=at[0])
+            if not names and self.foreign is not None:
+                self.foreign.refuse(at[0], fault)
+            elif not names:
+                _log.error("record left out, as no table of its topic is known: %s", fault)
+
+    def _tables_of(self, topic: str, found: Contents) -> set[Name]:
+        """The tables that have rows of a topic, by the schemas topic, the batch, and what waits for it."""
+        names = {
+            part.name for part in found.tables.values() if topic in {to for to, _ in part.places}
+        }
+        names |= {
+            name
+            for name, held in self.waits.tables.items()
+            if held.waits and topic in {to for to, _ in held.offsets}
+        }
+        moved = pieces(self.ddl.history.events.values()) if self.ddl is not None else {}
+        for destination, own, logical in self.book.of_topic(topic):
+            if logical != own or (destination, own) not in moved:
+                names.add(logical)
+            else:
+                # A name that was taken from its table may have no table since.
+                targets = {to for _, to in moved[destination, own] if to is not None}
+                names |= {to for to in targets if self._is_there(to)}
+        return names
 
     def fetched(self, batch: DataFrame, found: Contents) -> tuple[DataFrame, Contents]:
         """Return the batch with its large values, and its contents then."""

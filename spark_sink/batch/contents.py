@@ -1,11 +1,12 @@
 """The contents of one micro-batch, determined before any table is touched.
 
 Invariant: a record that breaks the contract is found here and named by topic, partition and offset. It
-is a fault of its table, or of the whole batch if it does not name its table.
+is a fault of its table, or of all tables of its topic if it does not name its table.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,8 @@ from spark_sink.source.envelope import (
     FIELDS,
     IS_READ,
     JSON_OPTIONS,
+    OTHER_FORMAT,
+    OTHER_WIRE,
     TEXT,
     of_table,
 )
@@ -44,7 +47,7 @@ from spark_sink.text.quoting import argument, snapshot_starts
 from spark_sink.warehouse.ledger import Floor, Source
 from spark_sink.warehouse.milestones import Position, later, timed
 from spark_sink.warehouse.protocol import Name
-from wire.records import WIRE_VERSION, Op
+from wire.records import Op
 from wire.table_version import VersionKey
 
 _GROUP: Final = (
@@ -64,15 +67,13 @@ _OPS: Final = tuple(op.value for op in Op)
 _COUNTED: Final = {
     **{f"op_{op}": f"op = '{op}'" for op in _OPS},
     "bad": "reason IS NOT NULL",
-    "alien": f"wire <> {WIRE_VERSION}",
-    "foreign": "format IS NOT NULL",
     "partial": "partial",
     "routed": "routed",
     "omitted": "left_out IS NOT NULL",
     "ends": "op = 'e'",
 }
 """The counts of each group, with the condition of each count."""
-_SPECIAL: Final = ("bad", "alien", "foreign", "omitted", "op_t", "ends")
+_SPECIAL: Final = ("bad", "omitted", "op_t", "ends")
 """The counts whose records, if there are any, must be read a second time."""
 
 
@@ -164,8 +165,8 @@ class Contents:
     """The newest commit time (ms) of each destination."""
     progress: dict[str, Progress] = field(default_factory=dict)
     """The commit times and numbers of each destination's changes, tables that wait included."""
-    nameless: MalformedRecord | None = None
-    """The error of the first record that does not name its table."""
+    nameless: dict[tuple[str, int], TableError] = field(default_factory=dict)
+    """The error of the first record of each partition (topic, number) that does not name its table."""
     reached: dict[str, Position] = field(default_factory=dict)
     """The newest change of each destination."""
     existing: dict[Name, dict[str, Place]] = field(default_factory=dict)
@@ -195,10 +196,7 @@ def envelopes(records: DataFrame, *more: str) -> DataFrame:
 
 
 def contents(batch: DataFrame) -> Contents:
-    """Read the whole batch once, and again only for the details of rare records.
-
-    Raise UnsupportedWire or ForeignFormat if a record's wire number or format is not known.
-    """
+    """Read the whole batch once, and again only for the details of rare records."""
     groups = (
         batch.groupBy(*_GROUP)
         .agg(
@@ -223,7 +221,6 @@ def contents(batch: DataFrame) -> Contents:
     special = [name for name in _SPECIAL if any(row[name] for row in groups)]
     details = _details(batch, special) if special else {}
     rows = [(row, details.get(_group(row), _NOTHING)) for row in groups]
-    _refuse(details.values())
     return _gathered(rows)
 
 
@@ -301,8 +298,6 @@ def _details(batch: DataFrame, special: Iterable[str]) -> dict[tuple[Any, ...], 
     truncate = f"reason IS NULL AND {_COUNTED['op_t']}"
     wanted = {
         "bad": at.format("reason", _COUNTED["bad"]),
-        "alien": at.format("wire", _COUNTED["alien"]),
-        "foreign": at.format("format", _COUNTED["foreign"]),
         "left_out": at.format("left_out", _COUNTED["omitted"]),
         "truncate": f"max(struct(epoch, seq, ts_ms)) FILTER (WHERE {truncate})",
         "begun": f"max(struct(epoch, seq)) FILTER (WHERE {truncate} AND moved)",
@@ -318,9 +313,7 @@ def _group(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _GROUP)
 
 
-_NOTHING: Final = Row(
-    bad=None, alien=None, foreign=None, left_out=None, truncate=None, begun=None, ended=None
-)
+_NOTHING: Final = Row(bad=None, left_out=None, truncate=None, begun=None, ended=None)
 """The details of a group without special records."""
 
 
@@ -329,40 +322,51 @@ def unusable() -> str:
     return "(reason IS NOT NULL OR left_out IS NOT NULL)"
 
 
-def _refuse(details: Iterable[Row]) -> None:
-    for detail in details:
-        if detail.foreign is not None:
-            at = detail.foreign
-            raise ForeignFormat(
-                place(at.topic, at.partition, at.offset, f"format {at.format}"),
-                advice="Add its topic to exclude. To have its tables in the warehouse nevertheless, remove "
-                "format from their rule in the mapping, name another topic there, and publish their existing "
-                "rows: python -m app snapshot start, with --replace",
-            )
-        if detail.alien is not None:
-            at = detail.alien
-            raise UnsupportedWire(
-                place(at.topic, at.partition, at.offset, f"wire {at.wire}"),
-                advice="Use a sink of the worker's version",
-            )
+def error_of(reason: str) -> type[TableError]:
+    """Return the class of the error of a record with a reason, see `envelope.FIELDS`."""
+    classes = {LOST: ClaimLost, OTHER_FORMAT: ForeignFormat, OTHER_WIRE: UnsupportedWire}
+    return next((one for text, one in classes.items() if reason.startswith(text)), MalformedRecord)
 
 
-def claim_lost(name: Name, where: str) -> ClaimLost:
-    """Return why a table waits whose record claims a value that is lost; `where` names the record."""
+def advised(name: Name, fault: TableError, *, topic: str = "") -> TableError:
+    """Return a table's error for a record that cannot be used, with what ends its wait.
+
+    `topic` is the topic of a record that does not name its table.
+    """
     reload = f"python -m spark_sink reload {argument(name)}"
-    return ClaimLost(
-        where,
-        advice="Put the value back, or give the sink access to the claim store, or set claim_checks to its "
-        f"path; then run: {reload}; or, to skip the change, run: {reload} --skip-unusable",
-    )
+    skip = f"run: {reload} --skip-unusable"
+    exclude = "Add its topic to exclude" if not topic else f"Add {re.escape(topic)} to exclude"
+    match fault:
+        case ClaimLost():
+            advice = (
+                "Put the value back, or give the sink access to the claim store, or set claim_checks to its "
+                f"path; then run: {reload}; or, to skip the change, {skip}"
+            )
+        case ForeignFormat():
+            advice = (
+                f"{exclude}; once the sink runs with that, {skip}, which keeps the table as it is. To have "
+                "its changes in the warehouse, remove format from its rule in the mapping, name another topic "
+                "there, and publish its existing rows: python -m app snapshot start, with --replace; once that "
+                f"is done, {skip}"
+            )
+        case UnsupportedWire():
+            advice = f"Use a sink of the worker's version, then run: {reload}; or, to skip such records, {skip}"
+        case _ if topic:
+            advice = (
+                f"To skip the record, {skip}. If another program writes to the topic, stop that first; or, if "
+                f"the topic is not wanted, {exclude[0].lower()}{exclude[1:]} first"
+            )
+        case _:
+            return fault
+    return type(fault)(fault.where, advice=advice)
 
 
 def _fault(name: Name, detail: Row) -> TableError | None:
     """Why records of a group cannot be applied."""
     if detail.bad is not None:
         at = detail.bad
-        where = place(at.topic, at.partition, at.offset, at.reason)
-        return claim_lost(name, where) if at.reason.startswith(LOST) else MalformedRecord(where)
+        fault = error_of(at.reason)(place(at.topic, at.partition, at.offset, at.reason))
+        return advised(name, fault)
     if detail.left_out is not None:
         at = detail.left_out
         return RowNotInRecord(
@@ -404,14 +408,13 @@ def _existing(row: Row, name: Name) -> ExistingRows:
 def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
     result = Contents()
     committed: dict[str, int] = {}
+    firsts: dict[tuple[str, int], Row] = {}
     for row, detail in rows:
         result.records[row.topic, row.partition] += row.records
         if row.database is None or row["table"] is None:
-            at = detail.bad
-            result.nameless = result.nameless or MalformedRecord(
-                place(at.topic, at.partition, at.offset, at.reason),
-                advice="To skip the record, set unusable_limit, or add its topic to exclude",
-            )
+            if detail.bad is not None:
+                first = firsts.setdefault((row.topic, row.partition), detail.bad)
+                firsts[row.topic, row.partition] = min(first, detail.bad)
             continue
         name = (row.database, row["table"])
         part = result.tables.setdefault(name, TablePart(name))
@@ -472,4 +475,8 @@ def _gathered(rows: Iterable[tuple[Row, Row]]) -> Contents:
         before = result.newest.get(row.destination, 0)
         result.newest[row.destination] = max(before, row.newest)
     result.reached = timed(result.reached, committed)
+    result.nameless = {
+        at: error_of(one.reason)(place(one.topic, one.partition, one.offset, one.reason))
+        for at, one in firsts.items()
+    }
     return result

@@ -4,7 +4,8 @@ Invariant: a record is skipped only once it is a dead letter. Either all of a ta
 step are within the limit, or none is stored and the table waits. The hour is counted in the stored dead
 letters, so a restart does not begin a new hour. A record is not unusable while what it lacks may yet come, and
 its table waits: half of a move without its other half, an image that lacks columns while rows from before a
-rename may yet come, or a claim whose value is not in the claim store.
+rename may yet come, or a claim whose value is not in the claim store. Nor are records in another format, or of
+another version of the contract: all records of their topic may be so.
 """
 
 from __future__ import annotations
@@ -21,20 +22,22 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
-from spark_sink.batch.contents import Contents, claim_lost, contents, unusable
+from spark_sink.batch.contents import Contents, advised, contents, error_of, unusable
 from spark_sink.batch.partial_images import Change, halves, partners
 from spark_sink.errors import (
     ClaimLost,
     DataLost,
+    ForeignFormat,
     MalformedRecord,
     RowNotInRecord,
     TableError,
     UnsupportedPartialImage,
+    UnsupportedWire,
     UnusableLimitReached,
 )
 from spark_sink.metrics import Metrics
 from spark_sink.source.claims import LOST
-from spark_sink.source.envelope import of_table
+from spark_sink.source.envelope import OF_NO_TABLE, OTHER_FORMAT, OTHER_WIRE, of_table
 from spark_sink.source.positions import At, Offsets, any_of, is_within, spanned
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.quoting import argument
@@ -70,13 +73,17 @@ def outside(batch: DataFrame, places: Iterable[At]) -> DataFrame:
     return batch.where(f"NOT {any_of(places)}")
 
 
-_OF_NO_TABLE: Final = "(database IS NULL OR `table` IS NULL)"
+_MAY_COME: Final = f"coalesce(reason LIKE '{LOST}%', false)"
+_OF_OTHERS: Final = f"coalesce(reason LIKE '{OTHER_FORMAT}%' OR reason LIKE '{OTHER_WIRE}%', false)"
+"""The condition that all records of a topic may be like this one, which is then no single unusable record."""
 _REASONS: Final = (
     "array<struct<topic: STRING, partition: INT, offset: BIGINT, database: STRING, `table`: STRING, "
     "error: STRING, reason: STRING>>"
 )
 _LACKS: Final = "lacks columns whose values are not known"
 
+_NO_LETTERS: Final = frozenset(one.__name__ for one in (ClaimLost, ForeignFormat, UnsupportedWire))
+"""The errors of records that become no dead letters."""
 Owner = tuple[str | None, str | None]
 """A table; None if a record does not name it."""
 
@@ -111,30 +118,35 @@ class PutAside:
     def sort_out(self, batch: DataFrame, found: Contents) -> tuple[DataFrame, Contents]:
         """Return the batch without the unusable records that `found` has, and its contents then.
 
-        If a table has more of them than the limit allows, it keeps them, and its fault is UnusableLimitReached,
-        or ClaimLost, if the values of some may be put back. If a record names no table, the error is raised.
+        If a table has more of them than the limit allows, it keeps them, and its fault is UnusableLimitReached;
+        or ClaimLost, ForeignFormat or UnsupportedWire, if it has such records. The same applies to the records
+        that name no table; the fault is then that of their partitions.
         """
-        if found.nameless is None and not any(part.fault for part in found.tables.values()):
+        if not found.nameless and not any(part.fault for part in found.tables.values()):
             return batch, found
-        kept = batch
+        kept, nameless = batch, dict[tuple[str, int], TableError]()
         for owner, reasons in self._unusable(batch):
             name = _named(owner)
-            lost = [at for at, (error, _) in reasons.items() if error == ClaimLost.__name__]
-            if name is not None and lost:
-                first = min(lost)
-                self._waiting[name] = claim_lost(name, place(*first, reasons[first][1]))
+            whole = {at: why for at, why in reasons.items() if why[0] in _NO_LETTERS}
+            if name is not None and whole:
+                first = min(whole)
+                reason = whole[first][1]
+                self._waiting[name] = advised(name, error_of(reason)(place(*first, reason)))
                 continue
+            letters = {at: why for at, why in reasons.items() if at not in whole}
             try:
-                self._admit(owner, reasons)
+                self._admit(owner, letters)
             except UnusableLimitReached as fault:
                 if name is None:
-                    raise
-                self._waiting[name] = fault
+                    nameless |= {at[:2]: fault for at in letters}
+                else:
+                    self._waiting[name] = fault
                 continue
-            of = of_table(name) if name is not None else _OF_NO_TABLE
+            of = of_table(name) if name is not None else f"{OF_NO_TABLE} AND NOT {_OF_OTHERS}"
             kept = kept.where(f"NOT coalesce({of} AND {unusable()}, false)")
         again = contents(kept)
         again.records = found.records
+        again.nameless |= nameless
         for name, part in found.tables.items():
             # The batch may have none of their records, if this is a second call.
             if name in self._waiting:
@@ -188,7 +200,8 @@ class PutAside:
         At most as many records of a table are found as show that they exceed the limit.
         """
         most = self.limit + len(self._stored()) + 1
-        nth = "row_number() OVER (PARTITION BY database, `table` ORDER BY topic, partition, offset)"
+        kind = f"{_OF_OTHERS}, {_MAY_COME}"
+        nth = f"row_number() OVER (PARTITION BY database, `table`, {kind} ORDER BY topic, partition, offset)"
         rows = batch.where(unusable()).selectExpr(
             *("topic", "partition", "offset", "database", "`table`", "reason", "left_out"),
             f"{nth} AS nth",
@@ -197,11 +210,10 @@ class PutAside:
         for row in rows.where(f"nth <= {most}").collect():
             whole = row.database is not None and row["table"] is not None
             one = found.setdefault((row.database, row["table"]) if whole else (None, None), {})
-            why = MalformedRecord.__name__, row.reason
             if row.reason is None:
                 why = RowNotInRecord.__name__, f"bytes omitted: {row.left_out}"
-            elif row.reason.startswith(LOST):
-                why = ClaimLost.__name__, row.reason
+            else:
+                why = error_of(row.reason).__name__, row.reason
             one[at_of(row)] = why
         yield from sorted(found.items(), key=lambda item: (item[0][0] or "", item[0][1] or ""))
 
@@ -247,7 +259,7 @@ class PutAside:
             f"dead letters in the last hour; unusable_limit is {self.limit})",
             advice=advice + f"run: python -m spark_sink reload {argument(name)} --skip-unusable"
             if name
-            else advice + "raise unusable_limit or wait for an hour; or add the topic to exclude",
+            else "",
         )
 
 

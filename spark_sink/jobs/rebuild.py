@@ -23,7 +23,9 @@ from spark_sink.batch.contents import (
     Contents,
     Replacements,
     TablePart,
+    advised,
     contents,
+    error_of,
     foreign_rows,
     unreadable,
     unusable,
@@ -98,6 +100,8 @@ class Rebuild:
     dead letter."""
     omitted: list[str] = field(default_factory=list)
     """The conditions of records that `omit` has found."""
+    passed_by: bool = False
+    """Whether records that name no table were skipped."""
     floors: list[Floor] = field(default_factory=list)
     """The truncates that remove the rows of omitted records."""
     replaced: Replacements = field(default_factory=Replacements)
@@ -160,6 +164,24 @@ class Rebuild:
         found = batch.selectExpr("topic", "partition", "offset", "reason").limit(MOST + 1)
         places = [at for row in found.collect() if (at := at_of(row)) not in self.aside]
         self.put_aside(rows, keys, places, part.fault)
+
+    def pass_by(self, found: Mapping[At, str]) -> None:
+        """Skip records that name no table, and may be changes of this one; raise if the request forbids it."""
+        letters = self.applier.warehouse.letters.within(*spanned(found)) if found else set()
+        left = sorted(found.keys() - letters)
+        if not left:
+            return
+        first, reason = left[0], found[left[0]]
+        if not self.request.skip_unusable:
+            fault = error_of(reason)(f"{place(*first, reason)} (of {len(left)} that name no table)")
+            raise advised(self.name, fault, topic=first[0])
+        self.passed_by = True
+        _log.warning(
+            "records skipped that name no table table=%s.%s number=%d first=%s",
+            *self.name,
+            len(left),
+            place(*first, reason),
+        )
 
     def put_aside(
         self,

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame
 
 from spark_sink.batch.apply import Applier
 from spark_sink.batch.contents import Contents, contents, published_again
-from spark_sink.batch.dead_letters import positions_of
+from spark_sink.batch.dead_letters import MOST, at_of, positions_of
 from spark_sink.batch.drops_and_renames.moving import is_unplaced
 from spark_sink.batch.merging import few, local
 from spark_sink.errors import (
@@ -49,8 +49,9 @@ from spark_sink.jobs.load.origin import BEGIN
 from spark_sink.jobs.load.state import Loads, LoadState, has_rows_of
 from spark_sink.jobs.rebuild import OF_VERSIONS, Rebuild
 from spark_sink.jobs.reload_command import repeated
-from spark_sink.source.envelope import of_table
+from spark_sink.source.envelope import OF_NO_TABLE, of_table
 from spark_sink.source.kafka import Topics
+from spark_sink.source.positions import At as RecordAt
 from spark_sink.source.positions import Offsets, within_sql
 from spark_sink.source.schemas import topics_of
 from spark_sink.spark.error_mapping import named
@@ -488,6 +489,7 @@ class Reloader:
         if load is not None:
             records = self._unseen(held, load.offsets)
             unseen = self._applier.envelopes(records, tables=[request.name])
+            unseen = unseen.where(of_table(request.name))
             rebuild.check_whole(self._store, unseen)
             rebuild.keep_history(unseen, {**reached, **load.offsets})
         return rebuild
@@ -596,6 +598,9 @@ class Reloader:
         if until != since:
             records = self._topics.read(since, until)
             rows = self._applier.envelopes(records, tables=[request.name])
+            if not request.skip_unusable and not rows.where(OF_NO_TABLE).isEmpty():
+                return rebuild
+            rows = rows.where(of_table(request.name))
             part = rebuild.part(rows)
             if part is not None and (part.fault is not None or not part.versions <= rebuild.seen):
                 return rebuild
@@ -627,7 +632,7 @@ class Reloader:
         ddl = self._applier.ddl
         # Without rows, a table is removed if it was dropped or renamed, or if all that it ever had is skipped.
         is_emptied = (ddl is not None and ddl.concerns(request.name)) or (
-            bool(rebuild.omitted or rebuild.unread or rebuild.aside)
+            bool(rebuild.omitted or rebuild.unread or rebuild.aside or rebuild.passed_by)
             and self._store.shape(*request.name) is None
         )
         if shape is None and is_emptied:
@@ -682,6 +687,9 @@ class Reloader:
         # With a load, the contents are determined again: records that the load has seen do not matter.
         is_known = rebuild.load is None
         part = reading.found.tables.get(rebuild.name) if is_known else rebuild.part(rows)
+        if reading.found.nameless:
+            own = {*self._waits.tables[rebuild.name].offsets, *(part.places if part else ())}
+            rebuild.pass_by(reading.nameless(rebuild.name, {topic for topic, _ in own}))
         rebuild.sort_out(rows, keys, part)
         rebuild.keep_history(rows, until)
         held = self._waits.tables[rebuild.name]
@@ -840,6 +848,13 @@ class Reading:
         at_hand = part.fault is None and few(rows=part.ops.total(), size=part.size)
         return local(rows) if at_hand else rows
 
+    def nameless(self, name: Name, topics: Collection[str]) -> dict[RecordAt, str]:
+        """Return the records of these topics, in the range of a table, that name no table, with the reasons."""
+        start = {at: first for at, first in self.starts[name].items() if at[0] in topics}
+        within = within_sql(start, {at: self.end[at] for at in start if at in self.end})
+        found = self.rows.where(f"{OF_NO_TABLE} AND {within}").limit(MOST).collect()
+        return {at_of(row): row.reason for row in found}
+
     def records(self, name: Name) -> DataFrame:
         """Return Kafka's records in the range of one table."""
         return self.topics.read(self.starts[name], self.end)
@@ -859,10 +874,10 @@ class Reading:
         return rows.where(" OR ".join(map(self._of, self.starts)))
 
     def _of(self, name: Name) -> str:
-        """The condition that a record is of a table, and in its range."""
+        """The condition that a record is of a table, or of none, and in the table's range."""
         start = self.starts[name]
         until = {at: end for at, end in self.end.items() if at in start}
-        return f"({of_table(name)} AND {within_sql(start, until)})"
+        return f"(({OF_NO_TABLE} OR {of_table(name)}) AND {within_sql(start, until)})"
 
 
 def first_of(starts: Iterable[Offsets]) -> dict[tuple[str, int], int]:

@@ -98,22 +98,22 @@ IS_READ: Final = f"(value IS NOT NULL OR {_has_header(HEADER_REPLACEMENT)})"
 TEXT: Final = f"coalesce(CAST(value AS STRING), {_header(HEADER_REPLACEMENT)})"
 """The text of that envelope."""
 
+OTHER_FORMAT: Final = "format "
+"""Begins the reason of a record in a format of the mapping's rule `format`, which is not an envelope."""
+OTHER_WIRE: Final = "wire "
+"""Begins the reason of a record that follows another version of the wire contract."""
 
 # What a batch's rows carry from here on, one Spark expression each.
 FIELDS: Final = {
     "topic": "topic",
     "partition": "partition",
     "offset": "offset",
-    "reason": "CASE "
+    "reason": f"CASE WHEN {_has_header(HEADER_FORMAT)} "
+    f"THEN concat('{OTHER_FORMAT}', coalesce({_header(HEADER_FORMAT)}, 'without a name')) "
     # A record of another wire number is judged by that alone: the rest may mean something else.
-    + "".join(
-        f"WHEN {f'e.source.wire = {WIRE_VERSION} AND ' if place > 2 else ''}({condition}) THEN '{reason}' "
-        for place, (reason, condition) in enumerate(_FAULTS)
-    )
+    f"WHEN e.source.wire <> {WIRE_VERSION} THEN concat('{OTHER_WIRE}', e.source.wire) "
+    + "".join(f"WHEN {condition} THEN '{reason}' " for reason, condition in _FAULTS)
     + "END",
-    # The format of a record that is not an envelope, from the mapping's rule `format`.
-    "format": _header(HEADER_FORMAT),
-    "wire": "e.source.wire",
     "partial": "size(e.absent) > 0",
     "absent": "e.absent",
     # Of a delete, and of the create that follows it: both are halves of a change of the key. Of a truncate:
@@ -149,6 +149,10 @@ EXISTED: Final = (
 """Whether a record, of these fields, is of a SELECT and of no commit: a row that the SELECT has read, the
 delete of a row that only the topic had, or the end of a replacement. The record's time is the time of the
 SELECT."""
+
+
+OF_NO_TABLE: Final = "(database IS NULL OR `table` IS NULL)"
+"""The condition that a record, of these fields, names no table. Such a record has a reason."""
 
 
 def of_table(name: tuple[str, str]) -> str:

@@ -70,6 +70,10 @@ class Installation:
             self.strange = found
             return found
 
+    def names_topic(self, topic: str) -> bool:
+        """Whether a table version, as last read, names a topic."""
+        return topic in (self._named or ())
+
     def is_below(self, other: str) -> bool:
         """Whether the prefix of another installation begins with this installation's prefix."""
         return other.startswith(f"{self.prefix}.")

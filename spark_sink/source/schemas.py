@@ -245,6 +245,22 @@ class SchemaBook:
         self.fetch([key])
         return _topic_of(json.loads(self._raw[key])) if key in self._raw else ""
 
+    def of_topic(self, topic: str) -> set[tuple[str, tuple[str, str], tuple[str, str]]]:
+        """Return the source tables that have rows in a topic: destination, name, and name by the mapping.
+
+        A version that names no topic, as those of earlier workers, may have rows in any.
+        """
+        if (state := self.state()) != self._state:
+            self._take(self.read())
+            self._state = state
+        found = set()
+        # A copy, since other threads build tables beside the batches.
+        for key, value in list(self._raw.items()):
+            if _topic_of(json.loads(value)) in (topic, ""):
+                own = key.database, key.table
+                found.add((key.destination, own, self.logical(key) or own))
+        return found
+
     def logical(self, key: VersionKey) -> tuple[str, str] | None:
         """Return the table of a version's rows by the mapping, else their own; None if it is not fetched."""
         if key not in self._raw:

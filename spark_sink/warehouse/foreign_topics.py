@@ -1,22 +1,24 @@
 """The topics of other installations among the matching ones, remembered from batch to batch.
 
 Invariant: no record of such a topic reaches a table, and no record is omitted without an error: each topic is
-logged once, and noted in the warehouse until it no longer matches or a table version names it. If the prefix of
-an installation begins with this installation's prefix, its topics are expected to match: they are logged, but
-not noted.
+logged once, and noted in the warehouse until it no longer matches or a table version names it. A topic of
+which no table is known is noted, too, if it has a record that names none; then that record alone is omitted. If
+the prefix of an installation begins with this installation's prefix, its topics are expected to match: they are
+logged, but not noted.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import DataFrame
 
-from spark_sink.errors import ForeignTopic
+from spark_sink.errors import ForeignTopic, TableError
 from spark_sink.source.installation import Installation
 from spark_sink.source.positions import Offsets
 from spark_sink.text.quoting import FOREIGN
@@ -38,11 +40,18 @@ class ForeignTopics:
     refused: dict[str, str] = field(default_factory=dict)
     """The topics that are refused, each with the error."""
     _logged: set[str] = field(default_factory=set)
+    _tableless: set[str] = field(default_factory=set)
+    """The topics that are refused as no table of theirs is known."""
 
     def begin(self, matching: Collection[str]) -> None:
         """Take over the topics that were refused earlier and still match."""
         known = refused_topics(self.notes, self.note)
-        self.installation.judge(known.keys() & matching)
+        strange = self.installation.judge(known.keys() & matching)
+        self._tableless = {
+            topic
+            for topic in known.keys() & matching
+            if topic not in strange and not self.installation.names_topic(topic)
+        }
         self._keep({topic: text for topic, text in known.items() if topic in matching})
 
     def own(self, rows: DataFrame, moved: tuple[Offsets, Offsets] | None) -> DataFrame:
@@ -70,6 +79,19 @@ class ForeignTopics:
                 advice=fault.advice if fault is not None else "See: python -m spark_sink status",
             )
 
+    def refuse(self, topic: str, fault: TableError) -> None:
+        """Refuse a topic with a record that names no table, as no table of the topic is known."""
+        self._tableless.add(topic)
+        unknown = ForeignTopic(
+            f"{fault.where}, and no table of the topic is known",
+            advice=f"Add {re.escape(topic)} to exclude",
+        )
+        if topic not in self._logged:
+            self._logged.add(topic)
+            _log.error("%s", unknown)
+        if topic not in self.refused:
+            self._keep({**self.refused, topic: str(unknown)})
+
     def _refuse(self, topic: str, other: str, number: int) -> None:
         fault = self.installation.fault(topic, other)
         if self.installation.is_below(other):
@@ -89,9 +111,8 @@ class ForeignTopics:
             self._keep({**self.refused, topic: str(fault)})
 
     def _keep(self, refused: dict[str, str]) -> None:
-        kept = {
-            topic: text for topic, text in refused.items() if topic in self.installation.strange
-        }
+        strange = {*self.installation.strange, *self._tableless}
+        kept = {topic: text for topic, text in refused.items() if topic in strange}
         if kept != refused_topics(self.notes, self.note):
             self.notes.write(self.note, json.dumps({"version": _VERSION, "topics": kept}))
         self.refused = kept

@@ -187,8 +187,9 @@ class Warehouse:
 
     def ranges(self, topics: Collection[str]) -> tuple[Offsets, Offsets]:
         """See reload.Topics."""
-        assert set(topics) <= {TOPIC[0]}
         ends = self.ends()
+        assert set(topics) <= {topic for topic, _ in ends}
+        ends = {at: end for at, end in ends.items() if not topics or at[0] in topics}
         return {at: self.first if at == TOPIC else 0 for at in ends}, ends
 
     def ends(self) -> dict[tuple[str, int], int]:

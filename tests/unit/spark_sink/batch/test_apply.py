@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.batch import contents, merging
+from spark_sink.batch import merging
 from spark_sink.errors import (
     ForeignRecords,
     MalformedRecord,
@@ -24,6 +24,7 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
     UnsupportedWire,
 )
+from spark_sink.source.envelope import FIELDS
 from spark_sink.spark.jobs import Pace
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, held, logged, schema
@@ -279,32 +280,40 @@ def test_an_unusable_record_among_many_of_a_new_table_is_named_and_no_row_is_mer
         (GOOD.value().replace('"wire":1', '"wire":2'), UnsupportedWire, "wire 2"),
     ],
 )
-def test_a_record_without_a_known_table_stops_the_batch_by_topic_partition_and_offset(
+def test_a_record_without_a_known_table_makes_the_tables_of_its_topic_wait(
     warehouse: Warehouse, value: str, error: type[Exception], reason: str
 ) -> None:
+    warehouse.schemas = [schema(("id", "int"), ("v", "int"), topic="aq.shop.t")]
     with pytest.raises(error, match=reason) as fault:
         warehouse.take(None, value)
     assert "topic aq.shop.t, partition 0, offset 1" in str(fault.value)
+    warehouse.reload(skip_unusable=True)
+    assert warehouse.waiting() is None
 
 
 @pytest.mark.remedy("sink.UnsupportedWire")
-def test_records_of_a_newer_contract_stop_the_sink_until_one_that_knows_it_is_started(
+def test_a_table_with_records_of_a_newer_contract_waits_until_a_sink_that_knows_it_reloads_it(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     newer = Change(op="c", seq=2, after={"id": 2, "v": 2}).value().replace('"wire":1', '"wire":2')
     warehouse.write(GOOD)
     warehouse.write(newer)
-    with pytest.raises(
-        UnsupportedWire, match=r"offset 1: wire 2. Use a sink of the worker's version"
-    ):
-        warehouse.catch_up({})
-    assert warehouse.kept.log.applied() == {}
-    assert warehouse.kept.tables.names() == []
-    # What a later version has there.
-    monkeypatch.setitem(contents._COUNTED, "alien", "wire > 2")
-    warehouse.restart()
     warehouse.catch_up({})
+    held = warehouse.waiting()
+    assert held is not None
+    assert (held.error, warehouse.kept.tables.names()) == ("UnsupportedWire", [])
+    assert held.reason.endswith("offset 1: wire 2")
+    assert held.action.startswith(
+        "Use a sink of the worker's version, then run: python -m spark_sink"
+    )
+    with pytest.raises(UnsupportedWire):
+        warehouse.reload()
+    # What a later version has there.
+    known = FIELDS["reason"].replace("wire <> 1 ", "wire > 2 ")
+    monkeypatch.setitem(FIELDS, "reason", known)
+    warehouse.restart()
+    warehouse.reload()
     assert sorted(row["id"] for row in warehouse.rows()) == [1, 2]
 
 
