@@ -36,6 +36,7 @@ __all__ = [
     "ddl_effects",
     "impact",
     "rows_changed",
+    "rows_kept",
     "severest",
     "truncated",
 ]
@@ -109,6 +110,14 @@ def truncated(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
         return ()
     found = {RECORD: _TRUNCATED, DELETES: _DELETED, OMIT: _OMITTED}[route.truncates]
     return (Impact(route=route, finding=found),)
+
+
+def rows_kept(name: TableName, route_of: RouteOf) -> tuple[Impact, ...]:
+    """The further impact of a DROP or RENAME of a quarantined mapped table: nothing removes its rows."""
+    route = route_of(name)
+    if route is None or not route.deletes_on_drop:
+        return ()
+    return (Impact(route=route, finding=_KEPT),)
 
 
 def rows_changed(name: TableName, what: str, route_of: RouteOf) -> tuple[Impact, ...]:
@@ -296,7 +305,8 @@ _DROPPED = Finding(
 _KEPT = Finding(
     kind=TRUNCATE_OMITTED,
     severity=Severity.CAREFUL,
-    consumers="Nothing states that its rows are gone (on_drop: keep, or no TRUNCATE is published of it).",
+    consumers="Nothing states that its rows are gone (on_drop: keep, no TRUNCATE is published of it, or it is "
+    "quarantined).",
     warehouse="It keeps its rows, and status says when the source's were removed.",
 )
 _READ_AGAIN = Finding(

@@ -16,7 +16,7 @@ that they amount to.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -36,7 +36,7 @@ from connectors.mysql.ddl.definition import DatabaseChange, Table, TableChange, 
 from connectors.mysql.ddl.online import OnlineAlter
 from connectors.mysql.rows.compiled import SPLIT, Row
 from connectors.mysql.schema.table_map_key import row_key
-from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, truncated
+from tables.history.impact.impact import RouteOf, ddl_effects, rows_changed, rows_kept, truncated
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.mapping.rules import Tag
 from tables.rules.routes.routes import Route
@@ -368,7 +368,7 @@ class Envelope:
             "type": type_of(query.sql),
             "user": user_of(query.status),
             "ts_ms": self._now,
-            **effect_fields(item.resolved, self._rules, item.versions),
+            **effect_fields(item.resolved, self._rules, item.versions, parks=item.parks),
         }
         key = orjson.dumps({"destination": self._destination})
         headers = [(HEADER_CHANGE_ID, change_id(transaction.id, DDL_ORDINAL).encode())]
@@ -487,11 +487,16 @@ def _marker(transaction: Transaction, status: str, epoch: int, more: str) -> Mar
 
 
 def effect_fields(
-    resolved: ResolvedStatement | None, rules: PublishingRules, versions: Mapping[TableName, int]
+    resolved: ResolvedStatement | None,
+    rules: PublishingRules,
+    versions: Mapping[TableName, int],
+    *,
+    parks: Collection[TableName] = (),
 ) -> dict[str, Any]:
     """Return the fields of a statement's effect in a DDL record; none without a history or an effect.
 
-    ``versions`` has the versions, from the statement on, of published tables that it altered or renamed.
+    ``versions`` has the versions, from the statement on, of published tables that it altered or renamed;
+    ``parks``, the quarantined tables that it concerns.
     """
     if resolved is None or (resolved.record is not None and resolved.record.is_of_views):
         return {}
@@ -507,7 +512,7 @@ def effect_fields(
         "databases": [
             _database(change) for change in changes if isinstance(change, DatabaseChange)
         ],
-        "effects": list(_effects(resolved, rules.routes.of)),
+        "effects": list(_effects(resolved, rules.routes.of, parks)),
     }
     online = [one for one in resolved.logical if isinstance(one, OnlineAlter)]
     if online:
@@ -515,8 +520,13 @@ def effect_fields(
     return fields
 
 
-def _effects(resolved: ResolvedStatement, route_of: RouteOf) -> Iterator[dict[str, Any]]:
+def _effects(
+    resolved: ResolvedStatement, route_of: RouteOf, parks: Collection[TableName]
+) -> Iterator[dict[str, Any]]:
     yield from ddl_effects(resolved.logical, route_of, renames=resolved.renames)
+    for change in resolved.departed():
+        if change.name in parks:
+            yield from (one.to_json() for one in rows_kept(change.name, route_of))
     for name in resolved.emptied:
         yield from (one.to_json() for one in truncated(name, route_of))
     for name, what in resolved.unlogged:
