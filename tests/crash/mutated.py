@@ -230,7 +230,7 @@ def refused_batch() -> None:
     async def gather(*awaited: Any) -> Any:
         return await asyncio.gather(*awaited, return_exceptions=True)
 
-    publishing.asyncio = types.SimpleNamespace(gather=gather)
+    publishing.asyncio = types.SimpleNamespace(**{**vars(asyncio), "gather": gather})
 
 
 def from_memory() -> None:
