@@ -232,6 +232,9 @@ def test_a_table_that_is_too_large_for_its_spool_is_refused_by_its_size_until_it
         assert "snapshot.max_spool_bytes" in error
         run(mysql, "INSERT INTO shop.small VALUES (1, 1)")
         worker.wait(lambda _: bool(rows(stack, wanted["prefix"], "small")))
+        status = worker.wait(
+            lambda status: status["snapshot"].get("shop.small", {}).get("state") == "done"
+        )
         assert worker.stop() == 0
     assert not has_rows(stack, f"{wanted['prefix']}.shop.log")
     assert json.dumps(status["snapshot"]["shop.small"]["state"]) == '"done"'
