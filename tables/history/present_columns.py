@@ -193,14 +193,19 @@ def _altered(
     number: int,
     last: Mapping[str, tuple[str, str, Any]],
 ) -> Iterable[str]:
-    """The columns of a version that got another definition later, or, in a table without a key, are gone."""
+    """The columns of a version that got another definition later.
+
+    In a table without a key also columns that are gone, even if they came after the version: the sink has NULL
+    in them, as images from after the DROP have.
+    """
     own = dict(zip(steps[number], _definitions(versions[number]), strict=True))
     for described, identities in zip(versions[number + 1 :], steps[number + 1 :], strict=True):
         for identity, found in zip(identities, _definitions(described), strict=True):
             if own.get(identity, found) != found and identity in last:
                 yield last[identity][0]
     if not versions[-1].primary_key:
-        yield from (last[one][0] for one in own if one not in steps[-1] and one in last)
+        there = {one for step in steps[number:] for one in step}
+        yield from (last[one][0] for one in there.difference(steps[-1]) if one in last)
 
 
 def _definitions(one: Described) -> list[tuple[Any, ...]]:

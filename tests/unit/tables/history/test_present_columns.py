@@ -65,6 +65,11 @@ def test_columns_that_a_later_version_alters_are_named_as_they_are_now() -> None
     # Images of a table without a key lose a dropped column.
     versions |= {(*T, 1): described("a b"), (*T, 2): described("a")}
     assert altered(1) == {"b"}
+    # So do those from before it was added, which had its initial value in between.
+    versions |= {(*T, 1): described("a"), (*T, 2): described("a b", ADDED), (*T, 3): described("a")}
+    known = PresentColumns(versions)
+    found = [known.of((*T, one), T, Followed({T: 3})).altered for one in (1, 2, 3)]
+    assert found == [{"b"}, {"b"}, set()]
 
 
 def test_rows_from_before_a_rename_of_the_table_are_older_than_all_others() -> None:
