@@ -130,8 +130,7 @@ def test_a_stopped_one_ends_and_a_condition_chooses_rows(
     with running(wanted, tmp_path) as worker:
         begun(stack, filled, wanted, worker)
         assert say("snapshot", "start", "shop", "--all")[0] == 0
-        # Until the first rows are committed, the start is not applied, and a stop takes its place.
-        until(lambda: bool(read_ids(published(stack, wanted))), late=lambda: worker.log[-3000:])
+        worker.wait(lambda status: bool(status["snapshot"].get("shop.t", {}).get("rows")))
         code, out, _ = say("snapshot", "stop", "shop", "shop.t")
         assert (code, "shop.t: stopped" in out) == (0, True), out
         stopped = len(read_ids(published(stack, wanted)))
