@@ -131,6 +131,12 @@ def test_a_stopped_one_ends_and_a_condition_chooses_rows(
         begun(stack, filled, wanted, worker)
         assert say("snapshot", "start", "shop", "--all")[0] == 0
         worker.wait(lambda status: bool(status["snapshot"].get("shop.t", {}).get("rows")))
+        # The journal has the state of a table's reading from the end of its first chunk on.
+        until(
+            lambda: "shop.t" in say("snapshot", "status", "shop")[1],
+            seconds=30,
+            late=lambda: say("snapshot", "status", "shop")[1],
+        )
         code, out, _ = say("snapshot", "stop", "shop", "shop.t")
         assert (code, "shop.t: stopped" in out) == (0, True), out
         stopped = len(read_ids(published(stack, wanted)))
