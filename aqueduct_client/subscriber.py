@@ -2,7 +2,7 @@
 
 Invariant: the offsets of a batch are committed only by its acknowledgement, in the order of delivery, under the
 assignment that delivered it. A rebalance, a rollback and a reconnection take batches back; their records are
-delivered again. A record that cannot be judged is passed by nobody, and holds back its own partition alone.
+delivered again. A record that cannot be judged is never skipped, and holds back only its own partition.
 """
 
 from __future__ import annotations

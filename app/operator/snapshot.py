@@ -283,9 +283,9 @@ def _request(
     if applied is None:
         lines = [f"{'.'.join(one.name)}: {action.value} {UNCONFIRMED}" for one in requests]
     else:
-        # Their start had not been applied, and this request is in its place.
+        # The journal has no state of them: this request is in place of a start that may just have been applied.
         lines += [
-            f"{'.'.join(one.name)}: its rows are not read"
+            f"{'.'.join(one.name)}: its start is withdrawn; if its rows are being read already, that ends now"
             for one in requests
             if one.name not in known
         ]

@@ -553,7 +553,7 @@ def test_only_a_stop_or_the_end_of_all_work_counts_as_an_orderly_end(
         return later._presence.broke_off
 
     assert not ended(None, is_stopped=True)
-    assert ended(ValueError("a fault that nobody foresaw"))
+    assert ended(ValueError("an unforeseen error"))
     assert ended(OSError("the JVM does not answer"))
     assert ended(DataLost("a topic"))
     # As the JVM was stopped too, it no longer answers.

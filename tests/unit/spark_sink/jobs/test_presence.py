@@ -130,7 +130,7 @@ def test_a_sink_that_an_error_ended_is_gone_at_once_and_was_not_stopped_in_order
     failed.end(failed=True)
     assert has_ended(notes, "")
     assert not is_running(notes, "", wait=lambda _: pytest.fail("it waits"))
-    # It is in nobody's way.
+    # No other sink is refused because of it.
     other = made(notes, replace(TWO, fresh=True))
     other.claim(TOPICS)
     other.end()
