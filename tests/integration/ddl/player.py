@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import pymysql
+from pymysql.constants import ER
 
 from connectors.mysql.binlog.query_session import session_of
 from connectors.mysql.ddl.definition import Server, Session
@@ -92,19 +94,28 @@ class Player:
         """Run one statement through a connection of that name."""
         cursor = self._cursor(session)
         under = self._session(cursor)
-        error = None
-        try:
-            cursor.execute(sql)
-            while cursor.nextset():
-                pass
-        except pymysql.MySQLError as refused:
-            error = f"{refused.args[0]}: {refused.args[1]}"
+        error = self._error(cursor, sql)
+        tries = 50 if "NOWAIT" in sql else 0
+        # InnoDB's purge locks a table for a moment, which a statement with NOWAIT does not wait for.
+        while tries and error is not None and error.startswith(f"{ER.LOCK_WAIT_TIMEOUT}:"):
+            time.sleep(0.1)
+            tries, error = tries - 1, self._error(cursor, sql)
         return Played(
             session=under,
             error=error,
             written=tuple(self._written()),
             after=truth(self._looking),
         )
+
+    @staticmethod
+    def _error(cursor: Any, sql: str) -> str | None:
+        try:
+            cursor.execute(sql)
+            while cursor.nextset():
+                pass
+        except pymysql.MySQLError as refused:
+            return f"{refused.args[0]}: {refused.args[1]}"
+        return None
 
     def _cursor(self, name: str) -> Any:
         if name not in self._cursors:
