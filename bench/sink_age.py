@@ -23,7 +23,7 @@ from spark_sink.batch.apply import Applier
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.source.schemas import SchemaBook
-from spark_sink.warehouse.maintenance import Maintenance, Sources
+from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.waiting_tables import Waits
 

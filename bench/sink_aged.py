@@ -48,7 +48,7 @@ from spark_sink.source.schemas import SchemaBook
 from spark_sink.spark import session as spark_session
 from spark_sink.warehouse.delta import current
 from spark_sink.warehouse.delta.warehouse import DeltaWarehouse
-from spark_sink.warehouse.maintenance import Maintenance, Sources
+from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources
 from spark_sink.warehouse.waiting_tables import Waits
 
 PARTITION: Final = (TOPIC, 0)

@@ -23,7 +23,7 @@ from spark_sink.batch.apply import Applier
 from spark_sink.settings.required_conf import COMMIT_MARK
 from spark_sink.warehouse.ledger import Entry
 from spark_sink.warehouse.log import SinkLog
-from spark_sink.warehouse.maintenance import Maintenance
+from spark_sink.warehouse.maintenance_schedule import Maintenance
 from spark_sink.warehouse.protocol import Name
 
 _NEAR: Final = 2_000

@@ -35,7 +35,7 @@ from app.operator.terminal import (
 )
 from app.settings.model import load
 from app.worker.destination.background import in_its_own_thread
-from app.worker.destination.failover.relocation import subtracted
+from app.worker.destination.failover.cursor_translation import subtracted
 from app.worker.destination.plan import Plan
 from app.worker.destination.takeover.journal_verification import Verification
 from app.worker.destination.takeover.published_check import Published

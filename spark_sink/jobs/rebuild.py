@@ -56,8 +56,8 @@ from spark_sink.source.positions import At, Offsets, any_of, spanned
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place
 from spark_sink.text.quoting import argument, literal, quoted
+from spark_sink.warehouse.altered_rows import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.columns import Traced, converted, nulled
-from spark_sink.warehouse.convert import keys_sql, needs_time_zone, row_sql, target
 from spark_sink.warehouse.identity import SOURCES, source_parts
 from spark_sink.warehouse.ledger import Floor, Floors, Source
 from spark_sink.warehouse.moves import BEGINNING, END, Place, below_sql

@@ -75,7 +75,7 @@ from spark_sink.warehouse.ledger import (
     spans,
     starting_offsets,
 )
-from spark_sink.warehouse.maintenance import Maintenance, Sources
+from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.table_rules import TableRules

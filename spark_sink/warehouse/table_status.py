@@ -24,7 +24,7 @@ from spark_sink.spark.error_mapping import named, place
 from spark_sink.text.quoting import FOREIGN, OR_DISCARD, UNMAINTAINED, argument, of_sink
 from spark_sink.warehouse.foreign_topics import refused_topics
 from spark_sink.warehouse.integrity import foreign_lines
-from spark_sink.warehouse.maintenance import faults_of
+from spark_sink.warehouse.maintenance_schedule import faults_of
 from spark_sink.warehouse.protocol import HOUR_MS, Letter, Name, Warehouse
 from spark_sink.warehouse.unknown_values import column_lines
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState

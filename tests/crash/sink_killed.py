@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from spark_sink import __main__ as command
 from spark_sink.jobs import stream
-from spark_sink.warehouse import maintenance, opening
+from spark_sink.warehouse import maintenance_schedule, opening
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.delta.maintenance import DeltaUpkeep
 from spark_sink.warehouse.iceberg.catalog import IcebergTable
@@ -123,7 +123,7 @@ STEPS: Final[_Steps] = {
     "log.remove": lambda d: _before(FileNotes, "remove", d, when=_any),
     "table.purge": lambda d: _before(_UPKEEP, "purge", d, when=_any),
     "table.optimize": lambda d: _before(_UPKEEP, "compact", d, when=_any),
-    "table.record": lambda d: _before(maintenance.Maintenance, "_record", d, when=_any),
+    "table.record": lambda d: _before(maintenance_schedule.Maintenance, "_record", d, when=_any),
     **(_OF_DELTA if FORMAT == "delta" else _OF_ICEBERG),
 }
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
+from app.worker.destination.failover.cursor_translation import CursorTranslation, TranslatedCursor
 from app.worker.destination.plan import Failover
 from app.worker.destination.takeover.cursor_verification import CursorVerification
 from connectors.errors import AqueductError
@@ -102,9 +102,9 @@ def _after(
     return proof.after(landmark, listener.recents.found())
 
 
-def moved(cursor: Cursor, server: Mysql, **failover: Any) -> RelocatedCursor:
+def moved(cursor: Cursor, server: Mysql, **failover: Any) -> TranslatedCursor:
     """The position to resume from at a server."""
-    return Relocation(
+    return CursorTranslation(
         cursor=cursor,
         facts=facts_of(server),
         address=address_of(server),

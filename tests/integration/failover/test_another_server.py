@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
+from app.worker.destination.failover.cursor_translation import CursorTranslation, TranslatedCursor
 from app.worker.destination.plan import Failover
 from connectors.errors import LostInReplication, NoAlignment, PositionPurged, StandbyLags
 from connectors.mysql.lookup.fingerprint import Fingerprint, scan
@@ -163,7 +163,7 @@ def _prints(server: Mysql, begin: Coordinates) -> list[Fingerprint]:
 
 def _moved(
     both: Pair, kept: list[Fingerprint], *, ahead: int = 0, report_lost: bool = False
-) -> RelocatedCursor:
+) -> TranslatedCursor:
     """The position from which the standby is resumed."""
     uuid = _uuid(both.master)
     ring = Fingerprints("shop")
@@ -176,7 +176,7 @@ def _moved(
         versions=0,
         offset=SourceOffset(server_uuid=uuid, coordinates=kept[-1].end),
     )
-    switch = Relocation(
+    switch = CursorTranslation(
         cursor=cursor,
         facts=facts_of(both.standby),
         address=address_of(both.standby),

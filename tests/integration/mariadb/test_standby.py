@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
+from app.worker.destination.failover.cursor_translation import CursorTranslation, TranslatedCursor
 from app.worker.destination.plan import Failover
 from connectors.errors import SourceDiverged, SourceRefused
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
@@ -181,12 +181,12 @@ def _has(server: Mysql, note: str) -> bool:
     return bool(ask(server, f"SELECT 1 FROM shop.t WHERE note = '{note}'"))
 
 
-def _moved(both: Pair, gtids: Gtids, *, accept_errant: bool = False) -> RelocatedCursor:
+def _moved(both: Pair, gtids: Gtids, *, accept_errant: bool = False) -> TranslatedCursor:
     """The position from which the master is resumed after the standby's position."""
     offset = SourceOffset(
         server_uuid="standby", coordinates=Coordinates("binlog.000001", 4), gtid_set=gtids
     )
-    switch = Relocation(
+    switch = CursorTranslation(
         cursor=Cursor(
             destination="shop", installation="i", epoch=1, seq=5, versions=0, offset=offset
         ),

@@ -121,7 +121,7 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, value or "")
 
 
-@pytest.mark.long("unit/spark_sink/warehouse/test_convert.py has the conversions")
+@pytest.mark.long("unit/spark_sink/warehouse/test_altered_rows.py has the conversions")
 def test_values_become_what_the_server_makes_of_them_or_are_not_known(
     servers: Servers, spark: SparkSession
 ) -> None:

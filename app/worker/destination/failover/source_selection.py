@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from app import metrics
-from app.worker.destination.failover.relocation import RelocatedCursor, Relocation
+from app.worker.destination.failover.cursor_translation import CursorTranslation, TranslatedCursor
 from app.worker.destination.plan import Failover, Plan, Signals, Source
 from connectors.errors import (
     AqueductError,
@@ -52,7 +52,7 @@ class SelectedSource:
     source: Source
     address: SourceAddress
     facts: ServerFacts
-    moved: RelocatedCursor | None
+    moved: TranslatedCursor | None
     """The position to resume from, if the server is not the cursor's; else None."""
     notes: list[Entry] = field(default_factory=list)
 
@@ -283,7 +283,7 @@ class Sources:
         address, facts = judge(source)
         moved = None
         if cursor is not None and facts.server_uuid != cursor.offset.server_uuid:
-            switch = Relocation(
+            switch = CursorTranslation(
                 cursor=cursor,
                 facts=facts,
                 address=address,

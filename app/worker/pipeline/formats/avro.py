@@ -24,7 +24,7 @@ import fastavro
 import orjson
 
 from app.worker.pipeline.decoder_progress import report_progress
-from app.worker.pipeline.formats.debezium import Debezium
+from app.worker.pipeline.formats.envelope import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from app.settings.connect_form import ConnectForm
-from app.worker.pipeline.formats.debezium import Debezium
+from app.worker.pipeline.formats.envelope import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,

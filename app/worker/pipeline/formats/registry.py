@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from app.worker.pipeline.formats.avro import Avro, AvroFactory
 from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.connect import Connect, ConnectFactory
-from app.worker.pipeline.formats.debezium import Debezium
+from app.worker.pipeline.formats.envelope import Debezium
 from app.worker.pipeline.formats.maxwell import MAXWELL
 from app.worker.pipeline.formats.protocol import FormatFactory, RecordForm
 from app.worker.pipeline.formats.shaped import ShapedFactory

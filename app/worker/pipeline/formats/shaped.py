@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from app.worker.pipeline.formats.debezium import Debezium
+from app.worker.pipeline.formats.envelope import Debezium
 from app.worker.pipeline.formats.protocol import (
     DetachedImages,
     Emitted,

@@ -20,7 +20,7 @@ from spark_sink.jobs.maintain import (
 )
 from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.warehouse.log import SinkLog
-from spark_sink.warehouse.maintenance import Maintenance, Sources
+from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_status import status_lines

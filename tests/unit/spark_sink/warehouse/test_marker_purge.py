@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from spark_sink.settings.model import Maintenance as Plan
-from spark_sink.warehouse.maintenance import Maintenance, Sources, SteadyClock
+from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources, SteadyClock
 from spark_sink.warehouse.protocol import CommitConflict, Name, OutOfTime
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.table_status import status_lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_sink.text.quoting import SOURCES
-from spark_sink.warehouse.maintenance import Sources
+from spark_sink.warehouse.maintenance_schedule import Sources
 from tests.harness.memory_warehouse import MemoryNotes
 
 TABLE = ("shop", "t")

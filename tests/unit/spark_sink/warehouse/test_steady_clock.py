@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_sink.warehouse.maintenance import SteadyClock
+from spark_sink.warehouse.maintenance_schedule import SteadyClock
 
 
 def test_a_step_in_either_direction_is_seen_and_a_slow_correction_is_none() -> None:

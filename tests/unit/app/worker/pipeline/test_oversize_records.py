@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import orjson
 import pytest
 
-from app.worker.pipeline.formats.debezium import Debezium
+from app.worker.pipeline.formats.envelope import Debezium
 from app.worker.pipeline.oversize_records import OversizeRecords
 from app.worker.pipeline.piece import Piece
 from connectors.errors import ClaimStoreLost

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from app import metrics
-from app.worker.destination.failover.relocation import RelocatedCursor
+from app.worker.destination.failover.cursor_translation import TranslatedCursor
 from app.worker.destination.failover.source_selection import SelectedSource, Sources
 from app.worker.destination.plan import Failover, Plan, Source
 from connectors.errors import (
@@ -223,9 +223,9 @@ def test_what_a_move_costs_is_logged_where_it_is_made_and_not_at_each_look(
     position = replace(cursor.offset, server_uuid="uuid-a", coordinates=Coordinates("a.000009", 44))
     lost = tuple(cast(Fingerprint, f"transaction {n}") for n in range(7))
     loss = LostInReplication("7 transaction(s) of server uuid-b")
-    moved = RelocatedCursor(offset=position, lost=lost, loss=loss, skipped=16, clock_skew_ms=-2500)
+    moved = TranslatedCursor(offset=position, lost=lost, loss=loss, skipped=16, clock_skew_ms=-2500)
     monkeypatch.setattr(
-        "app.worker.destination.failover.source_selection.Relocation.moved", lambda *_: moved
+        "app.worker.destination.failover.source_selection.CursorTranslation.moved", lambda *_: moved
     )
     world.lose("a")
     assert world.select() == "b"

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from app.worker.pipeline.formats.debezium import RowTags
+from app.worker.pipeline.formats.envelope import RowTags
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.worker.pipeline.gather.gather import changed_keys
 from connectors.errors import MalformedEvent, RuleImpossible

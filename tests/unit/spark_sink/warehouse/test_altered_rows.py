@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_sink.warehouse.convert import needs_time_zone, row_sql
+from spark_sink.warehouse.altered_rows import needs_time_zone, row_sql
 from spark_sink.warehouse.shape import Shape
 
 

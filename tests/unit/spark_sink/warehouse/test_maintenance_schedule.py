@@ -20,7 +20,7 @@ from spark_sink.settings.model import Maintenance as Plan
 from spark_sink.warehouse.delta import maintenance as delta_maintenance
 from spark_sink.warehouse.delta.log import DeltaLog
 from spark_sink.warehouse.ledger import Entry, Floor, Source
-from spark_sink.warehouse.maintenance import Maintenance, Sources
+from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources
 from spark_sink.warehouse.protocol import OutOfTime
 from tests.unit.spark_sink.conftest import Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, schema

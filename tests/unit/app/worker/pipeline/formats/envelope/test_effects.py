@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.worker.pipeline.formats.debezium import effect_fields
+from app.worker.pipeline.formats.ddl_record import effect_fields
 from connectors.mysql.ddl.definition import TableChange
 from tables.history.resolved_statement import ResolvedStatement
 from tables.rules.mapping.forms import from_yaml

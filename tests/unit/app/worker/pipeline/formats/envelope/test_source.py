@@ -8,7 +8,7 @@ from typing import Any, cast
 import orjson
 
 from app.worker.merge.shares import committed_ms
-from app.worker.pipeline.formats.debezium import Debezium
+from app.worker.pipeline.formats.envelope import Debezium
 from app.worker.pipeline.formats.protocol import Emitted
 from app.worker.pipeline.gather.items import Ddl, Rows
 from connectors.kafka.record_batches import Headers

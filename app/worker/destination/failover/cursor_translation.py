@@ -1,4 +1,4 @@
-"""Relocation: the position at another server that corresponds to a destination's cursor.
+"""Translation of a cursor: the position at another server that corresponds to a destination's cursor.
 
 Invariant: no published transaction is published again, and no other transaction is missed. With GTIDs,
 the GTID set decides. Without GTIDs, the last published transactions are searched for by their
@@ -73,7 +73,7 @@ _SAME_CLOCK_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelocatedCursor:
+class TranslatedCursor:
     """The position at another server that corresponds to the cursor."""
 
     offset: SourceOffset
@@ -108,8 +108,8 @@ class RelocatedCursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relocation:
-    """The relocation of a cursor to a server. Blocks while it queries."""
+class CursorTranslation:
+    """The translation of a cursor to a server. Blocks while it queries."""
 
     cursor: Cursor
     facts: ServerFacts
@@ -123,7 +123,7 @@ class Relocation:
     clocks: dict[str, int]
     """Milliseconds by which each server's clock exceeded ours when it last answered."""
 
-    def moved(self, kept: Fingerprints) -> RelocatedCursor:
+    def moved(self, kept: Fingerprints) -> TranslatedCursor:
         """The position at the server.
 
         Raise StandbyLags, StandbyFiltered, SourceDiverged, SourceUnproven, PositionGone, NoAlignment or
@@ -146,7 +146,7 @@ class Relocation:
             )
         return self._by_gtids(gtids)
 
-    def _by_gtids(self, gtids: Gtids) -> RelocatedCursor:
+    def _by_gtids(self, gtids: Gtids) -> TranslatedCursor:
         try:
             check(self.cursor.offset, self.facts, self.address)
         except SourceDiverged as error:
@@ -155,9 +155,9 @@ class Relocation:
             self._refuse_errant(gtids)
         self._compare(gtids)
         position = position_after(gtids, self.facts, self.address)
-        return RelocatedCursor(offset=self._offset(position, gtids))
+        return TranslatedCursor(offset=self._offset(position, gtids))
 
-    def _same_binlog(self) -> RelocatedCursor | None:
+    def _same_binlog(self) -> TranslatedCursor | None:
         """The cursor's own position, if this binlog is the one that was read; else None.
 
         That is the case on a copy of the disk, or if the server's server_uuid was changed.
@@ -170,7 +170,7 @@ class Relocation:
         if not find_landmark(landmark, self.facts, self.address).is_there:
             return None
         check(self._offset(offset.coordinates, offset.gtid_set), self.facts, self.address)
-        return RelocatedCursor(
+        return TranslatedCursor(
             offset=self._offset(offset.coordinates, offset.gtid_set), is_same_binlog=True
         )
 
@@ -240,7 +240,7 @@ class Relocation:
                 "or set failover.errant to accept, and they are published.",
             )
 
-    def _by_fingerprints(self, ring: Fingerprints) -> RelocatedCursor:
+    def _by_fingerprints(self, ring: Fingerprints) -> TranslatedCursor:
         cursor = self.cursor
         if cursor.resume is not None or cursor.prepared:
             raise NoAlignment(
@@ -320,7 +320,7 @@ class Relocation:
 
     def _judged(
         self, recent: list[Fingerprint], scanned: Scan, found: Aligned, clock_skew: int
-    ) -> RelocatedCursor:
+    ) -> TranslatedCursor:
         if found.matches > 1:
             raise NoAlignment(
                 f"the last {len(recent)} are there at {found.matches} positions, so the right one is not known",
@@ -348,7 +348,7 @@ class Relocation:
         loss = self._loss(lost) if lost else None
         position = found.last_match.end
         gtids = gtids_before(position, self.facts, self.address) if self.facts.has_gtids else None
-        return RelocatedCursor(
+        return TranslatedCursor(
             offset=self._offset(position, gtids),
             lost=lost,
             loss=loss,

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.worker.destination.failover.relocation import Relocation
+from app.worker.destination.failover.cursor_translation import CursorTranslation
 from app.worker.destination.plan import Failover
 from connectors.errors import LostInReplication, NoAlignment
 from connectors.mysql.lookup.fingerprint import Fingerprint, Scan, align
@@ -31,11 +31,11 @@ def prints(*names: str) -> list[Fingerprint]:
     ]
 
 
-def switch(*, report_lost: bool) -> Relocation:
+def switch(*, report_lost: bool) -> CursorTranslation:
     offset = SourceOffset(server_uuid="uuid-b", coordinates=Coordinates("b.000001", 4))
     cursor = Cursor(destination="shop", installation="i", epoch=1, seq=1, versions=0, offset=offset)
     unused: Any = None
-    return Relocation(
+    return CursorTranslation(
         cursor=cursor,
         facts=cast(Any, SimpleNamespace(server_uuid="uuid-a", has_gtids=False)),
         address=unused,
@@ -69,7 +69,7 @@ def test_what_is_lost_stops_it_where_the_settings_do_not_let_that_be() -> None:
 def test_clocks_that_differ_are_reported_where_no_position_was_found(
     ahead: int, described: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.worker.destination.failover.relocation.channels", lambda _: ())
+    monkeypatch.setattr("app.worker.destination.failover.cursor_translation.channels", lambda _: ())
     kept, there = prints("a", "b"), Scan(begin=BEGIN, found=prints("x"))
     with pytest.raises(NoAlignment) as caught:
         switch(report_lost=True)._judged(kept, there, align(kept, there.found), ahead)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.worker.pipeline.formats.debezium import RowTags
+from app.worker.pipeline.formats.envelope import RowTags
 from connectors.mysql.rows.compiled import Row
 from tables.rules.mapping.rules import Tag
 
