@@ -22,7 +22,7 @@ from spark_sink.warehouse.table_rules import NO_RULES, TableRules
 from tests.harness.memory_warehouse import MemoryWarehouse
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.history import Change, schema
-from tests.unit.spark_sink.warehouse.test_maintenance import kept
+from tests.unit.spark_sink.warehouse.test_maintenance_schedule import kept
 
 pytestmark = [
     pytest.mark.spark,

@@ -15,7 +15,7 @@ from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.shape import Shape
 from tests.unit.spark_sink.conftest import TOPIC, Warehouse, of_delta
 from tests.unit.spark_sink.history import Change, Image, schema
-from tests.unit.spark_sink.warehouse.test_maintenance import kept
+from tests.unit.spark_sink.warehouse.test_maintenance_schedule import kept
 
 pytestmark = [
     pytest.mark.spark,

@@ -33,7 +33,7 @@ from tests.unit.spark_sink.views.cuts.bank import (
     Bank,
     State,
 )
-from tests.unit.spark_sink.warehouse.test_maintenance import kept
+from tests.unit.spark_sink.warehouse.test_maintenance_schedule import kept
 
 pytestmark = [
     pytest.mark.spark,
