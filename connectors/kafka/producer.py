@@ -10,12 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.client import CoordinationType
-from aiokafka.errors import BrokerResponseError, ConcurrentTransactions, KafkaError
+from aiokafka.errors import (
+    BrokerResponseError,
+    ConcurrentTransactions,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka.producer.sender import (
     AddPartitionsToTxnHandler,
     EndTxnHandler,
@@ -34,7 +40,7 @@ from connectors.errors import (
     TooFewBrokers,
 )
 from connectors.kafka.error_mapping import NAMELESS, explained, translated
-from connectors.kafka.protocol_requests import ending_transactions
+from connectors.kafka.protocol_requests import ending_since, last_transaction
 from connectors.kafka.record_batches import FinishedBatch, Sendable
 from connectors.kafka.rejected_record import too_large
 
@@ -47,7 +53,12 @@ ANSWER_TIMEOUT = 10.0
 MARKERS_TIMEOUT = 60.0
 """Seconds that a transaction waits for the previous transaction; the wait is not part of its own deadline."""
 UNFINISHED_SECONDS = 10.0
-"""Seconds that an id's last transaction may be decided but not complete before the spare id is used."""
+"""Seconds that an id's last transaction may be decided but not complete before the spare id is used. A worker
+that has lost the id may still use it until then."""
+UNFINISHED_OWN_SECONDS = 1.0
+"""The same if this process had the id last, or if the transaction is older: no other worker uses it then."""
+GONE_SECONDS = 2.0
+"""Seconds that a transaction waits for a topic that its brokers do not know any more."""
 SPARE = ".spare"
 """The suffix of the spare id's name."""
 MAX_BATCH_BYTES = 512 * 1024
@@ -94,17 +105,21 @@ class _IdTaker(InitPIDHandler):  # type: ignore[misc]
 
     since: float | None = None
     """When a broker first answered that the last transaction is not complete."""
+    is_ours: bool = False
+    """Whether this process was the last to take over the id."""
 
     async def do(self, node_id: int) -> bool:
         now = asyncio.get_running_loop().time()
         is_done = bool(await super().do(node_id))
-        if is_done or self.since is None or now - self.since < UNFINISHED_SECONDS:
+        if is_done or self.since is None or now - self.since < UNFINISHED_OWN_SECONDS:
             return is_done
         with contextlib.suppress(KafkaError):
-            answer = await self._sender.client.send(node_id, ending_transactions())
-            ending = {name for name, *_ in answer.transaction_states}
-            if self._sender._txn_manager.transactional_id in ending:
-                raise _Unfinished
+            ask = last_transaction(self._sender._txn_manager.transactional_id)
+            began_ms = ending_since(await self._sender.client.send(node_id, ask))
+            if began_ms is not None:
+                age = max(now - self.since, time.time() - began_ms / 1000)
+                if self.is_ours or age >= UNFINISHED_SECONDS:
+                    raise _Unfinished
         return is_done
 
     def handle_response(self, response: Any) -> float | None:
@@ -125,9 +140,12 @@ class _PartitionsAdder(AddPartitionsToTxnHandler):  # type: ignore[misc]
 
     def handle_response(self, response: Any) -> float | None:
         backoff: float | None = super().handle_response(response)
-        answers = (code for _, partitions in response.errors for _, code in partitions)
-        if ConcurrentTransactions.errno in answers:
-            self._sender.postpone()
+        for topic, partitions in response.errors:
+            answers = {code for _, code in partitions}
+            if ConcurrentTransactions.errno in answers:
+                self._sender.postpone()
+            if UnknownTopicOrPartitionError.errno in answers:
+                self._sender.missing(topic)
         return backoff
 
 
@@ -142,11 +160,14 @@ class TransactionalProducer:
         compression: str | None,
         timeout_factor: float = 1.0,
         has_spare: bool = False,
+        is_ours: bool = False,
     ) -> None:
         """``timeout_factor``: the factor by which a transaction may take longer, for slow brokers.
 
         ``has_spare``: whether a spare id is used while a partition that takes no records keeps the first id's
         last transaction incomplete. Every producer that takes over one of the two ids takes over both.
+
+        ``is_ours``: whether this process was the last to take over the ids, so that no other one can use them.
         """
         self.transactional_id = transactional_id
         self.deadline = timeout_factor * ANSWER_TIMEOUT
@@ -155,6 +176,7 @@ class TransactionalProducer:
         self._options = options
         self.compression = compression
         self._spare = transactional_id + SPARE if has_spare else None
+        self._is_ours = is_ours
         self._kafka: AIOKafkaProducer | None = None
 
     async def init_transactions(self) -> None:
@@ -221,7 +243,9 @@ class TransactionalProducer:
         sender._do_txn_commit = end_once
         sender._do_add_partitions_to_txn = _adding(sender)
         if self._spare is not None:
-            sender._do_init_pid = _IdTaker(sender).do
+            taker = _IdTaker(sender)
+            taker.is_ours = self._is_ours
+            sender._do_init_pid = taker.do
         _record_answers(sender)
         _keep_topics(producer.client)
         _wrap_sequences(producer._txn_manager)
@@ -269,13 +293,29 @@ class TransactionalProducer:
             with contextlib.suppress(RuntimeError):
                 limit.reschedule(min(loop.time(), last) + self.deadline)
 
+        def missing(topic: str) -> None:
+            # Brokers that learn of a new leader do not know a topic for a moment.
+            client.force_metadata_update()
+            loop.call_later(GONE_SECONDS, give_up_if_gone, topic)
+
+        def give_up_if_gone(topic: str) -> None:
+            if client.cluster.partitions_for_topic(topic) is None:
+                gone.add(topic)
+                with contextlib.suppress(RuntimeError):
+                    limit.reschedule(loop.time())
+
+        gone = set[str]()
+        client = self._kafka.client
         try:
             async with asyncio.timeout(self.deadline) as limit:
                 self._kafka._sender.postpone = postpone
+                self._kafka._sender.missing = missing
                 await self._kafka.begin_transaction()
                 yield self._kafka
                 await self._kafka.commit_transaction()
         except TimeoutError as error:
+            if gone:
+                raise KafkaLost(f"not in Kafka any more: {', '.join(sorted(gone))}") from error
             raise self._late(is_last=loop.time() >= last) from error
         except (KafkaError, KafkaLost, AssertionError) as error:
             found = await explained(self._with_topic(error), self._options)
@@ -364,6 +404,8 @@ class _AnswerRecorder(SendProduceReqHandler):  # type: ignore[misc]
         if isinstance(error, BrokerResponseError):
             error.args = error.args or (f"{batch.tp.topic} [{batch.tp.partition}]",)
             self._sender.last_refusal = error
+            if isinstance(error, UnknownTopicOrPartitionError):
+                self._sender.missing(batch.tp.topic)
         return bool(super()._can_retry(error, batch))
 
 

@@ -33,6 +33,8 @@ NO_TAGS: dict[int, bytes] = {}
 _UNKNOWN_RIGHTS = -(1 << 31)
 _WRITE = 4
 """The code of the operation WRITE in Kafka's ACLs (org.apache.kafka.common.acl.AclOperation)."""
+_ENDING = ("PrepareCommit", "PrepareAbort")
+"""The states of a transaction that is decided, and whose end is not yet in all of its partitions."""
 
 
 class _Uuid(AbstractType[bytes]):  # type: ignore[misc]  # aiokafka has no types
@@ -184,6 +186,34 @@ _TRANSACTIONS = _request(
     ),
 )
 """The transactions that a broker coordinates."""
+_TRANSACTION = _request(
+    "DescribeTransactions",
+    65,
+    0,
+    asked=Schema(("transactional_ids", CompactArray(_TEXT)), _TAGS),
+    answer=Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "transaction_states",
+            CompactArray(
+                ("error_code", Int16),
+                ("transactional_id", _TEXT),
+                ("transaction_state", _TEXT),
+                ("transaction_timeout_ms", Int32),
+                ("transaction_start_time_ms", Int64),
+                ("producer_id", Int64),
+                ("producer_epoch", Int16),
+                (
+                    "topics",
+                    CompactArray(("topic", _TEXT), ("partitions", _NUMBERS), _TAGS),
+                ),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    ),
+)
+"""The last transactions of transactional ids, of their coordinator."""
 _DELETED_OFFSETS = _request(
     "OffsetDelete",
     47,
@@ -249,7 +279,20 @@ def ending_transactions() -> Ask:
 
     The end of such a transaction is not yet in all of its partitions.
     """
-    return Ask(_TRANSACTIONS, ["PrepareCommit", "PrepareAbort"], [])
+    return Ask(_TRANSACTIONS, [*_ENDING], [])
+
+
+def last_transaction(transactional_id: str) -> Ask:
+    """Return the request for the last transaction of an id, for its coordinator."""
+    return Ask(_TRANSACTION, [transactional_id])
+
+
+def ending_since(answer: Any) -> int | None:
+    """Return when the transaction of `last_transaction` began (ms), if it is decided and not complete."""
+    for error, _, state, _, began_ms, *_ in answer.transaction_states:
+        if not error and state in _ENDING:
+            return int(began_ms)
+    return None
 
 
 def deleted_offsets(group: str, topics: dict[str, list[int]]) -> Ask:

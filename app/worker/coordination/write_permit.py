@@ -33,12 +33,23 @@ class WritePermit:
     is_writing: bool = False
     _written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a transaction is complete."""
+    _id_taken_in: int | None = None
+    """The term of the lease under which the transactional id was last taken over."""
     _ends: bool = False
     """Whether the run ends by itself: its permit is withdrawn, or its transaction failed."""
 
     def begin(self) -> None:
         """Reset for another run."""
         self._ends = False
+
+    @property
+    def has_taken_id(self) -> bool:
+        """Whether this worker has taken over the transactional id under its present lease."""
+        return self._id_taken_in == self.lease.term
+
+    def id_is_taken(self) -> None:
+        """Note that the transactional id was taken over."""
+        self._id_taken_in = self.lease.term
 
     def check(self) -> None:
         """Raise StopRequested if the run is to end, LeadershipLost if its lease is over."""

@@ -108,6 +108,7 @@ class MergeRun:
             compression=plan.compression,
             timeout_factor=self.budget.timeout_factor,
             has_spare=True,
+            is_ours=self.permit.has_taken_id,
         )
         try:
             await self.takeover.take_id(producer, self.permit)

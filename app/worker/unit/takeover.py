@@ -52,6 +52,7 @@ class UnitTakeover:
             others = OtherWorkers(self.journal, self.identity.worker)
             await others.check(self._last_leader, had_led=self._has_led)
         await producer.init_transactions()
+        permit.id_is_taken()
 
     async def claim(
         self, producer: TransactionalProducer, permit: WritePermit, state: DestinationState

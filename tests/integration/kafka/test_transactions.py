@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import time
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -302,3 +303,55 @@ async def test_an_end_that_is_never_written_is_no_reason_for_smaller_transaction
     gc.collect()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert result == []
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+async def test_an_id_whose_last_transaction_cannot_end_is_not_waited_for_again(
+    options: dict[str, Any], topic: str, monkeypatch: pytest.MonkeyPatch, *, is_ours: bool
+) -> None:
+    monkeypatch.setattr("connectors.kafka.producer.UNFINISHED_SECONDS", 600.0)
+    name, many = f"{topic}-id", 40
+    await Topics(options).ensure(plan(f"{topic}-late", partitions=many))
+    one = TransactionalProducer(name, options=options, compression=None, has_spare=True)
+    await one.init_transactions()
+    async with one.transaction() as kafka:
+        for number in range(many):
+            await (await kafka.send(f"{topic}-late", key=b"k", value=b"1", partition=number))
+        # Now the broker refuses markers that are a millisecond old, and writes them never.
+        await altered(options, f"{topic}-late", {"message.timestamp.before.max.ms": "0"})
+    await one.discard()
+    if not is_ours:
+        # Another process may still use the id of a young transaction; this one is an hour old.
+        clock = time.time
+        monkeypatch.setattr("connectors.kafka.producer.time.time", lambda: clock() + 3600)
+    again = TransactionalProducer(
+        name, options=options, compression=None, has_spare=True, is_ours=is_ours
+    )
+    other = f"{topic}-other"
+    await Topics(options).ensure(plan(other))
+    await again.init_transactions()
+    try:
+        assert again._kafka is not None
+        assert again._kafka._txn_manager.transactional_id == f"{name}.spare"
+        await written(again, other, b"2")
+    finally:
+        await again.discard()
+    assert await values_in(options, other) == [b"2"]
+
+
+async def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for_until_the_deadline(
+    options: dict[str, Any], topic: str
+) -> None:
+    # Its deadline is ten minutes.
+    one = TransactionalProducer(topic, options=options, compression=None, timeout_factor=60.0)
+    await one.init_transactions()
+    admin = AIOKafkaAdminClient(**options)
+    await admin.start()
+    try:
+        await written(one, topic, b"1")
+        await admin.delete_topics([topic])
+        with pytest.raises(KafkaLost, match=f"not in Kafka any more: {topic}"):
+            await written(one, topic, b"2")
+    finally:
+        await admin.close()
+        await one.discard()

@@ -266,6 +266,7 @@ class Takeover:
             compression=plan.compression,
             timeout_factor=self.timeout_factor,
             has_spare=True,
+            is_ours=self.signals.permit.has_taken_id,
         )
         try:
             async with beside(self._installation(topics)) as confirmed:
@@ -413,6 +414,7 @@ class Takeover:
             others = OtherWorkers(self.plan.journal, self.plan.worker)
             await others.check(self._last_leader, had_led=self.signals.claimed > 0)
         await producer.init_transactions()
+        self.signals.permit.id_is_taken()
         self.phases.reached("id taken over")
         point("init.after")
 
