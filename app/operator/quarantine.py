@@ -203,8 +203,11 @@ async def resolve(
 
     def tried(state: DestinationState) -> Entry | None:
         entry = state.quarantine.entries.get(name)
-        if entry is None or entry.resolution != resolution.id:
+        if entry is None:
             return None
+        if entry.resolution != resolution.id:
+            # It was released meanwhile, by a new version of the mapping or a statement: nothing tries this one.
+            return None if entry.is_quarantined or entry.is_given_up else entry
         return None if entry.outcome is Outcome.RELEASING else entry
 
     try:
