@@ -28,7 +28,7 @@ from spark_sink.batch.apply import THREADS, Applier
 from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.drops_and_renames.statement import KafkaDdl
 from spark_sink.batch.partial_images import Ahead
-from spark_sink.errors import DataLost, KafkaUnreachable, SinkError
+from spark_sink.errors import DataLost, KafkaUnreachable, MemoryExhausted, SinkError
 from spark_sink.jobs.lag import Watch
 from spark_sink.jobs.load.state import Loads
 from spark_sink.jobs.maintain import Outcomes, RequestedMaintenance
@@ -275,6 +275,8 @@ class Sink:
             # Once a stop was requested, the JVM may have been stopped too, and no longer answers.
             failure = self._failure or fault
         finally:
+            if failure is None or not isinstance(named(failure), MemoryExhausted):
+                self._maintenance.end()
             self._presence.end(failed=not is_done and not stop.is_set())
         if failure is not None and not (stop.is_set() and not isinstance(failure, SinkError)):
             raise named(failure) from failure

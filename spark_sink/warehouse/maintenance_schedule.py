@@ -181,6 +181,14 @@ class Maintenance:
     _before: dict[Name, int] = field(default_factory=dict)
     _done: dict[str, int] | None = None
     """The version of each table after its last maintenance; its complement (~) once the next one has begun."""
+    _running: Name | None = None
+    _is_ending: bool = False
+
+    def end(self) -> None:
+        """Note that the sink ends in order: the maintenance that it cuts short is no fault of the table."""
+        self._is_ending = True
+        if self._running is not None:
+            self._not_begun(self._running)
 
     def due(self) -> Name | None:
         """Return the table with the most batches since its last maintenance, by any process.
@@ -208,6 +216,7 @@ class Maintenance:
         Return why this was not done, or not completely; empty if it was done.
         """
         taken, left = self.merged[name], ""
+        self._running = name
         try:
             self._begin(name)
             left = self._maintain(name)
@@ -226,9 +235,8 @@ class Maintenance:
             left = self._failed(name, failure)
         else:
             self._note(name, "")
-        with suppress(Exception):
-            if (last := self._maintained().get(json.dumps(name), 0)) < 0:
-                self._record(name, ~last)
+        self._running = None
+        self._not_begun(name)
         self.merged[name] -= taken
         self._before[name] = 0
         return left
@@ -246,8 +254,18 @@ class Maintenance:
             )
         self._record(name, min(last, ~last))
 
+    def _not_begun(self, name: Name) -> None:
+        with suppress(Exception):
+            if (last := self._maintained().get(json.dumps(name), 0)) < 0:
+                self._record(name, ~last)
+
     def _failed(self, name: Name, failure: Exception) -> str:
-        """Keep the reason why a table cannot be maintained, unless the table is gone; return the reason."""
+        """Keep the reason why a table cannot be maintained, unless the table is gone or the sink ends.
+
+        Return the reason.
+        """
+        if self._is_ending:
+            return "the sink ended amid it"
         if self._is_gone(name):
             self._note(name, "")
             return "it was dropped or renamed meanwhile"

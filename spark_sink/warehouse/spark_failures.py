@@ -40,7 +40,8 @@ _SHARED: Final = re.compile(
     r"OutOfMemory|Java heap space|GC overhead limit|Total size of serialized results|UNABLE_TO_ACQUIRE_MEMORY"
     r"|No space left on device|Disk quota exceeded|Too many open files|Read-only file system"
     # A stop, and the end of Spark.
-    r"|SparkContext was (shut down|stopped)|stopped SparkContext|InterruptedException"
+    r"|SparkContext (was|has been) (shut ?down|stopped)|stopped SparkContext|InterruptedException"
+    r"|Cannot invoke \"org\.apache\.spark\.sql\.\S*SparkSession\.\w+\(\)\" because"
     r"|ClosedByInterruptException|SPARK_JOB_CANCELLED|OPERATION_CANCELED|RejectedExecutionException"
     r"|(Job \d+|[Ss]tage) cancelled\b|cancelled (because|(as )?part of) "
     # A store or a catalog that does not answer, or not now.

@@ -276,6 +276,37 @@ def test_a_table_amid_whose_maintenance_the_process_ended_waits_for_the_next_rou
     assert "maintenance" not in "\n".join(status_lines(kept))
 
 
+def test_maintenance_that_the_end_of_the_sink_cuts_short_is_no_fault_of_the_table() -> None:
+    kept: Any = MemoryWarehouse()
+    kept.tables.evolve(None, Shape(*ALL[0], (("id", "int"),), ("id",)))
+
+    def process(*, broke_off: bool = False) -> Maintenance:
+        return Maintenance(
+            warehouse=kept,
+            plan=Plan(every=5),
+            complete_until=lambda: 0.0,
+            busy_since=lambda: None,
+            sources=Sources(notes=kept.notes, of_table=lambda _: (), newest={}),
+            broke_off=lambda: broke_off,
+        )
+
+    first = process()
+
+    class Ending(MemoryUpkeep):
+        """The sink ends, because of an error elsewhere, and Spark with it."""
+
+        def compact(self, name: Name, *, seconds: float | None = None) -> None:
+            first.end()
+            kept.notes.write = None
+            raise OSError(f"the JVM is gone: {name}, {seconds}")
+
+    write, kept.upkeep = kept.notes.write, Ending(kept.tables)
+    assert first.maintain(ALL[0]) == "the sink ended amid it"
+    kept.notes.write, kept.upkeep = write, MemoryUpkeep(kept.tables)
+    assert "maintenance" not in "\n".join(status_lines(kept))
+    assert process(broke_off=True).maintain(ALL[0]) == ""
+
+
 class Torn(MemoryUpkeep):
     """A table one of whose files a kill has left incomplete, so that it cannot be parsed."""
 

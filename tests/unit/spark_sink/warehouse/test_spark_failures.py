@@ -28,6 +28,8 @@ OF_ALL = [
     "ExecutorLostFailure (executor 1 exited caused by one of the running tasks)",
     "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 7 cancelled part of cancelled job group x",
     "org.apache.spark.SparkException: Job 3 cancelled because SparkContext was shut down",
+    "java.lang.IllegalStateException: SparkContext has been shutdown",
+    'NullPointerException: Cannot invoke "org.apache.spark.sql.classic.SparkSession.sparkContext()" because',
     "org.apache.spark.SparkException: Job 4 cancelled as part of cancellation of all jobs",
     "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext",
     "org.apache.iceberg.exceptions.RESTException: Error occurred while processing GET request",
