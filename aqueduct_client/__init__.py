@@ -16,8 +16,8 @@ from aqueduct_client.start_positions import AfterSeq as AfterSeq
 from aqueduct_client.start_positions import AtTime as AtTime
 from aqueduct_client.start_positions import Earliest as Earliest
 from aqueduct_client.start_positions import Latest as Latest
+from aqueduct_client.subscribe import subscribe as subscribe
+from aqueduct_client.subscribe import subscribe_async as subscribe_async
 from aqueduct_client.subscriber import Subscriber as Subscriber
-from aqueduct_client.subscription import subscribe as subscribe
-from aqueduct_client.subscription import subscribe_async as subscribe_async
 from aqueduct_client.sync import SyncSubscriber as SyncSubscriber
 from wire.records import Op as Op

@@ -26,7 +26,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from bench import report, session
-from spark_sink.batch.merging import local
+from spark_sink.batch.table_merge import local
 from spark_sink.settings.model import Settings
 from spark_sink.spark import session as spark_session
 from spark_sink.spark.jobs import MANY, Pace

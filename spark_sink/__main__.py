@@ -47,7 +47,7 @@ from spark_sink.spark import session
 from spark_sink.spark.error_mapping import named
 from spark_sink.spark.files import Files
 from spark_sink.spark.log import configure
-from spark_sink.views.cuts.reading import ConsistentCut, as_of, cut_lines
+from spark_sink.views.cuts.cut_tables import ConsistentCut, as_of, cut_lines
 from spark_sink.views.export import SnapshotWriter, root_of, snapshot_lines
 from spark_sink.views.recent.reading import fresh
 from spark_sink.warehouse.dump import dump, written

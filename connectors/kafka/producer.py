@@ -42,7 +42,7 @@ from connectors.errors import (
 from connectors.kafka.error_mapping import NAMELESS, explained, translated
 from connectors.kafka.protocol_requests import ending_since, last_transaction
 from connectors.kafka.record_batches import FinishedBatch, Sendable
-from connectors.kafka.rejected_record import too_large
+from connectors.kafka.refusal_errors import too_large
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from spark_sink.batch.apply import Applier
 from spark_sink.batch.contents import Contents, contents, published_again
 from spark_sink.batch.dead_letters import MOST, at_of, positions_of
 from spark_sink.batch.drops_and_renames.moving import is_unplaced
-from spark_sink.batch.merging import few, local
+from spark_sink.batch.table_merge import few, local
 from spark_sink.errors import (
     ClaimLost,
     ForeignTable,

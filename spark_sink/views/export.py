@@ -30,7 +30,7 @@ from spark_sink.errors import CutGone, SnapshotUnusable, TableNotInCut, UnknownT
 from spark_sink.spark.error_mapping import cause
 from spark_sink.spark.files import Files
 from spark_sink.spark.jobs import plain_timestamps
-from spark_sink.views.cuts.reading import ConsistentCut
+from spark_sink.views.cuts.cut_tables import ConsistentCut
 from spark_sink.warehouse.milestones import Positions
 from spark_sink.warehouse.protocol import Name
 from wire.text import utc_seconds

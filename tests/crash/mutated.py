@@ -131,7 +131,7 @@ def epoch_kept() -> None:
 def lease_off() -> None:
     """The expiry of the lease is ignored, and each worker has its own transactional id."""
     fencing_off()
-    lease = _of("app.worker.coordination.lease").ZNodeLease
+    lease = _of("app.worker.coordination.zookeeper_lease").ZNodeLease
     lease.check = lambda _self: None
     lease.end = lambda _self, _why: None
     lease.believe = lambda _self, _node: None

@@ -27,7 +27,7 @@ def sink_deletes_off() -> None:
     """The sink treats deletes as updates."""
     from pyspark.sql import functions as f
 
-    merging: Any = importlib.import_module("spark_sink.batch.merging")
+    merging: Any = importlib.import_module("spark_sink.batch.table_merge")
     real = merging.changes
 
     def changes(*given: Any, **more: Any) -> Any:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
-from app.worker.coordination.lease import Lease, PermanentLease
+from app.worker.coordination.zookeeper_lease import Lease, PermanentLease
 
 
 class DestinationRunner(Protocol):

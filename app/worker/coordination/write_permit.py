@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.worker.coordination.lease import Lease, PermanentLease
+from app.worker.coordination.zookeeper_lease import Lease, PermanentLease
 from connectors.errors import LeadershipLost
 
 _LAST_TRANSACTION_SECONDS = 12.0

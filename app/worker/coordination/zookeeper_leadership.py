@@ -18,7 +18,7 @@ from app import metrics
 from app.worker.coordination.assignment import leaders
 from app.worker.coordination.cluster_view import Identity, Nodes, View, read_views
 from app.worker.coordination.leadership import DestinationRunner, ended
-from app.worker.coordination.lease import ZNodeLease
+from app.worker.coordination.zookeeper_lease import ZNodeLease
 from connectors.backoff import Backoff
 from connectors.errors import (
     AqueductError,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app import metrics
-from app.worker.coordination.lease import Lease
+from app.worker.coordination.zookeeper_lease import Lease
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Following, Plan, Signals, at_once
 from app.worker.destination.source_agent import SourceAgent

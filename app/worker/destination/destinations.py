@@ -19,7 +19,7 @@ from app import metrics
 from app.failpoints import point
 from app.settings.model import Settings
 from app.worker.coordination.leadership import Leadership
-from app.worker.coordination.lease import Lease
+from app.worker.coordination.zookeeper_lease import Lease
 from app.worker.destination.background import beside
 from app.worker.destination.destination import Destination
 from app.worker.destination.plan import Plan

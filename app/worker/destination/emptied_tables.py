@@ -28,7 +28,7 @@ from app.worker.pipeline.capture.reader_thread import ReaderClosed
 from app.worker.pipeline.formats.protocol import Image, RecordForm, RestoredImage
 from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.gather.captured_tables import CapturedTable, Unpublished
-from app.worker.pipeline.gather.gone_rows import RemovedRow, key_values
+from app.worker.pipeline.gather.delete_records import RemovedRow, key_values
 from app.worker.pipeline.number import masked_since
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import RemovedRows

@@ -52,7 +52,7 @@ from connectors.kafka.producer import (
 )
 from connectors.kafka.reading import Follower, Partition, StoredRecord, read_to_end
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
-from connectors.kafka.rejected_record import refused_batch
+from connectors.kafka.refusal_errors import refused_batch
 from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from tables.history.logical_schemas.decisions import (

@@ -33,7 +33,7 @@ from connectors.errors import (
 from connectors.kafka.producer import ANSWER_TIMEOUT, TransactionalProducer, send_finished
 from connectors.kafka.reading import Partition
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
-from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
+from connectors.kafka.refusal_errors import refused_batch, refused_topics, too_large
 from connectors.kafka.topics import Topics
 from tables.journal_format import Entry
 from tables.state.merge_cursor import MergeCursor, MergeCursors, checksum, note_of

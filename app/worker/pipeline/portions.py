@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.worker.pipeline.gather.gone_rows import RemovedRow
+from app.worker.pipeline.gather.delete_records import RemovedRow
 from app.worker.pipeline.gather.inserted_events import RowsEvent
 from app.worker.pipeline.number import Name
 from connectors.mysql.position import Coordinates

@@ -21,7 +21,7 @@ from connectors.errors import AqueductError
 from connectors.mysql.ddl.definition import Table, TableName
 from tables.history.codec import checkpoint_records
 from tables.history.history import SchemaHistory
-from tables.history.impact.published import rule_faults
+from tables.history.impact.rule_findings import rule_faults
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
 from tables.journal_format import Entry

@@ -13,8 +13,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.worker.coordination.lease import Lease
 from app.worker.coordination.write_permit import StopRequested
+from app.worker.coordination.zookeeper_lease import Lease
 from app.worker.status import State
 from tables.state.operator_requests import Control, DesiredState
 

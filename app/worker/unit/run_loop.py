@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app import metrics
-from app.worker.coordination.lease import Lease
 from app.worker.coordination.write_permit import StopRequested, WritePermit
+from app.worker.coordination.zookeeper_lease import Lease
 from app.worker.status import State
 from app.worker.unit.requests import Requests, first
 from app.worker.unit.retry_policy import ErrorPolicy

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from connectors.mysql.charsets import BINARY, text_decoder, text_encoder
 from connectors.mysql.ddl import collations
-from connectors.mysql.ddl.definition import Column, Database, Server, Session
+from connectors.mysql.ddl.definition import Database, Server, Session
 from connectors.mysql.server_version import since
 from connectors.mysql.types.integers import printed_integer
 from connectors.mysql.types.registry import sql_type, sql_types
@@ -379,48 +379,3 @@ def _json(spec: TypeSpec, inherited: Database, server: Server, session: Session)
     own = Database(charset="utf8mb4", collation="utf8mb4_bin")
     own = own if spec.collation is None else inherited
     return text_type("longtext", spec, own, server=server, session=session)
-
-
-def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:
-    """A column after the conversion of its table; raise Refused if it does not fit.
-
-    Invariant: a text column keeps its length in characters, and becomes a larger type if its bytes need
-    a larger type; byte columns are unchanged.
-    """
-    if column.charset is None:
-        return column
-    name, exact = column.type.partition("(")[0], ""
-    if name in ("enum", "set"):
-        labels_before = labels_in(column.exact_type or column.type)
-        labels = read_again(labels_before, column.charset, to.charset)
-        strict = is_strict(session)
-        if column.exact_type or "?" not in column.type:
-            exact = exactly(name, labels, to.charset)
-        new = labelled(name, labels, to.charset, server=server, strict=strict)
-    else:
-        # MariaDB prints COMPRESSED after the type.
-        plain, _, note = column.type.partition(" ")
-        new = _text(column, plain, to, server=server, session=session) + (
-            f" {note}" if note else ""
-        )
-    kept = as_kept(new, to)
-    return replace(
-        column,
-        type=kept.type,
-        exact_type=exact,
-        charset=kept.charset,
-        collation=kept.collation,
-    )
-
-
-def _text(column: Column, plain: str, to: Database, *, server: Server, session: Session) -> str:
-    name, _, length = plain.removesuffix(")").partition("(")
-    if length:
-        arguments = (int(length),)
-        return sized(name, arguments, to.charset, server=server, session=session)
-    if name == "longtext":
-        return name
-    if name not in OF_TEXT or column.charset is None:
-        raise Refused(f"{column.type} is no type of text")
-    characters = TEXTS[name] // collations.longest(column.charset)
-    return holding(characters * collations.longest(to.charset))

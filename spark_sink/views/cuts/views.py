@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_sink.errors import TableNotInCut, UnknownTable
 from spark_sink.text.quoting import quoted
-from spark_sink.views.cuts.reading import ConsistentCut, as_of
+from spark_sink.views.cuts.cut_tables import ConsistentCut, as_of
 from spark_sink.warehouse.protocol import Name
 
 _log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from tables.history.impact.findings import (
     key_findings,
     known_renames,
 )
-from tables.history.impact.published import published, rule_findings
+from tables.history.impact.rule_findings import published, rule_findings
 from tables.history.impact.type_change import recomputed
 from tables.rules.mapping.rules import DELETES, OMIT, RECORD
 from tables.rules.routes.routes import Route

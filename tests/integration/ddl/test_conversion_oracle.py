@@ -8,8 +8,8 @@ import pymysql
 import pytest
 
 from connectors.mysql.ddl.collations import chosen, server_default
-from connectors.mysql.ddl.column_types import converted
 from connectors.mysql.ddl.definition import Column, Server, Session
+from connectors.mysql.ddl.resolve.charset import converted
 from connectors.mysql.types.type_spec import Refused
 from tests.harness.servers import Servers
 from tests.harness.sql import connected

@@ -26,7 +26,7 @@ from connectors.kafka.reading import read_to_end
 from devstack import Stack
 from devstack.mysql import Mysql
 from spark_sink.errors import CutGone, CutIncomplete, CutUnknown, TableNotInCut, UnknownTable
-from spark_sink.views.cuts.reading import ConsistentCut, as_of
+from spark_sink.views.cuts.cut_tables import ConsistentCut, as_of
 from tests.harness import wait
 from tests.harness.sql import connected, run
 from tests.harness.worker import running, settings

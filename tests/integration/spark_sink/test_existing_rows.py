@@ -26,7 +26,7 @@ from spark_sink.errors import TableNotInCut, UnknownTable
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
-from spark_sink.views.cuts.reading import as_of
+from spark_sink.views.cuts.cut_tables import as_of
 from spark_sink.views.recent.follower import Follower
 from spark_sink.views.recent.reading import current, fresh
 from spark_sink.warehouse.coverage import reaches

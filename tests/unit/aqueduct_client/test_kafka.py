@@ -15,7 +15,7 @@ from aqueduct_client import kafka
 from aqueduct_client.errors import BrokersDenied, BrokersLost, BrokersRefused
 from aqueduct_client.protocol import TopicFacts
 from aqueduct_client.records import Partition
-from aqueduct_client.subscription import subscribe_async
+from aqueduct_client.subscribe import subscribe_async
 from connectors.kafka import error_mapping
 from tests.kafka_server import KafkaServer, kafka_server
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from aqueduct_client.errors import BrokersLost, InvalidSubscription, OutOfOrder
-from aqueduct_client.subscription import subscribe
+from aqueduct_client.subscribe import subscribe
 from aqueduct_client.sync import SyncSubscriber
 from tests.unit.aqueduct_client.made import Shop, seqs
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
+from app.worker.pipeline.gather.delete_records import RemovedRow, removed_rows
 from app.worker.pipeline.gather.gather import Gathering, bare_keys, changed_keys
-from app.worker.pipeline.gather.gone_rows import RemovedRow, removed_rows
 from app.worker.pipeline.gather.items import (
     SELECTED,
     Ddl,

@@ -38,7 +38,7 @@ from connectors.errors import (
 )
 from connectors.kafka.producer import TransactionalProducer, send_finished
 from connectors.kafka.record_batches import FinishedBatch
-from connectors.kafka.rejected_record import refused_batch, refused_topics, too_large
+from connectors.kafka.refusal_errors import refused_batch, refused_topics, too_large
 from connectors.kafka.topics import Compaction, TopicPlan, Topics
 from connectors.mysql.ddl.definition import Table, TableChange, TableName
 from connectors.mysql.position import SourceOffset

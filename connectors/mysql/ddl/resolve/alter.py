@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.mysql.charsets import lowered
-from connectors.mysql.ddl import column_types
 from connectors.mysql.ddl.definition import Column, Database, Index, Server, Table, with_hidden_last
 from connectors.mysql.ddl.grammar.keys import of_column
 from connectors.mysql.ddl.resolve import charset, keys
@@ -280,7 +279,7 @@ class _Alteration:
         self._columns = [
             column
             if id(column) in self._converted
-            else column_types.converted(column, to, server=server, session=session)
+            else charset.converted(column, to, server=server, session=session)
             for column in self._columns
         ]
 

@@ -11,8 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from connectors.mysql.ddl.collations import longest
-from connectors.mysql.ddl.column_types import OF_BYTES, OF_TEXT, holding, labels_in
-from connectors.mysql.ddl.definition import Column, Database, Server
+from connectors.mysql.ddl.column_types import (
+    OF_BYTES,
+    OF_TEXT,
+    as_kept,
+    exactly,
+    holding,
+    is_strict,
+    labelled,
+    labels_in,
+    read_again,
+    sized,
+)
+from connectors.mysql.ddl.definition import Column, Database, Server, Session
 from connectors.mysql.ddl.resolve.columns import Terms
 from connectors.mysql.ddl.resolve.create import chosen
 from connectors.mysql.ddl.statement import (
@@ -107,6 +118,51 @@ def _without_default(clause: Charset, defaults: Defaults) -> Charset:
 
 
 # --- columns that are converted and changed at once -------------------------------------------------
+
+
+def converted(column: Column, to: Database, *, server: Server, session: Session) -> Column:
+    """A column after the conversion of its table; raise Refused if it does not fit.
+
+    Invariant: a text column keeps its length in characters, and becomes a larger type if its bytes need
+    a larger type; byte columns are unchanged.
+    """
+    if column.charset is None:
+        return column
+    name, exact = column.type.partition("(")[0], ""
+    if name in ("enum", "set"):
+        labels_before = labels_in(column.exact_type or column.type)
+        labels = read_again(labels_before, column.charset, to.charset)
+        strict = is_strict(session)
+        if column.exact_type or "?" not in column.type:
+            exact = exactly(name, labels, to.charset)
+        new = labelled(name, labels, to.charset, server=server, strict=strict)
+    else:
+        # MariaDB prints COMPRESSED after the type.
+        plain, _, note = column.type.partition(" ")
+        new = _text(column, plain, to, server=server, session=session) + (
+            f" {note}" if note else ""
+        )
+    kept = as_kept(new, to)
+    return replace(
+        column,
+        type=kept.type,
+        exact_type=exact,
+        charset=kept.charset,
+        collation=kept.collation,
+    )
+
+
+def _text(column: Column, plain: str, to: Database, *, server: Server, session: Session) -> str:
+    name, _, length = plain.removesuffix(")").partition("(")
+    if length:
+        arguments = (int(length),)
+        return sized(name, arguments, to.charset, server=server, session=session)
+    if name == "longtext":
+        return name
+    if name not in OF_TEXT or column.charset is None:
+        raise Refused(f"{column.type} is no type of text")
+    characters = TEXTS[name] // longest(column.charset)
+    return holding(characters * longest(to.charset))
 
 
 def converting(spec: ColumnSpec, to: Database, server: Server) -> ColumnSpec:

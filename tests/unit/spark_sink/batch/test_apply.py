@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_sink.batch import merging
+from spark_sink.batch import table_merge
 from spark_sink.errors import (
     ForeignRecords,
     MalformedRecord,
@@ -85,7 +85,7 @@ def test_batches_in_any_order_and_mixture_and_repeated_give_the_same_table(
 ) -> None:
     # Every other batch is taken for one too large for the driver.
     sides = itertools.cycle([True, False])
-    monkeypatch.setattr("spark_sink.batch.merging.few", lambda **_: next(sides))
+    monkeypatch.setattr("spark_sink.batch.table_merge.few", lambda **_: next(sides))
     rng = random.Random(seed)
     history = random_history(rng, 40)
     warehouse.schemas = [schema(("id", "int"), ("v", "int"), key=key)]
@@ -107,7 +107,7 @@ def test_batches_in_any_order_and_mixture_and_repeated_give_the_same_table(
 def test_a_change_that_comes_twice_in_a_batch_is_one_row_of_a_table_without_a_key(
     warehouse: Warehouse, at_hand: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_sink.batch.merging.few", lambda **_: at_hand)
+    monkeypatch.setattr("spark_sink.batch.table_merge.few", lambda **_: at_hand)
     warehouse.schemas = [schema(("id", "int"), ("v", "int"), key=())]
     row = {"id": 1, "v": 1}
     first = Change(op="c", seq=1, after=row)
@@ -262,7 +262,7 @@ def test_unusable_records_stop_their_tables_by_topic_partition_and_offset(
 def test_an_unusable_record_among_many_of_a_new_table_is_named_and_no_row_is_merged(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "_ROWS", 0)
+    monkeypatch.setattr(table_merge, "_ROWS", 0)
     warehouse.schemas = [schema(("id", "int"), ("v", "int"))]
     bad = Change(op="c", seq=2, after={"id": 2, "v": "x"})
     with pytest.raises(

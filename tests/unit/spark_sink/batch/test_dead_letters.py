@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.batch import apply, merging
+from spark_sink.batch import apply, table_merge
 from spark_sink.errors import UnusableLimitReached
 from spark_sink.spark.error_mapping import place
 from spark_sink.warehouse.common.own_tables import TableLetters
@@ -109,7 +109,7 @@ def test_unusable_records_become_dead_letters_byte_for_byte_whatever_is_killed(
 
     def counted(*arguments: Any, **more: Any) -> None:
         tries.append(arguments[2].name[1])
-        merging.merged(*arguments, **more)
+        table_merge.merged(*arguments, **more)
 
     monkeypatch.setattr(apply, "merged", counted)
     with caplog.at_level(logging.WARNING, "spark_sink"):

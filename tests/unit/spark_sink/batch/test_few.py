@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_sink.batch.merging import few
+from spark_sink.batch.table_merge import few
 
 
 @pytest.mark.parametrize(

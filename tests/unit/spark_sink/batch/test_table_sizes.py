@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, cast
 
 from spark_sink.batch.contents import TablePart
-from spark_sink.batch.merging import TableSizes
+from spark_sink.batch.table_merge import TableSizes
 from spark_sink.spark.jobs import LARGE, MANY
 from spark_sink.warehouse.protocol import Facts, Name
 

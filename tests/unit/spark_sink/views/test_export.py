@@ -13,7 +13,7 @@ from spark_sink.spark.files import Files
 from spark_sink.views.export import MANIFEST, SnapshotWriter, root_of, snapshot_lines
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.views.cuts.bank import TABLES, Bank
-from tests.unit.spark_sink.views.cuts.test_reading import Sink
+from tests.unit.spark_sink.views.cuts.test_cut_tables import Sink
 
 pytestmark = [
     pytest.mark.spark,

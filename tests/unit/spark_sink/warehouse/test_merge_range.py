@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from spark_sink.batch.merging import local
+from spark_sink.batch.table_merge import local
 from spark_sink.text.quoting import quoted
 from spark_sink.warehouse.common.merge_range import _FEW, key_bounds, range_sql
 from spark_sink.warehouse.delta import tables as delta_tables

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import pytest
 
 from app.worker.coordination.leadership import SingleWorker
-from app.worker.coordination.lease import Lease
+from app.worker.coordination.zookeeper_lease import Lease
 
 
 class DestinationRunner:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from app.worker.coordination.lease import PermanentLease
 from app.worker.coordination.write_permit import StopRequested, WritePermit
+from app.worker.coordination.zookeeper_lease import PermanentLease
 
 
 async def test_a_run_that_writes_ends_after_its_transaction() -> None:

@@ -12,8 +12,8 @@ from typing import ClassVar
 import pytest
 
 from app.worker.coordination.cluster_view import Identity, Nodes
-from app.worker.coordination.lease import Lease
 from app.worker.coordination.zookeeper_leadership import ZooKeeperLeadership
+from app.worker.coordination.zookeeper_lease import Lease
 from connectors.errors import Fenced
 from connectors.zookeeper.protocol import Session, SessionState
 from tests.harness.memory_zookeeper import MemoryServer, MemorySession

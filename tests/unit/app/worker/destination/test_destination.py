@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from app import metrics
-from app.worker.coordination.lease import PermanentLease
+from app.worker.coordination.zookeeper_lease import PermanentLease
 from app.worker.destination.destination import (
     Destination,
     LagWatch,

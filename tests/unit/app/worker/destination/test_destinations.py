@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from app import metrics
-from app.worker.coordination.lease import PermanentLease
+from app.worker.coordination.zookeeper_lease import PermanentLease
 from app.worker.destination import destinations
 from app.worker.destination.destination import Destination
 from app.worker.destination.destinations import Acknowledge, Destinations

@@ -21,7 +21,7 @@ from app.worker.pipeline.capture.reader_thread import ReaderClosed
 from app.worker.pipeline.formats.canal import CANAL
 from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.formats.shaped import version_of as version_of_table
-from app.worker.pipeline.gather.gone_rows import RemovedRow
+from app.worker.pipeline.gather.delete_records import RemovedRow
 from app.worker.pipeline.portions import RemovedRows
 from app.worker.status import DestinationStatus
 from connectors.kafka.reading import StoredRecord

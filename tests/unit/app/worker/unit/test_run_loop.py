@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app import metrics
-from app.worker.coordination.lease import PermanentLease
+from app.worker.coordination.zookeeper_lease import PermanentLease
 from app.worker.merge.plan import MergeStatus
 from app.worker.status import State
 from app.worker.unit import run_loop as module

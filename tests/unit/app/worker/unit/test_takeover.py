@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 
 from app.worker.coordination.cluster_view import Identity
-from app.worker.coordination.lease import Lease, PermanentLease
 from app.worker.coordination.write_permit import StopRequested, WritePermit
+from app.worker.coordination.zookeeper_lease import Lease, PermanentLease
 from app.worker.merge.plan import MergeStatus
 from app.worker.unit import takeover
 from app.worker.unit import takeover as module

@@ -4,11 +4,11 @@ import pytest
 
 from connectors.mysql.ddl.column_types import (
     NAMES,
-    converted,
     labels_in,
     resolved,
 )
 from connectors.mysql.ddl.definition import Column, Database, Server, Session
+from connectors.mysql.ddl.resolve.charset import converted
 from connectors.mysql.types.type_spec import Refused, ResolvedType, TypeSpec
 
 NEWEST = Server(version=(9, 7, 4))

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from spark_sink.errors import TableNotInCut
-from spark_sink.views.cuts.finding import Run, timed
-from spark_sink.views.cuts.reading import cut_lines
+from spark_sink.views.cuts.cut_positions import Run, timed
+from spark_sink.views.cuts.cut_tables import cut_lines
 from spark_sink.warehouse.milestones import Position
 from tests.unit.spark_sink.conftest import Warehouse
 from tests.unit.spark_sink.views.cuts.bank import Bank
-from tests.unit.spark_sink.views.cuts.test_reading import Sink, held
+from tests.unit.spark_sink.views.cuts.test_cut_tables import Sink, held
 
 pytestmark = [
     pytest.mark.spark,

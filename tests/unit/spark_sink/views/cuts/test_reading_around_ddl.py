@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from spark_sink.views.cuts.reading import Moves
+from spark_sink.views.cuts.cut_tables import Moves
 from spark_sink.warehouse.milestones import Position
 from spark_sink.warehouse.moves import Event, History, Note, Place
 from tests.unit.spark_sink.batch.drops_and_renames.statements import create, drop, rename

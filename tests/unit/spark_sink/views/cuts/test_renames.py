@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_sink.errors import TableNotInCut, UnknownTable
-from spark_sink.views.cuts.reading import ConsistentCut, as_of
+from spark_sink.views.cuts.cut_tables import ConsistentCut, as_of
 from spark_sink.warehouse.coverage import Step
 from tests.unit.spark_sink.batch.drops_and_renames.statements import TOPIC as DDL
 from tests.unit.spark_sink.batch.drops_and_renames.statements import rename

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import pytest
 
-from app.worker.coordination.lease import PermanentLease
 from app.worker.coordination.write_permit import WritePermit
+from app.worker.coordination.zookeeper_lease import PermanentLease
 from app.worker.destination.failover.source_selection import Sources
 from app.worker.destination.plan import Failover, Plan, Signals, SnapshotPlan, Source
 from app.worker.destination.takeover.initial_state import InitialState

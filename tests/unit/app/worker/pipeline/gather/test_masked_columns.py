@@ -19,7 +19,7 @@ from connectors.mysql.rows.compiled import Row
 from connectors.mysql.schema.table_map_completion import adopted
 from connectors.mysql.schema.table_map_key import row_key
 from connectors.mysql.types.registry import FieldType
-from tables.history.impact.published import published
+from tables.history.impact.rule_findings import published
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking import Hmac, MaskingKeys
 from tables.rules.routes.routes import Routes

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.worker.pipeline.gather.captured_tables import PacketRows
-from app.worker.pipeline.gather.gone_rows import RemovedRow
+from app.worker.pipeline.gather.delete_records import RemovedRow
 from app.worker.pipeline.piece import Entered, Piece
 from app.worker.pipeline.portions import Portion, RemovedRows, SelectedRows
 from connectors.errors import RuleImpossible

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooL
 
 from connectors.errors import BatchTooLarge, RecordTooLarge, Retry
 from connectors.kafka.record_batches import BatchWriter, FinishedBatch
-from connectors.kafka.rejected_record import refused_batch, too_large
+from connectors.kafka.refusal_errors import refused_batch, too_large
 
 
 def batch(*values: bytes) -> FinishedBatch:

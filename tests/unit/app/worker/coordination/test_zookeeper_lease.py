@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
-from app.worker.coordination import lease as leases
+from app.worker.coordination import zookeeper_lease as leases
 from app.worker.coordination.cluster_view import Identity
-from app.worker.coordination.lease import PermanentLease, ZNodeLease
+from app.worker.coordination.zookeeper_lease import PermanentLease, ZNodeLease
 from connectors.errors import CoordinationLost, LeadershipLost
 from connectors.zookeeper.protocol import SessionState
 from tests.harness.memory_zookeeper import MemoryServer, MemorySession
@@ -21,7 +21,7 @@ PATH = "/aqueduct/destinations/shop/running"
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     time = [1000.0]
-    monkeypatch.setattr("app.worker.coordination.lease.now", lambda: time[0])
+    monkeypatch.setattr("app.worker.coordination.zookeeper_lease.now", lambda: time[0])
     monkeypatch.setattr("tests.harness.memory_zookeeper.now", lambda: time[0])
     return time
 
@@ -136,7 +136,7 @@ async def test_it_is_said_to_be_handed_over_only_where_another_may_lead_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = MemoryServer()
-    with caplog.at_level(logging.INFO, logger="app.worker.coordination.lease"):
+    with caplog.at_level(logging.INFO, logger="app.worker.coordination.zookeeper_lease"):
         free, _ = await held(server)
         await free.hand_over()
         assert f"{PATH} is handed over" in caplog.text
@@ -160,7 +160,7 @@ async def test_it_is_not_said_to_be_handed_over_where_the_servers_refuse(
         raise CoordinationLost("no answer")
 
     monkeypatch.setattr(session, "delete", lost)
-    with caplog.at_level(logging.INFO, logger="app.worker.coordination.lease"):
+    with caplog.at_level(logging.INFO, logger="app.worker.coordination.zookeeper_lease"):
         await lease.hand_over()
     assert "handed over" not in caplog.text
     assert "left to the session's end: no answer" in caplog.text

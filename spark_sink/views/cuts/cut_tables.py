@@ -26,7 +26,7 @@ from spark_sink.errors import CutGone, TableError, TableNotInCut, UnknownTable
 from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import SchemaBook
 from spark_sink.text.quoting import literal
-from spark_sink.views.cuts.finding import Finder, Found, moment
+from spark_sink.views.cuts.cut_positions import Finder, Found, moment
 from spark_sink.views.recent.reading import Merged, book_of, combined
 from spark_sink.warehouse.coverage import reaches
 from spark_sink.warehouse.markers import markers_of

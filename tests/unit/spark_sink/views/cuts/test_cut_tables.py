@@ -19,7 +19,7 @@ from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.java import java_class
-from spark_sink.views.cuts.reading import ConsistentCut, as_of, cut_lines
+from spark_sink.views.cuts.cut_tables import ConsistentCut, as_of, cut_lines
 from spark_sink.views.cuts.views import views
 from spark_sink.views.recent.follower import Follower
 from tests.unit.spark_sink.conftest import FORMAT, Warehouse

@@ -12,8 +12,8 @@ import pytest
 
 from spark_sink.errors import CutAmbiguous
 from spark_sink.source.positions import Offsets
-from spark_sink.views.cuts import finding
-from spark_sink.views.cuts.finding import (
+from spark_sink.views.cuts import cut_positions
+from spark_sink.views.cuts.cut_positions import (
     Change,
     Evidence,
     Run,
@@ -156,13 +156,13 @@ class Sink:
 
     def check(self, positions: dict[str, Position]) -> bool:
         """Proves that a cut is one, if it has a base: whole transactions, all held, nothing after them."""
-        top = positions.get("shop", finding.NOTHING)
+        top = positions.get("shop", cut_positions.NOTHING)
         batch = base(self.batches, positions, self.since_of_rows())
         if batch is None:
             return False
         assert top.seq in self.bank.states, "the end of a transaction"
         assert batch.milestone is not None
-        assert batch.milestone.reached.get("shop", finding.NOTHING) <= top
+        assert batch.milestone.reached.get("shop", cut_positions.NOTHING) <= top
         everything = {at: len(log) for at, log in self.bank.logs.items()}
         for record in parsed(self.bank, {}, everything):
             at = record["at"]
@@ -184,7 +184,7 @@ class Sink:
             return
         assert self.check(exact)
         wanted = max(end for end in self.bank.states if end <= seq)
-        assert exact.get("shop", finding.NOTHING).seq == wanted
+        assert exact.get("shop", cut_positions.NOTHING).seq == wanted
 
     def since_of_rows(self) -> dict[tuple[str, int], int]:
         return {at: first for at, first in self.since.items() if at != MARKERS}
@@ -209,7 +209,7 @@ def played(seed: int) -> tuple[int, bool]:
             continue
         cuts += sink.check(positions)
         for seq in bank.random.sample(sorted(bank.states), min(4, len(bank.states))):
-            top = positions.get("shop", finding.NOTHING).seq
+            top = positions.get("shop", cut_positions.NOTHING).seq
             sink.check_at(evidence, positions, min(seq, top))
     bank.settle()
     sink.store()
