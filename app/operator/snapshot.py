@@ -117,11 +117,13 @@ async def request_snapshots(
         for database, table in names
     )
 
-    def applied(state: DestinationState) -> tuple[TableSnapshot, ...] | None:
-        known = state.snapshots.all
+    before = dict(state.snapshots.all)
+
+    def applied(later: DestinationState) -> tuple[TableSnapshot, ...] | None:
+        known = before | later.snapshots.all
         if pending(requests, known):
             return None
-        return tuple(known[one.name] for one in requests if one.name in known)
+        return tuple(known[one.name] for one in requests)
 
     notes = [note_of(one) for one in requests]
     found = await answer_to(journal, notes, applied, what=f"snapshot {action.value}", wait=wait)
@@ -282,13 +284,6 @@ def _request(
     lines = [_snapshot_line(one) for one in tables]
     if applied is None:
         lines = [f"{'.'.join(one.name)}: {action.value} {UNCONFIRMED}" for one in requests]
-    else:
-        # The journal has no state of them: this request is in place of a start that may just have been applied.
-        lines += [
-            f"{'.'.join(one.name)}: its start is withdrawn; if its rows are being read already, that ends now"
-            for one in requests
-            if one.name not in known
-        ]
     print_answer(options.format, value, lines)
     has_failed = any(one.state is SnapshotState.FAILED for one in tables)
     return 1 if has_failed else 0

@@ -138,15 +138,15 @@ def unapplied_starts(
 
 def _is_pending(request: SnapshotRequest, snapshot: TableSnapshot | None) -> bool:
     if snapshot is None:
-        # Nothing to pause or to stop.
-        return request.action is SnapshotAction.START
+        # A stop may be in place of a start that is on its way into the journal; nothing else is to be done.
+        return request.action in (SnapshotAction.START, SnapshotAction.STOP)
     return snapshot.request != request.id
 
 
 def after_request(
     request: SnapshotRequest, snapshot: TableSnapshot | None, *, now_ms: int
 ) -> TableSnapshot:
-    """The state of a table's snapshot after a request; only a start needs no earlier snapshot."""
+    """The state of a table's snapshot after a request; only a start or a stop needs no earlier snapshot."""
     if request.action is SnapshotAction.START:
         return TableSnapshot(
             destination=request.destination,
@@ -161,7 +161,19 @@ def after_request(
             request=request.id,
             unlogged=None if request.where is None else _failure_of_all(snapshot),
         )
-    assert snapshot is not None
+    if snapshot is None:
+        assert request.action is SnapshotAction.STOP
+        # No start of it was applied: its state only answers the request.
+        return TableSnapshot(
+            destination=request.destination,
+            database=request.database,
+            table=request.table,
+            id=request.id,
+            state=SnapshotState.STOPPED,
+            began_ms=now_ms,
+            ts_ms=now_ms,
+            request=request.id,
+        )
     if request.action is SnapshotAction.MARK:
         return _marked(snapshot, request, now_ms)
     state = _next_state(request.action, snapshot)

@@ -68,6 +68,9 @@ class ReadTables:
         """The states of the snapshots once all requests are applied."""
         found = dict(self.snapshots)
         for one in self.unapplied():
+            if one.action is SnapshotAction.STOP and one.name not in found:
+                # It is in place of a start that was not applied: none of the table's existing rows was read.
+                continue
             found[one.name] = after_request(one, found.get(one.name), now_ms=one.ts_ms)
         return found
 

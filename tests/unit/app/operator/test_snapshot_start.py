@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -117,21 +117,63 @@ async def test_a_start_that_was_not_applied_yet_is_stopped_also_without_a_snapsh
     done = TableSnapshot(destination="shop", database="shop", table="orders", id="0")
     known = [] if state is None else [replace(done, state=state)]
     journal = journal_with(monkeypatch, known, [START])
+    begun = after_request(START, known[0] if known else None, now_ms=8)
+
+    def later(stop: SnapshotRequest) -> list[list[TableSnapshot]]:
+        # The worker may have begun to apply the start before it receives the stop.
+        return [[], [begun], [after_request(stop, begun, now_ms=9)]]
+
+    requests, *answers = await answers_to(
+        monkeypatch, journal, SnapshotAction.STOP, known=known, later=later
+    )
+    assert [(one.name, one.action) for one in requests] == [(START.name, SnapshotAction.STOP)]
+    *before, (after,) = answers
+    assert before == [None, None]
+    assert (after.state, after.rows) == (SnapshotState.STOPPED, 0)
+
+
+@pytest.mark.parametrize("action", [SnapshotAction.PAUSE, SnapshotAction.STOP])
+async def test_a_request_is_not_answered_by_other_records_that_follow_it(
+    monkeypatch: pytest.MonkeyPatch, action: SnapshotAction
+) -> None:
+    reading = TableSnapshot(
+        destination="shop", database="shop", table="orders", id="0", state=SnapshotState.READING
+    )
+    journal = journal_with(monkeypatch, [reading])
+    other = replace(reading, table="lines")
+
+    def later(request: SnapshotRequest) -> list[list[TableSnapshot]]:
+        # A cursor, a chunk of another table, a chunk that was under way, and then the end.
+        chunk = replace(reading, chunks=1, rows=5)
+        return [[], [other], [other, chunk], [other, after_request(request, chunk, now_ms=9)]]
+
+    _, *answers = await answers_to(monkeypatch, journal, action, known=[reading], later=later)
+    *before, (after,) = answers
+    assert before == [None, None, None]
+    ended = SnapshotState.PAUSED if action is SnapshotAction.PAUSE else SnapshotState.STOPPED
+    assert (after.state, after.rows) == (ended, 5)
+
+
+async def answers_to(
+    monkeypatch: pytest.MonkeyPatch,
+    journal: Any,
+    action: SnapshotAction,
+    *,
+    known: Iterable[TableSnapshot],
+    later: Callable[[SnapshotRequest], list[list[TableSnapshot]]],
+) -> list[Any]:
+    """Request an action; the requests, and the answer in each state that records after the request make."""
     answers: list[Any] = []
 
     async def answer_to(_journal: Any, notes: Any, applied: Any, **_: Any) -> None:
         key, value = notes[0]
-        stop = request_in(StoredRecord(key, value, 2))
-        answers.append(applied(journal.found))
-        stopped = [after_request(stop, one, now_ms=9) for one in known]
-        journal.found.snapshots.all = {one.name: one for one in stopped}
-        answers.append(applied(journal.found))
+        for states in later(request_in(StoredRecord(key, value, 2))):
+            made = {one.name: one for one in states}
+            answers.append(applied(SimpleNamespace(snapshots=SimpleNamespace(all=made))))
 
     monkeypatch.setattr(snapshot, "answer_to", answer_to)
     requests, _ = await snapshot.request_snapshots(
-        journal, SnapshotAction.STOP, [], report_unreachable, by="bert", wait=1.0
+        journal, action, [], report_unreachable, by="bert", wait=1.0
     )
-    assert [(one.name, one.action) for one in requests] == [(START.name, SnapshotAction.STOP)]
-    before, after = answers
-    assert before == (() if state is None else None)
-    assert [one.state for one in after] == [one.state for one in known]
+    assert {one.name: one for one in known} == journal.found.snapshots.all
+    return [requests, *answers]

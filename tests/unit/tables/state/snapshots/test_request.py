@@ -98,7 +98,18 @@ def test_a_request_is_pending_until_the_tables_state_has_its_id() -> None:
     assert pending([START], {done.name: done}) == []
     stop = asked(SnapshotAction.STOP)
     assert pending([stop], {done.name: done}) == [stop]
-    assert pending([stop], {}) == [], "there is nothing to stop"
+    assert pending([asked(SnapshotAction.PAUSE)], {}) == [], "there is nothing to pause"
+
+
+def test_a_stop_in_place_of_a_start_is_pending_until_a_state_has_its_id_too() -> None:
+    stop = asked(SnapshotAction.STOP)
+    assert pending([stop], {}) == [stop], "the start may be on its way into the journal"
+    stopped = after_request(stop, None, now_ms=9)
+    assert (stopped.state, stopped.rows, stopped.request) == (SnapshotState.STOPPED, 0, "two")
+    assert stopped.where is None
+    assert pending([stop], {stopped.name: stopped}) == []
+    state = fold("shop", [StoredRecord(*snapshot_note(stopped), 1)])
+    assert state.snapshots.all == {stopped.name: stopped}
 
 
 def test_a_start_begins_with_the_first_row() -> None:

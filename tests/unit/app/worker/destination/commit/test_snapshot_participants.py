@@ -19,7 +19,7 @@ from app.worker.pipeline.piece import TableChanges, UnloggedChange
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.position import Coordinates
-from tables.state.snapshots.request import SnapshotRequest, request_in
+from tables.state.snapshots.request import SnapshotAction, SnapshotRequest, request_in
 from tables.state.snapshots.snapshot_progress import SnapshotState, TableSnapshot, requested
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
 from tests.unit.tables.made import applied, begun
@@ -139,7 +139,10 @@ WAITING = replace(READING, state=SnapshotState.WAITING, chunks=0)
 
 
 def noted(
-    snapshot: TableSnapshot | None, *, is_read: bool = False, can_replace: bool = True
+    snapshot: TableSnapshot | None,
+    *requests: SnapshotRequest,
+    is_read: bool = False,
+    can_replace: bool = True,
 ) -> tuple[dict[str, dict[str, Any]], list[TableSnapshot]]:
     """The records of a statement by key, and the states that are shown once it is committed."""
     shown: list[TableSnapshot] = []
@@ -148,6 +151,7 @@ def noted(
             destination="shop",
             captured=lambda _: [ORDERS],
             snapshots={} if snapshot is None else {ORDERS: snapshot},
+            requests=lambda: requests,
         ),
         can_replace=lambda _: can_replace,
         is_read=lambda _: is_read,
@@ -178,6 +182,16 @@ def test_one_that_was_never_read_is_shown_as_failed_with_the_command_that_ends_i
     assert shown.error.endswith("snapshot start shop 'shop.my orders' --replace")
     _, (shown,) = noted(None, can_replace=False)
     assert (shown.error or "").endswith("snapshot start shop 'shop.my orders'")
+
+
+def test_one_whose_start_was_stopped_before_it_was_applied_is_shown_so_too() -> None:
+    stop = SnapshotRequest(
+        destination="shop", database=ORDERS[0], table=ORDERS[1], id="2", action=SnapshotAction.STOP,
+        by="anna", ts_ms=1,
+    )  # fmt: skip
+    notes, (shown,) = noted(None, stop)
+    assert list(notes) == ["snapshot/shop/shop/my%20orders"], "a mark would replace the stop"
+    assert (shown.state, shown.request) == (SnapshotState.FAILED, "")
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,21 @@ async def test_a_stopped_table_is_read_no_more(monkeypatch: pytest.MonkeyPatch) 
         assert FakeReading.made["a"].is_stopped
 
 
+async def test_a_stop_in_place_of_a_start_that_was_not_applied_is_answered_in_the_journal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with run(monkeypatch) as scene:
+        scene.ask("x", SnapshotAction.STOP, "s")
+        await scene.until(lambda: scene.watches)
+        ((key, value),) = scene.watches[0].notes
+        assert key == b"snapshot/shop/shop/x"
+        written = orjson.loads(value)
+        assert (written["state"], written["request"]) == ("stopped", "s")
+        await asyncio.sleep(0.05)
+        assert len(scene.watches) == 1, "a request is applied once"
+        assert FakeReading.made == {}
+
+
 async def test_at_a_server_where_it_cannot_be_exact_requests_fail_and_the_run_goes_its_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
