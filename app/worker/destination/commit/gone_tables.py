@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from app.worker.destination.commit.snapshot_participants import (
+from app.worker.destination.commit.read_tables import (
     ReadTables,
     first_names,
     name_after,

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app import metrics
+from app.worker.destination.commit.entered_tables import EnteredTables
 from app.worker.destination.commit.gone_tables import GoneTables
 from app.worker.destination.commit.participants import CommitParticipant
-from app.worker.destination.commit.snapshot_participants import (
-    EnteredTables,
-    ReadTables,
-    RenamedTables,
-    SignalRows,
-    UnloggedRows,
-)
+from app.worker.destination.commit.read_tables import ReadTables
+from app.worker.destination.commit.renamed_tables import RenamedTables
+from app.worker.destination.commit.signal_rows import SignalRows
+from app.worker.destination.commit.unlogged_rows import UnloggedRows
 from app.worker.destination.emptied_tables import EmptiedTables
 from app.worker.destination.plan import Plan, Signals
 from app.worker.destination.snapshot.entries import Entries

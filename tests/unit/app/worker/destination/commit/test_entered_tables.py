@@ -7,13 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
+from app.worker.destination.commit.entered_tables import EnteredTables
 from app.worker.destination.commit.gone_tables import GoneTables
 from app.worker.destination.commit.participants import Commits
-from app.worker.destination.commit.snapshot_participants import (
-    EnteredTables,
-    ReadTables,
-    RenamedTables,
-)
+from app.worker.destination.commit.read_tables import ReadTables
+from app.worker.destination.commit.renamed_tables import RenamedTables
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.ddl.online import ShadowRules
 from tables.history.history import SchemaHistory

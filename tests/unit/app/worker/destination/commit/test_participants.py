@@ -14,6 +14,8 @@ import pytest
 
 from app import metrics
 from app.worker.destination.commit.participants import CommitParticipant, Commits
+from app.worker.destination.commit.read_tables import ReadTables
+from app.worker.destination.commit.renamed_tables import RenamedTables
 from app.worker.destination.commit.run_participants import (
     DeadLetters,
     FilterCheck,
@@ -22,11 +24,7 @@ from app.worker.destination.commit.run_participants import (
     PublishedFingerprints,
     SkippedStatements,
 )
-from app.worker.destination.commit.snapshot_participants import (
-    ReadTables,
-    RenamedTables,
-    SignalRows,
-)
+from app.worker.destination.commit.signal_rows import SignalRows
 from app.worker.destination.snapshot.entries import Entries
 from app.worker.destination.source_agent import SourceAgent
 from app.worker.pipeline.piece import Piece, SignalRow, TableChanges

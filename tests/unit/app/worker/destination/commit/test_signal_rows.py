@@ -9,11 +9,9 @@ import orjson
 import pytest
 
 from app.worker.destination.commit.participants import Commits
-from app.worker.destination.commit.snapshot_participants import (
-    ReadTables,
-    RenamedTables,
-    SignalRows,
-)
+from app.worker.destination.commit.read_tables import ReadTables
+from app.worker.destination.commit.renamed_tables import RenamedTables
+from app.worker.destination.commit.signal_rows import SignalRows
 from app.worker.pipeline.piece import SignalRow
 from tables.state.snapshots.snapshot_progress import Name, SnapshotState, TableSnapshot
 from tests.unit.app.worker.destination.commit.made import BEFORE, piece
