@@ -30,8 +30,12 @@ class VersionKey:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> VersionKey:
-        """Read it from a record's key or value; raise KeyError or TypeError if it is missing."""
-        return cls(value["destination"], value["database"], value["table"], value["version"])
+        """Read it from a record's key or value; raise KeyError or TypeError if it names no version."""
+        found = cls(value["destination"], value["database"], value["table"], value["version"])
+        names = (found.destination, found.database, found.table)
+        if not all(isinstance(one, str) for one in names) or not isinstance(found.version, int):
+            raise TypeError("a name is no text, or the version no number")
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -252,12 +252,12 @@ def versions_of(part: TablePart, book: SchemaBook) -> list[TableVersion]:
 
 
 def unreadable(part: TablePart, book: SchemaBook) -> set[VersionKey]:
-    """Return the versions that no table can have."""
+    """Return the versions that no table can have, or that are in a form which this sink does not know."""
     found = set()
     for key in part.versions:
         try:
             book.versions([key])
-        except (ReservedName, ColumnClash, UnsupportedType):
+        except (ReservedName, ColumnClash, UnsupportedType, UnsupportedWire):
             found.add(key)
     return found
 

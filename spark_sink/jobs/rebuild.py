@@ -48,6 +48,7 @@ from spark_sink.errors import (
     UnknownSchema,
     UnsupportedName,
     UnsupportedType,
+    UnsupportedWire,
     ValuesChanged,
 )
 from spark_sink.jobs.load.origin import BEGIN
@@ -76,6 +77,7 @@ OF_VERSIONS = (
     UnsupportedName,
     ForeignRecords,
     UnknownSchema,
+    UnsupportedWire,
 )
 """Errors of table versions whose records may be omitted, see `Rebuild.omit`."""
 

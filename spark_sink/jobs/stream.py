@@ -61,6 +61,7 @@ from spark_sink.text.quoting import (
     FOREIGN,
     MAINTAINED,
     ORIGIN,
+    PASSED_BY,
     SOURCES,
     TOPICS,
     UNMAINTAINED,
@@ -77,6 +78,7 @@ from spark_sink.warehouse.ledger import (
 )
 from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources
 from spark_sink.warehouse.opening import open_warehouse
+from spark_sink.warehouse.passed_by import PassedBy
 from spark_sink.warehouse.protocol import Name
 from spark_sink.warehouse.table_rules import TableRules
 from spark_sink.warehouse.topic_ids import TopicIds
@@ -133,7 +135,8 @@ class Sink:
             complete_until=lambda: self._watch.complete_until(),
         )
         topics = self._topics = KafkaTopics(spark, settings)
-        schemas = partial(read_schemas, spark, settings)
+        passed_by = PassedBy(notes=self._warehouse.notes, note=of_sink(PASSED_BY, settings.name))
+        schemas = self._schemas = partial(read_schemas, spark, settings, passed_by.all_of)
         book = SchemaBook(schemas, state=partial(schemas_state, topics, settings.prefix))
         ddl = Ddl(
             topics=KafkaDdl(spark, settings),
@@ -518,7 +521,7 @@ class Sink:
         gone = {topic: text for topic, text in gone.items() if topic not in again}
         self.lost = again & topics | gone.keys()
         if self.lost:
-            values = read_schemas(self._spark, self._settings)
+            values = self._schemas()
             prefix = self._settings.prefix
             sources = {topic: tables_of(values, topic, prefix) for topic in self.lost}
             self._topic_ids.wait(sources, earliest, lost=gone)

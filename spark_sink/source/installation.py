@@ -22,6 +22,7 @@ from typing import Final
 
 from spark_sink.errors import ForeignTopic, KafkaUnreachable
 from spark_sink.source.kafka import KafkaTopics
+from spark_sink.source.own_topics import UNREADABLE
 from spark_sink.text.quoting import literal
 from wire.topics import installations, merged_topic, schemas_topic
 
@@ -139,10 +140,9 @@ def named(values: Iterable[str], prefix: str) -> frozenset[str]:
     for value in values:
         try:
             body = json.loads(value)
-            topic = body["topic"]
-        except (ValueError, KeyError, TypeError):
+            found.add(merged_topic(prefix, str(body.get("destination")), body["topic"]))
+        except UNREADABLE:
             return frozenset()
-        found.add(merged_topic(prefix, str(body.get("destination")), topic))
     return frozenset(found)
 
 
@@ -157,8 +157,11 @@ def tables_of(
     for value in values:
         if topic in named([value], prefix):
             body = json.loads(value)
-            stated = body.get("logical")
-            logical = (str(stated[0]), str(stated[1])) if stated else None
+            match body.get("logical"):
+                case [str(database), str(table)]:
+                    logical: tuple[str, str] | None = (database, table)
+                case _:
+                    logical = None
             found.setdefault((body["database"], body["table"]), set()).add(logical)
     return found
 

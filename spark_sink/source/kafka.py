@@ -26,6 +26,7 @@ from spark_sink.source.admin import (
     read_ahead,
     unreachable,
 )
+from spark_sink.source.own_topics import RawRecord, Report, versions_in, warn_of_foreign
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.java import java_class
 from spark_sink.spark.jobs import MANY, for_many_rows
@@ -42,6 +43,11 @@ from wire.topics import (
 _ENOUGH_TO_MERGE = 20_000
 _WINDOW = 100
 """The number of offsets in which the last record of a partition is first looked for."""
+RAW = (
+    *("topic", "partition", "offset"),
+    *(f"CAST({name} AS STRING) AS {name}" for name in ("key", "value")),
+)
+"""The columns of `RawRecord`, as expressions over Spark's Kafka source."""
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -97,16 +103,23 @@ def _with_ddl(settings: Settings) -> str:
     return f"{_with_transactions(settings)}|(?:{ddl})"
 
 
-def read_schemas(spark: SparkSession, settings: Settings) -> list[str]:
-    """Return the values of the schemas topic, oldest first; empty if the topic does not exist."""
+def read_schemas(
+    spark: SparkSession, settings: Settings, report: Report = warn_of_foreign
+) -> list[str]:
+    """Return the values of the schemas topic that name a table version, oldest first.
+
+    They are empty if the topic does not exist. `report` gets the topic and all of its foreign records.
+    """
     topic = schemas_topic(settings.prefix)
     with admin(spark, settings) as kafka:
         if topic not in kafka.topics():
             return []
     reader = spark.read.format("kafka").options(**range_options(settings))
-    values = reader.option("subscribe", topic).load().where("value IS NOT NULL")
-    ordered = values.orderBy("partition", "offset").selectExpr("CAST(value AS STRING) AS value")
-    return [row.value for row in ordered.collect()]
+    records = reader.option("subscribe", topic).load().where("value IS NOT NULL")
+    ordered = records.orderBy("partition", "offset").selectExpr(*RAW)
+    values, foreign = versions_in(RawRecord(**row.asDict()) for row in ordered.collect())
+    report(topic, foreign)
+    return values
 
 
 def pattern(settings: Settings) -> str:

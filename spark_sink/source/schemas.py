@@ -22,6 +22,7 @@ from spark_sink.errors import (
 )
 from spark_sink.source.altered_kinds import Altered
 from spark_sink.source.column_reading import Reading, reading
+from spark_sink.source.own_topics import UNREADABLE
 from spark_sink.text.quoting import argument, snapshot_starts
 from wire.records import WIRE_VERSION
 from wire.table_version import Column as PublishedColumn
@@ -118,12 +119,19 @@ def parse_version(value: str) -> TableVersion:
     try:
         # A float keeps the text that the worker wrote.
         body = json.loads(value, parse_float=str)
-        key, wire, definition = VersionKey.of(body), body["wire"], Definition.from_json(body)
-        masked = dict(body.get("mapping", {}).get("masked", {}))
-    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+        key, wire = VersionKey.of(body), body["wire"]
+        if wire == WIRE_VERSION:
+            return _version(body, key)
+    except UNREADABLE as fault:
         raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
-    if wire != WIRE_VERSION:
-        raise UnsupportedWire(f"{key} has wire {wire}")
+    # The rest may have another form.
+    raise UnsupportedWire(f"{key} has wire {wire}")
+
+
+def _version(body: dict[str, Any], key: VersionKey) -> TableVersion:
+    """The version in a record of this wire number; raise one of UNREADABLE if it breaks the contract."""
+    definition = Definition.from_json(body)
+    masked = dict(body.get("mapping", {}).get("masked", {}))
     _check_names([one.name for one in definition.columns], definition.primary_key, key)
     return TableVersion(
         key=key,
@@ -164,6 +172,8 @@ def _initial(value: Any) -> Initial | None:
 class SchemaBook:
     """The table versions known so far; `read` fetches the values of the whole schemas topic.
 
+    A version whose record cannot be read counts as one that the topic does not hold.
+
     With `read_of`, only the values of requested source tables are fetched, by database and name. The `expected`
     tables are fetched together with the first requested table.
     """
@@ -177,6 +187,8 @@ class SchemaBook:
     _asked: set[tuple[str, str]] = field(default_factory=set)
     _known: dict[VersionKey, TableVersion] = field(default_factory=dict)
     _raw: dict[VersionKey, str] = field(default_factory=dict)
+    _damaged: dict[VersionKey, str] = field(default_factory=dict)
+    """The versions whose records cannot be read, with the reasons."""
     _numbers: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
     """The versions of each source table: destination, database, table."""
     _parsed: dict[tuple[str, str, str], tuple[int, list[TableVersion]]] = field(
@@ -185,10 +197,11 @@ class SchemaBook:
     """The versions of each source table that can be read, and the number of all its versions by then."""
 
     def fetch(self, keys: Iterable[VersionKey]) -> None:
-        """Read the topic again if one of the keys is new and the topic has changed."""
+        """Read the topic again if one of the keys is new or unreadable, and the topic has changed."""
         wanted = list(keys)
         self._ask((key.database, key.table) for key in wanted)
-        if self.read_of is not None or all(key in self._raw for key in wanted):
+        is_known = all(key in self._raw and key not in self._damaged for key in wanted)
+        if self.read_of is not None or is_known:
             return
         if (state := self.state()) != self._state:
             self._take(self.read())
@@ -203,9 +216,14 @@ class SchemaBook:
 
     def _take(self, values: Iterable[str]) -> None:
         for value in values:
-            key = _key_of(value)
-            self._raw[key] = value
+            if (key := _key_of(value)) is None:
+                continue
             source = key.destination, key.database, key.table
+            # A version never changes, but a record that cannot be read may be replaced.
+            if key not in self._known and self._raw.get(key) != value:
+                self._raw[key] = value
+                self._damaged.pop(key, None)
+                self._parsed.pop(source, None)
             self._numbers.setdefault(source, set()).add(key.version)
 
     def named(self, name: tuple[str, str]) -> list[tuple[str, str, str]]:
@@ -236,7 +254,7 @@ class SchemaBook:
 
         If no source has a table of that name, return all destinations.
         """
-        keys = {_key_of(value) for value in self.read()}
+        keys = {key for value in self.read() if (key := _key_of(value)) is not None}
         own = {key.destination for key in keys if (key.database, key.table) == name}
         return own or {key.destination for key in keys}
 
@@ -265,36 +283,66 @@ class SchemaBook:
         """Return the table of a version's rows by the mapping, else their own; None if it is not fetched."""
         if key not in self._raw:
             return None
-        name = json.loads(self._raw[key]).get("logical")
-        return (key.database, key.table) if name is None else (name[0], name[1])
+        match json.loads(self._raw[key]).get("logical"):
+            case [str(database), str(table)]:
+                return database, table
+            case _:
+                return key.database, key.table
 
     def versions(self, keys: Iterable[VersionKey]) -> dict[VersionKey, TableVersion]:
-        """Return the versions of these keys; read the topic again if one is new. Raise UnknownSchema."""
+        """Return the versions of these keys; read the topic again if one is new.
+
+        Raise UnknownSchema, and the errors of columns that no table can have.
+        """
         wanted = sorted(set(keys))
         self.fetch(wanted)
         for key in wanted:
-            if key not in self._raw:
-                raise UnknownSchema(str(key), advice=self._comes_again(key))
-            # Parsed on demand: a fault in a table that is not read has no effect.
+            self._parse(key)
             if key not in self._known:
-                self._known[key] = parse_version(self._raw[key])
+                reason = self._damaged.get(key)
+                where = f"{key}, whose record cannot be read ({reason})" if reason else str(key)
+                raise UnknownSchema(where, advice=self._comes_again(key))
         return {key: self._known[key] for key in wanted}
 
+    def _parse(self, key: VersionKey) -> None:
+        """Parse a version, once: on demand, so that a fault in a table that is not read has no effect."""
+        if key in self._known or key in self._damaged or key not in self._raw:
+            return
+        try:
+            self._known[key] = parse_version(self._raw[key])
+        except MalformedRecord as fault:
+            self._damaged[key] = fault.where
+        except UnsupportedWire as fault:
+            reload = self._reload_of(key)
+            advice = (
+                f"Use a sink of the worker's version, then run: {reload}; or, to skip records of this "
+                f"version, run: {reload} --skip-unusable"
+            )
+            raise UnsupportedWire(fault.where, advice=advice) from fault
+
     def lacking(self, keys: Iterable[VersionKey]) -> set[VersionKey]:
-        """Return the versions that the topic does not hold."""
+        """Return the versions that the topic does not hold, or not in a form that can be read."""
         wanted = set(keys)
         self.fetch(wanted)
-        return wanted - self._raw.keys()
+        for key in wanted:
+            with suppress(TableError):
+                self._parse(key)
+        return {key for key in wanted if key not in self._raw or key in self._damaged}
 
-    def _comes_again(self, key: VersionKey) -> str:
-        """Return the advice that ends the wait of a table with records of a version that is lost."""
+    def _reload_of(self, key: VersionKey) -> str:
+        """Return the command that reloads the table of a version."""
         source = key.destination, key.database, key.table
         numbers = self._numbers.get(source)
         other = VersionKey(*source, max(numbers)) if numbers else key
-        name = key.database, key.table
-        reload = f"python -m spark_sink reload {argument(self.logical(other) or name)}"
+        name = self.logical(other) or (key.database, key.table)
+        return f"python -m spark_sink reload {argument(name)}"
+
+    def _comes_again(self, key: VersionKey) -> str:
+        """Return the advice that ends the wait of a table with records of a version that is lost."""
+        name, reload = (key.database, key.table), self._reload_of(key)
+        keep = "Set cleanup.policy of the schemas topic to compact only. "
         return (
-            "Set cleanup.policy of the schemas topic to compact only. Give the table another comment at "
+            f"{'' if key in self._damaged else keep}Give the table another comment at "
             "the source, which publishes its columns as a new version; then run: "
             f"{snapshot_starts([(key.destination, name)])}; once it is done: {reload}. Or, to skip such "
             f"records, run: {reload} --skip-unusable"
@@ -314,11 +362,12 @@ def topics_of(values: Iterable[str], names: Collection[tuple[str, str]]) -> set[
     return None if "" in found else found
 
 
-def _key_of(value: str) -> VersionKey:
+def _key_of(value: str) -> VersionKey | None:
+    """The version that a value states; None for a record of another program, see `own_topics.versions_in`."""
     try:
         return VersionKey.of(json.loads(value))
-    except (ValueError, KeyError, TypeError) as fault:
-        raise MalformedRecord(f"schemas topic, {type(fault).__name__} {fault}") from fault
+    except UNREADABLE:
+        return None
 
 
 _RENAME = "Rename {} at the source, or by column_actions in the mapping"

@@ -21,10 +21,18 @@ from pyspark.sql import DataFrame
 
 from spark_sink.errors import SinkError
 from spark_sink.spark.error_mapping import named, place
-from spark_sink.text.quoting import FOREIGN, OR_DISCARD, UNMAINTAINED, argument, of_sink
+from spark_sink.text.quoting import (
+    FOREIGN,
+    OR_DISCARD,
+    PASSED_BY,
+    UNMAINTAINED,
+    argument,
+    of_sink,
+)
 from spark_sink.warehouse.foreign_topics import refused_topics
 from spark_sink.warehouse.integrity import foreign_lines
 from spark_sink.warehouse.maintenance_schedule import faults_of
+from spark_sink.warehouse.passed_by import passed_by_lines
 from spark_sink.warehouse.protocol import HOUR_MS, Letter, Name, Warehouse
 from spark_sink.warehouse.unknown_values import column_lines
 from spark_sink.warehouse.waiting_tables import RELOADING, WAITING, Request, Waits, WaitState
@@ -34,7 +42,7 @@ _STATES = {WAITING: "WAITING", RELOADING: "RELOADING"}
 
 
 def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
-    """The lines of the status: a summary, refused topics, and each table, with more lines if it waits."""
+    """The lines of the status: a summary, topics, and each table, with more lines if it waits."""
     waits = Waits(warehouse.log, time.time)
     waits.refresh()
     last, reached = warehouse.log.last(), warehouse.log.applied()
@@ -56,6 +64,7 @@ def status_lines(warehouse: Warehouse[Any], sink: str = "") -> Iterator[str]:
     for topic, text in refused_topics(warehouse.notes, of_sink(FOREIGN, sink)).items():
         yield f"topic {topic}: REFUSED"
         yield f"  reason: {text}"
+    yield from passed_by_lines(warehouse.notes, of_sink(PASSED_BY, sink))
     columns: dict[Name, list[str]] = {}
     for name, text in column_lines(warehouse):
         columns.setdefault(name, []).append(text)

@@ -207,9 +207,6 @@ def version_in(value: bytes) -> TableVersion:
 def version_key_in(key: bytes) -> VersionKey | None:
     """The version that the key of a record names; None if it names none."""
     try:
-        found = VersionKey.of(orjson.loads(key))
+        return VersionKey.of(orjson.loads(key))
     except (ValueError, KeyError, TypeError):
         return None
-    texts = (found.destination, found.database, found.table)
-    is_key = all(isinstance(one, str) for one in texts) and isinstance(found.version, int)
-    return found if is_key else None

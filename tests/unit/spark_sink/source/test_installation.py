@@ -87,6 +87,16 @@ def test_nothing_is_strange_to_versions_that_name_no_topic() -> None:
         assert own.strange == {}
 
 
+@pytest.mark.parametrize("text", ["{", "7", "[]", "{}", '{"topic": 7}', '{"topic": null}'])
+def test_nothing_is_strange_while_a_version_cannot_be_read(text: str) -> None:
+    topic = Topic("aq.shop.t")
+    topic.values.append(text)
+    own = topic.installation()
+    own.judge(["aq.eu.shop.t"])
+    assert own.strange == {}
+    assert tables_of(topic.values, "aq.shop.t", "aq") == {("shop", "t"): {None}}
+
+
 def test_a_merge_writes_the_topic_whose_share_a_version_names() -> None:
     shares = [schema(("id", "int"), topic="aq.__shard.shop.trade")]
     assert named(shares, "aq") == {"aq.trade"}

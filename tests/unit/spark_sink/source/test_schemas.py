@@ -15,12 +15,14 @@ from spark_sink.errors import (
     UnknownSchema,
     UnsupportedWire,
 )
-from spark_sink.source.schemas import SchemaBook, parse_version
+from spark_sink.source.schemas import SchemaBook, parse_version, topics_of
 from spark_sink.warehouse.common.statements import made_property, set_sql
 from spark_sink.warehouse.delta.ddl import alter_sql, create_sql
 from spark_sink.warehouse.shape import Shape, shaped
 from tests.unit.spark_sink.history import schema
 from wire.table_version import VersionKey
+
+KEY: dict[str, Any] = {"destination": "shop", "database": "shop", "table": "t", "version": 1}
 
 
 def value(*columns: tuple[str, str], version: int = 1, key: tuple[str, ...] = ("id",)) -> str:
@@ -115,6 +117,12 @@ def test_the_topic_is_read_again_only_once_it_has_changed() -> None:
         (value(("id", "int"), ("ID", "int")), ColumnClash),
         (value(("id", "int"), ("__seq", "int")), ReservedName),
         (value(("x", "int")), MalformedRecord),
+        (value(("id", "int")).replace('"nullable": true', '"initial": 5'), MalformedRecord),
+        (value(("id", "int")).replace('"type": "int"', '"type": 5'), MalformedRecord),
+        (value(("id", "int")).replace('"name": "id"', '"name": 5'), MalformedRecord),
+        # What else a later version of the contract has is not known.
+        (json.dumps(KEY | {"wire": 2}), UnsupportedWire),
+        (json.dumps(KEY | {"wire": "2"}), UnsupportedWire),
     ],
 )
 def test_a_version_that_cannot_be_used_is_a_named_error(text: str, error: type[Exception]) -> None:
@@ -189,3 +197,58 @@ def test_a_tables_sources_are_those_that_have_published_its_columns_by_now() -> 
     assert book.sources(("shop", "other")) == {"hr"}
     # A table of another name at its sources may be filled by any of them.
     assert book.sources(("shop", "logical")) == {"shop", "crm", "hr"}
+
+
+DAMAGED = (
+    json.dumps(KEY),
+    json.dumps(KEY | {"wire": 1, "columns": [5], "primary_key": []}),
+    json.dumps(KEY | {"wire": 1, "columns": [], "primary_key": ["id"], "logical": 7, "topic": 7}),
+)
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_version_that_cannot_be_read_counts_as_lost_until_its_record_is_restored(
+    text: str,
+) -> None:
+    whole = value(("id", "int"))
+    held, state = [text, value(("id", "int"), version=2)], [1]
+    book = SchemaBook(lambda: held, state=lambda: state[0])
+    key, other = (VersionKey("shop", "shop", "t", number) for number in (1, 2))
+    read = list(book.versions([other]).values())
+    assert book.earlier(("shop", "shop", "t"), None) == read
+    with pytest.raises(
+        UnknownSchema, match=r"shop\.t version 1 of shop, whose record cannot be read \(schemas"
+    ) as fault:
+        book.versions([key, other])
+    assert fault.value.advice.startswith("Give the table another comment at the source")
+    assert fault.value.advice.endswith("python -m spark_sink reload shop.t --skip-unusable")
+    assert book.lacking([key, other]) == {key}
+    assert book.logical(key) == ("shop", "t")
+    # It may have rows in any topic.
+    assert ("shop", ("shop", "t"), ("shop", "t")) in book.of_topic("aq.shop.any")
+    # The topic is written again.
+    held[0], state[0] = whole, 2
+    assert book.versions([key])[key].primary_key == ("id",)
+    assert (book.lacking([key]), len(book.earlier(("shop", "shop", "t"), None))) == (set(), 2)
+
+
+def test_a_record_of_another_program_is_no_version() -> None:
+    # As a reader of recent changes gets them, whose records have no keys.
+    foreign = ["{", "7", "{}", json.dumps({"database": "shop", "table": "t"})]
+    book = SchemaBook(tuple, read_of=lambda _: [*foreign, value(("id", "int"))])
+    key = VersionKey("shop", "shop", "t", 1)
+    assert book.versions([key])[key].primary_key == ("id",)
+    assert book.named(("shop", "t")) == [("shop", "shop", "t")]
+    assert topics_of(foreign, {("shop", "t")}) == set()
+    assert SchemaBook(lambda: foreign).sources(("shop", "t")) == set()
+
+
+def test_a_version_of_a_later_contract_says_what_ends_the_wait() -> None:
+    later = json.dumps(KEY | {"wire": 2, "columns": {}, "logical": {}})
+    book = SchemaBook(lambda: [later])
+    key = VersionKey("shop", "shop", "t", 1)
+    for _ in range(2):
+        with pytest.raises(UnsupportedWire, match=r"shop\.t version 1 of shop has wire 2") as fault:
+            book.versions([key])
+        assert fault.value.advice.startswith("Use a sink of the worker's version, then run: python")
+    assert book.lacking([key]) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable, Collection
@@ -19,6 +20,7 @@ from spark_sink.errors import (
     TypeConflict,
     UnknownSchema,
     UnsupportedPartialImage,
+    UnsupportedWire,
     ValuesChanged,
 )
 from spark_sink.jobs import reload
@@ -52,8 +54,8 @@ def other(seq: int) -> Change:
     return put(seq, {"id": seq, "v": seq}, table="other")
 
 
-def rows(warehouse: Warehouse) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in warehouse.rows())
+def rows(warehouse: Warehouse, table: str = "t") -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in warehouse.rows(table))
 
 
 class Killed(BaseException):
@@ -462,6 +464,61 @@ def test_records_of_a_version_that_the_topic_has_lost_are_skipped_on_request(
         warehouse.take(put(2, {"id": 2, "k": 2}, version=2), put(3, {"id": 3, "k": 3}))
     warehouse.reload(skip_unusable=True)
     assert rows(warehouse) == [(1, 1), (3, 3)]
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+def test_a_version_that_another_program_has_damaged_makes_its_table_wait_and_no_other(
+    warehouse: Warehouse, *, is_restored: bool
+) -> None:
+    columns = ("id", "int"), ("k", "int")
+    key = {"destination": "shop", "database": "shop", "table": "t", "version": 2}
+    damaged = json.dumps(key)
+    warehouse.schemas = [schema(*columns), damaged, schema(*columns, table="other"), "{"]
+    start = warehouse.ends()
+    for change in (
+        put(1, {"id": 1, "k": 1}),
+        put(2, {"id": 2, "k": 2}, version=2),
+        put(3, {"id": 3, "k": 3}, table="other"),
+    ):
+        warehouse.write(change)
+    warehouse.catch_up(start)
+    held = warehouse.waiting()
+    assert held is not None
+    assert (held.error, rows(warehouse, "other")) == ("UnknownSchema", [(3, 3)])
+    assert "shop.t version 2 of shop, whose record cannot be read" in held.reason
+    with pytest.raises(UnknownSchema):
+        warehouse.reload()
+    if is_restored:
+        warehouse.schemas[1] = schema(*columns, version=2)
+        warehouse.reload()
+    else:
+        warehouse.reload(skip_unusable=True)
+    assert rows(warehouse) == ([(1, 1), (2, 2)] if is_restored else [(1, 1)])
+    assert warehouse.waiting() is None
+
+
+def test_a_version_of_a_later_contract_makes_its_table_wait_until_its_records_are_skipped(
+    warehouse: Warehouse,
+) -> None:
+    columns = ("id", "int"), ("k", "int")
+    later = json.dumps(json.loads(schema(*columns, version=2)) | {"wire": 2, "columns": "other"})
+    warehouse.schemas = [schema(*columns), later, schema(*columns, table="other")]
+    start = warehouse.ends()
+    for change in (
+        put(1, {"id": 1, "k": 1}),
+        put(2, {"id": 2, "k": 2}, version=2),
+        put(3, {"id": 3, "k": 3}, table="other"),
+    ):
+        warehouse.write(change)
+    warehouse.catch_up(start)
+    held = warehouse.waiting()
+    assert held is not None
+    assert (held.error, rows(warehouse, "other")) == ("UnsupportedWire", [(3, 3)])
+    assert held.action.startswith("Use a sink of the worker's version, then run: python -m spark_")
+    with pytest.raises(UnsupportedWire):
+        warehouse.reload()
+    warehouse.reload(skip_unusable=True)
+    assert (rows(warehouse), warehouse.waiting()) == ([(1, 1)], None)
 
 
 UNFIT = {
