@@ -342,7 +342,7 @@ def superseded(events: Iterable[Event], until: Mapping[str, Place]) -> list[Even
         for below, _ in own
         if below is not None
     }
-    last: dict[tuple[str, str, Name], tuple[str, Place]] = {}
+    last: dict[tuple[str, object], tuple[str, Place]] = {}
     taken: dict[tuple[str, Name], list[tuple[Place, Name | None]]] = {}
     """The statements that gave or took each name, with its table's name before; None if the name was taken."""
     for event in ordered:
@@ -351,14 +351,14 @@ def superseded(events: Iterable[Event], until: Mapping[str, Place]) -> list[Even
         before |= {new: old for old, new in event.moves.items() if new is not None}
         for name, old in before.items():
             taken.setdefault((event.destination, name), []).append((event.place, old))
-        concerned: dict[str, Iterable[Name]] = {
+        concerned: dict[str, Iterable[object]] = {
             "key": event.moves,
             "name": before,
             "removed": event.removed,
-            "note": [note.name for note in event.notes],
+            "note": [(note.name, note.source) for note in event.notes],
         }
-        for kind, names in concerned.items():
-            last |= {(event.destination, kind, name): at for name in names}
+        for kind, ones in concerned.items():
+            last |= {(event.destination, (kind, one)): at for one in ones}
     needed |= set(last.values())
     for destination, name in taken:
         needed |= {(destination, place) for place in _chain(taken, destination, name)}

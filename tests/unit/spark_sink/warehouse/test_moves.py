@@ -130,7 +130,12 @@ def at_random(rng: random.Random, number: int) -> list[Event]:
                 removed=[name for name, to in moves.items() if to is None],
                 carried={name: (1, at) for name in targets if rng.random() < 0.2},
                 notes=[
-                    Note(name=name, text=rng.choice(["", f"at {at}"]), is_gap=rng.random() < 0.3)
+                    Note(
+                        name=name,
+                        text=rng.choice(["", f"at {at}"]),
+                        is_gap=rng.random() < 0.3,
+                        source=rng.choice([None, *NAMES[:2]]),
+                    )
                     for name in {*moves, old}
                 ],
             )
