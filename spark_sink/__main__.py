@@ -267,6 +267,19 @@ def _configure_reload(parser: ArgumentParser) -> None:
         help="remove a table that the source has dropped, with the rows that it was renamed for",
     )
     parser.add_argument(
+        "--source",
+        metavar="DESTINATION:DATABASE.TABLE",
+        type=_source,
+        help="with --discard: of a table that several source tables fill, remove the rows of this one, which "
+        "the source has dropped or renamed",
+    )
+    parser.add_argument(
+        "--yes-lose-rows",
+        dest="lose_rows",
+        action="store_true",
+        help="with --discard --source: all of its rows, though it may still publish",
+    )
+    parser.add_argument(
         "--time-zone", type=_time_zone, help="time zone of the session that altered the table"
     )
     _add_topics(parser, "only with --from-beginning")
@@ -461,6 +474,14 @@ def _table(text: str) -> tuple[str, str]:
             f"{text!r} is not a table name: write database.table, or `database`.`table` where a name has a dot"
         )
     return database, table
+
+
+def _source(text: str) -> tuple[str, str, str]:
+    """Parse a source table's name, after the name of its destination."""
+    destination, colon, name = text.partition(":")
+    if not (destination and colon):
+        raise ArgumentTypeError(f"{text!r} names no destination: write destination:database.table")
+    return destination, *_table(name)
 
 
 def _count(text: str) -> int:

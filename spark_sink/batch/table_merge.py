@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_sink.batch.compact import ALTERED, changes, once, refused, several, standing
 from spark_sink.batch.contents import TablePart
@@ -26,10 +26,11 @@ from spark_sink.source.envelope import of_table
 from spark_sink.source.schemas import TableVersion
 from spark_sink.spark.error_mapping import place, refused_record
 from spark_sink.spark.jobs import LARGE, MANY
-from spark_sink.text.quoting import quoted
+from spark_sink.text.quoting import literal, quoted
 from spark_sink.warehouse.columns import values_changed
 from spark_sink.warehouse.history import history_shape
-from spark_sink.warehouse.ledger import Floors
+from spark_sink.warehouse.ledger import Floors, Source
+from spark_sink.warehouse.moves import Event
 from spark_sink.warehouse.protocol import Facts, Name, Tables, Warehouse
 from spark_sink.warehouse.shape import Shape
 from spark_sink.warehouse.spark_failures import FAILURES
@@ -185,6 +186,24 @@ class Histories:
         at_hand = few(rows=part.ops.total(), size=part.size)
         tables.merge(wanted, local(rows) if at_hand else rows.localCheckpoint(eager=False))
 
+    def truncate(self, name: Name, source: Source, event: Event, session: SparkSession) -> None:
+        """Add that a statement removed the rows of a source table; do nothing if the table has no history."""
+        tables = self.warehouse.histories.tables
+        if not self.rules.has_history(name) or (shape := tables.shape(*name)) is None:
+            return
+        values = {
+            "__destination": literal(source.destination),
+            "__epoch": str(event.epoch),
+            "__seq": str(event.seq),
+            "__deleted": "true",
+            "__schema": "0",
+            "__ts_ms": str(event.ts_ms),
+            "__op": "'t'",
+            "__source_database": literal(source.database),
+            "__source_table": literal(source.table),
+        }
+        tables.merge(shape, session.range(1).selectExpr(*_columns(values, shape)))
+
 
 def _truncates(batch: DataFrame, shape: Shape) -> DataFrame:
     """The truncates of a table, which have no image."""
@@ -199,12 +218,16 @@ def _truncates(batch: DataFrame, shape: Shape) -> DataFrame:
         "__source_database": "source_database",
         "__source_table": "source_table",
     }
-    columns = (
+    own = batch.where(f"{of_table((shape.database, shape.table))} AND op = 't' AND reason IS NULL")
+    return own.selectExpr(*_columns(values, shape))
+
+
+def _columns(values: Mapping[str, str], shape: Shape) -> list[str]:
+    """All columns of a table, with these expressions; NULL in the others."""
+    return [
         f"CAST({values.get(name, 'NULL')} AS {kind}) AS {quoted(name)}"
         for name, kind in shape.all_columns
-    )
-    name = shape.database, shape.table
-    return batch.where(f"{of_table(name)} AND op = 't' AND reason IS NULL").selectExpr(*columns)
+    ]
 
 
 _MERGES: Final = 50

@@ -45,6 +45,7 @@ from spark_sink.errors import (
     UnsupportedPartialImage,
     table_error,
 )
+from spark_sink.jobs.discard import discard_source
 from spark_sink.jobs.load.origin import BEGIN
 from spark_sink.jobs.load.state import Loads, LoadState, has_rows_of
 from spark_sink.jobs.rebuild import OF_VERSIONS, Rebuild
@@ -224,7 +225,12 @@ class Reloader:
         return request, partial(self._rebuild, held, request, put, reached)
 
     def _discard(self, request: Request) -> None:
-        """Remove a table that the source has dropped, which ends its wait."""
+        """Remove a table that the source has dropped, which ends its wait; or rows of one source table."""
+        if request.source:
+            discard_source(self._applier, request)
+            held = self._standing(request)
+            self._waits.loaded(held, held.offsets, request)
+            return
         name, ddl = request.name, self._applier.ddl
         if ddl is None:
             raise ReloadRefused(f"no DDL is followed that has dropped {'.'.join(name)}")

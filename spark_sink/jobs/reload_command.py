@@ -30,8 +30,17 @@ def requests_of(options: Namespace, settings: Settings) -> list[Request]:
     given = {name: value for name, value in vars(options).items() if name in names and value}
     if "topics" in given:
         given["topics"] = tuple(given["topics"])
-    if "discard" in given and len(given) > 1:
-        raise BadSettings("--discard removes the table", advice="Add no other option")
+    if "discard" in given and not given.keys() <= {"discard", "source", "lose_rows"}:
+        raise BadSettings(
+            "--discard removes the table, or with --source rows of it", advice="Add no other option"
+        )
+    if "source" in given and ("discard" not in given or len(options.tables) > 1):
+        raise BadSettings(
+            "--source names a source table, whose rows --discard removes from one table",
+            advice="Add --discard, and name one table",
+        )
+    if "lose_rows" in given and "source" not in given:
+        raise BadSettings("--yes-lose-rows confirms --discard --source", advice="Add them")
     return [
         Request(
             number=uuid.uuid4().hex, database=database, table=table, sink=settings.name, **given

@@ -147,6 +147,7 @@ class Sink:
             keep_seconds=settings.maintenance.retention_seconds,
             metrics=metrics,
             sources=book.sources,
+            earlier=book.placed,
         )
         self._foreign = ForeignTopics(
             installation=installation_in(topics, settings.prefix, schemas),

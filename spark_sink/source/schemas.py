@@ -203,6 +203,10 @@ class SchemaBook:
         is_known = all(key in self._raw and key not in self._damaged for key in wanted)
         if self.read_of is not None or is_known:
             return
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Read the topic again if it has changed."""
         if (state := self.state()) != self._state:
             self._take(self.read())
             self._state = state
@@ -268,15 +272,25 @@ class SchemaBook:
 
         A version that names no topic, as those of earlier workers, may have rows in any.
         """
-        if (state := self.state()) != self._state:
-            self._take(self.read())
-            self._state = state
+        self._refresh()
         found = set()
         # A copy, since other threads build tables beside the batches.
         for key, value in list(self._raw.items()):
             if _topic_of(json.loads(value)) in (topic, ""):
                 own = key.database, key.table
                 found.add((key.destination, own, self.logical(key) or own))
+        return found
+
+    def placed(
+        self, destination: str, names: Collection[tuple[str, str]]
+    ) -> dict[tuple[str, str], set[tuple[str, str]]]:
+        """Return, for each of a destination's tables, the tables in which any mapping has placed its rows."""
+        self._refresh()
+        found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        for name in names:
+            for number in self._numbers.get((destination, *name), ()):
+                key = VersionKey(destination, *name, number)
+                found.setdefault(name, set()).add(self.logical(key) or name)
         return found
 
     def logical(self, key: VersionKey) -> tuple[str, str] | None:

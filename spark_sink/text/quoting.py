@@ -53,11 +53,13 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def argument(name: tuple[str, str]) -> str:
-    """A table as an argument of a command, quoted for the shell."""
+def argument(name: tuple[str, str], *, of: str = "") -> str:
+    """A table as an argument of a command, quoted for the shell; `of` is a destination, stated before it."""
     text = ".".join(name)
     if "." in name[0] or text.startswith("`"):
         text = f"{quoted(name[0])}.{quoted(name[1])}"
+    if of:
+        text = f"{of}:{text}"
     if text.isprintable():
         return shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -81,6 +83,12 @@ def snapshot_starts(
         f"python -m app snapshot start {destination} {argument(name)}{option}"
         for destination, name in tables
     )
+
+
+def discards_source(table: tuple[str, str], destination: str, name: tuple[str, str]) -> str:
+    """The command that removes from a table the rows of one source table."""
+    source = argument(name, of=destination)
+    return f"python -m spark_sink reload {argument(table)} --discard --source {source}"
 
 
 def full(name: tuple[str, str]) -> str:

@@ -47,6 +47,13 @@ class Note:
     """The source table that the note is about, if it is a mapped one: the table has rows of others too."""
     truncates: int = 0
     """The number of truncates that follow the statement as a part of it; these do not end the gap."""
+    is_gone: bool = False
+    """Whether the source table is gone since the statement, and its rows are still here."""
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows of its source table from before the statement are here, and are not at the source."""
+        return bool(self.text) and self.source is not None and not self.is_gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +125,7 @@ class Event:
                     is_gap=bool(more and more[0]),
                     source=_name(more[1]) if len(more) > 1 else None,
                     truncates=more[2] if len(more) > 1 else 0,
+                    is_gone=bool(more[3:] and more[3]),
                 )
                 for name, text, *more in body["notes"]
             ),
@@ -183,7 +191,8 @@ class History:
     def notes(self, floors: Iterable[Floor] = ()) -> dict[Name, list[str]]:
         """The texts of each name's notes, in the order of destinations.
 
-        A truncate among `floors` ends a gap: all rows from before it are gone, and later ones are published.
+        A truncate among `floors` ends a gap: all rows from before it are gone, and later ones are published. So
+        it ends a note on rows of a source table that nothing removed, also one at the statement itself.
         """
         found: dict[Name, list[str]] = {}
         last = self.last_notes(floors)
@@ -205,15 +214,28 @@ class History:
         for event in self.ordered():
             for note in event.notes:
                 last[event.destination, note.name, note.source] = note
-                place = event.epoch, event.seq + note.truncates
-                places[event.destination, note.name, note.source] = place
+                # Truncates up to here are no end of the note.
+                last_seq = event.seq + (-1 if note.keeps_rows else note.truncates)
+                places[event.destination, note.name, note.source] = event.epoch, last_seq
         for floor in floors:
             source = floor.source
             for of in (None, (source.database, source.table)):
                 at = source.destination, _of(floor), of
-                if at in last and last[at].is_gap and floor.place > places[at]:
+                held = last.get(at)
+                if held is None or not (held.is_gap or held.keeps_rows):
+                    continue
+                if floor.place > places[at]:
                     del last[at]
         return last
+
+    def note_on(self, name: Name, source: Source) -> tuple[Event, Note] | None:
+        """The last note on a source table's rows in a table, and its event, whatever truncates came since."""
+        own, found = (source.database, source.table), None
+        for event in self.ordered():
+            for note in event.notes if event.destination == source.destination else ():
+                if (note.name, note.source) == (name, own):
+                    found = event, note
+        return found
 
     def is_moved(self, name: Name) -> bool:
         """Whether a table of that name was dropped or renamed, so that another may have another key."""
@@ -268,7 +290,8 @@ def _stored(note: Note) -> list[Any]:
     """A note as stored; members that earlier versions did not have are omitted where possible."""
     body: list[Any] = [list(note.name), note.text]
     if note.source is not None:
-        return [*body, note.is_gap, list(note.source), note.truncates]
+        gone = [True] if note.is_gone else []
+        return [*body, note.is_gap, list(note.source), note.truncates, *gone]
     return [*body, True] if note.is_gap else body
 
 

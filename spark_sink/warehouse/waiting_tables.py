@@ -55,6 +55,10 @@ class Request:
     """Whether values that only the source had are NULL from now on."""
     discard: bool = False
     """Whether the rows of a table that the source has dropped are given up, and the table is removed."""
+    source: tuple[str, ...] = ()
+    """With `discard`, the source table whose rows alone are given up: destination, database and table."""
+    lose_rows: bool = False
+    """Whether rows of `source` are given up though it may not be gone."""
     replaced: bool = False
     """Whether the sink itself makes the request, as all rows that replace the table's rows have come."""
     unknown: tuple[str, ...] = ()
@@ -64,6 +68,11 @@ class Request:
     def name(self) -> Name:
         """The table."""
         return self.database, self.table
+
+    @property
+    def of_source(self) -> Source | None:
+        """The source table that is named; None if the request concerns all."""
+        return Source(*self.source) if self.source else None
 
     def text(self) -> str:
         """The request as stored."""
@@ -314,7 +323,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[Name, WaitState], li
         stored = json.loads(row["request"] or "{}")
         if row["kind"] == REQUEST:
             known = {name: stored[name] for name in _STATED if name in stored}
-            known["topics"] = tuple(stored.get("topics", ()))
+            known |= {name: tuple(stored.get(name, ())) for name in ("topics", "source")}
             unknown = tuple(sorted(stored.keys() - _STATED - {"version"}))
             asked[stored["number"]] = Request(**known, unknown=unknown)
             continue

@@ -18,7 +18,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from spark_sink.batch.drops_and_renames.decision import decided, is_left_by_drop
+from spark_sink.batch.drops_and_renames.decision import Earlier, decided, is_left_by_drop
 from spark_sink.batch.drops_and_renames.moving import Moving
 from spark_sink.batch.drops_and_renames.statement import DdlTopics, Statement, parse_statement
 from spark_sink.errors import ReloadRefused, TableError, TableReplaced, ValuesChanged
@@ -70,6 +70,7 @@ class Ddl:
     metrics: Metrics | None = None
     sources: Callable[[Name], Collection[str]] = lambda _: ()
     """Returns the destinations that publish a table."""
+    earlier: Earlier = lambda *_: {}
     keep_seconds: float = 3600.0
     """Seconds for which readers' cuts of the past may still go back to before a statement."""
     clock: Callable[[], float] = time.monotonic
@@ -373,11 +374,22 @@ class Ddl:
                 is_mapped=is_mapped,
                 floor=self._floor_of(events),
                 is_noted=self._with(events).notes().__contains__,
+                earlier=self.earlier,
+                left=partial(self._left_by, self._with(events)),
             )
             if event is not None:
                 events.append(event)
             self._warn(statement, event)
         self._record(events, end)
+
+    def _left_by(self, history: History, destination: str, name: Name) -> set[Name]:
+        """The tables that have rows of a source table that is gone, by the last notes on it."""
+        notes = history.last_notes(self.warehouse.log.floors())
+        return {
+            note.name
+            for (of, _, source), note in notes.items()
+            if (of, source) == (destination, name) and note.is_gone
+        }
 
     def _is_apart(self, name: Name) -> bool:
         """Whether several source tables fill a table; false if it cannot be read, since it waits then."""

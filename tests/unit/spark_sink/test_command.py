@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,10 @@ from spark_sink.jobs.reload_command import requests_of
 from spark_sink.settings.model import Log, Settings
 from spark_sink.spark import session
 from spark_sink.spark.log import configure
-from spark_sink.warehouse.waiting_tables import Request
+from spark_sink.text.quoting import discards_source
+from spark_sink.warehouse.ledger import Source
+from spark_sink.warehouse.waiting_tables import Request, Waits
+from tests.harness.memory_warehouse import MemoryWarehouse
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,28 @@ def test_a_table_is_discarded_without_another_option() -> None:
     for other in (["--only-new"], ["--topic", "aq.x"], ["--time-zone", "+02:00"]):
         with pytest.raises(BadSettings, match="--discard removes the table"):
             requests("reload", "shop.t", "--discard", *other)
+
+
+def test_rows_of_one_source_table_are_discarded_from_one_table() -> None:
+    for words in (
+        ["--source", "shop:shop.a"],
+        ["shop.u", "--discard", "--source", "shop:shop.a"],
+        ["--discard", "--yes-lose-rows"],
+    ):
+        with pytest.raises(BadSettings, match="--discard"):
+            requests("reload", "shop.t", *words)
+    with pytest.raises(SystemExit):
+        requests("reload", "shop.t", "--discard", "--source", "shop.a")
+    for name in (("shop", "a"), ("x.y", "it's"), ("trade", "a:b c")):
+        words = shlex.split(discards_source(("shop", "t"), "crm", name))[3:]
+        (request,) = requests(*words, "--yes-lose-rows")
+        assert (request.discard, request.lose_rows) == (True, True)
+        assert request.of_source == Source("crm", *name)
+        kept = MemoryWarehouse()
+        Waits(kept.log, lambda: 0.0).ask(request)
+        sink = Waits(kept.log, lambda: 0.0)
+        sink.refresh()
+        assert sink.requests == [request]
 
 
 def test_a_dump_into_a_pipe_or_a_file_that_is_there_is_not_refused(tmp_path: Path) -> None:

@@ -98,10 +98,24 @@ def test_the_last_note_of_a_name_holds_and_an_empty_one_ends_it() -> None:
     assert history.notes() == {B: ["gone"]}
 
 
+def test_a_note_on_rows_of_a_source_table_ends_with_a_truncate_of_it_alone() -> None:
+    history = History()
+    kept = [Note(name=C, text=f"of {one[1]}", source=one, truncates=1) for one in (A, B)]
+    history.add([event(4, {}, notes=kept)])
+    of_a = replace(floor(C, 3), source=Source("d", *A))
+    assert history.notes([of_a, replace(of_a, source=Source("e", *A), seq=9)]) == {
+        C: ["of a", "of b"]
+    }
+    assert history.notes([replace(of_a, seq=4)]) == {C: ["of b"]}
+    found = history.note_on(C, of_a.source)
+    assert found is not None
+    assert (found[0].place, found[1].text) == ((1, 4), "of a")
+    assert history.note_on(C, Source("e", *A)) is None
+
+
 def test_an_event_reads_as_it_was_stored() -> None:
-    one = event(
-        3, {A: B, B: None}, removed=(A,), carried={B: (1, 2)}, notes=(Note(name=A, text="x"),)
-    )
+    notes = Note(name=A, text="x"), Note(name=A, text="y", source=B, truncates=2, is_gone=True)
+    one = event(3, {A: B, B: None}, removed=(A,), carried={B: (1, 2)}, notes=notes)
     assert Event.of("d", (1, 3), 0, one.text()) == one
 
 

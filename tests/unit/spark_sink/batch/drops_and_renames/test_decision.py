@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from spark_sink.batch.drops_and_renames.decision import decided
@@ -24,6 +25,8 @@ def event(
     mapped: Collection[Name] = (),
     noted: Collection[Name] = (),
     floor: Place | None = None,
+    earlier: Mapping[Name, Collection[Name]] = MappingProxyType({}),
+    gone: Mapping[Name, Collection[Name]] = MappingProxyType({}),
 ) -> Event | None:
     return decided(
         parse_statement(text, "here"),
@@ -32,6 +35,8 @@ def event(
         is_mapped=mapped.__contains__,
         floor=lambda _, name: floor if name == A else None,
         is_noted=noted.__contains__,
+        earlier=lambda *_: earlier,
+        left=lambda _, name: gone.get(name, ()),
     )
 
 
@@ -122,7 +127,14 @@ def test_rows_of_a_mapped_table_stay_under_its_logical_name_only_if_nothing_remo
     # It is mapped no more, and has rows from when it was.
     former = {**gone, "logical": None}
     left = event(drop(9, "a", effects=[former]), on_drop="rename", mapped={A})
-    assert "are kept, as a mapping applied to them" in noted(left)[A]
+    assert left is not None
+    (note,) = left.notes
+    assert (note.name, note.source, note.is_gone, dict(left.moves)) == (A, A, True, {})
+    assert note.text == (
+        "shop.a was dropped at the source 1970-01-01T00:16:40Z; its rows from before are kept, as a mapping "
+        "applied to them; to remove them, run: python -m spark_sink reload shop.a --discard --source "
+        "shop:shop.a"
+    )
     kept = event(drop(9, "a", effects=[gone, stated("truncate omitted", "a")]), on_drop="rename")
     assert kept is not None
     (note,) = kept.notes
@@ -130,6 +142,53 @@ def test_rows_of_a_mapped_table_stay_under_its_logical_name_only_if_nothing_remo
     assert note.text.startswith(
         "shop.a was dropped or renamed at the source 1970-01-01T00:16:40Z; "
     )
+    assert note.is_gone
+    command = "python -m spark_sink reload trade.logical --discard --source shop:shop.a"
+    assert note.text.endswith(f"; to remove them, run: {command}")
+    emptied = event(record(9, "TRUNCATE a", effects=[stated("truncate omitted", "a")]))
+    assert emptied is not None
+    (note,) = emptied.notes
+    # These rows go by the same command, and the table is still there.
+    assert (note.is_gone, note.keeps_rows) == (False, True)
+    assert note.text.endswith(command)
+
+
+def test_rows_that_an_earlier_mapping_put_elsewhere_are_noted_there_when_their_table_goes() -> None:
+    other = ("trade", "other")
+    gone = stated("table dropped", "a")
+    for effects in ([gone], [{**gone, "logical": None}]):
+        is_mapped = effects == [gone]
+        left = event(
+            drop(9, "a", effects=effects),
+            on_drop="rename",
+            mapped={LOGICAL, other},
+            earlier={A: [LOGICAL, other, C]},
+        )
+        assert left is not None
+        notes = {note.name: note for note in left.notes if note.source}
+        # The worker publishes the effect on the rows under the present name, and C has rows of C alone.
+        assert notes.keys() == ({other} if is_mapped else {LOGICAL, other})
+        assert (notes[other].source, notes[other].is_gone) == (A, True)
+        assert notes[other].text.startswith("shop.a was dropped at the source")
+        assert notes[other].text.endswith("trade.other --discard --source shop:shop.a")
+    moved = event(rename(9, ("a", "b")), mapped={LOGICAL}, earlier={A: [LOGICAL]})
+    assert noted(moved)[LOGICAL].startswith("shop.a was renamed at the source")
+
+
+def test_a_table_that_is_made_again_has_its_earlier_rows_where_they_were_left() -> None:
+    again = event(create(9, "a"), gone={A: [LOGICAL]}, mapped={LOGICAL})
+    assert again is not None
+    (note,) = again.notes
+    assert (note.name, note.source, note.is_gone, note.keeps_rows) == (LOGICAL, A, False, True)
+    assert note.text.startswith(
+        "the source has another shop.a since 1970-01-01T00:16:40Z; the rows of the earlier one are kept"
+    )
+    assert note.text.endswith("trade.logical --discard --source shop:shop.a")
+    taken = event(rename(9, ("b", "a")), gone={A: [LOGICAL]}, mapped={LOGICAL})
+    assert noted(taken)[LOGICAL].startswith("the source has another shop.a since")
+    effects = [stated("table comes in", "a")]
+    came = event(rename(9, ("b", "a"), effects=effects), gone={A: [LOGICAL]}, mapped={LOGICAL})
+    assert noted(came)[LOGICAL].startswith("shop.a was renamed at the source"), "all will come"
 
 
 def test_a_rename_of_a_mapped_table_moves_no_row_and_says_until_when_rows_are_missing() -> None:

@@ -32,6 +32,8 @@ class Model:
                 on_rename="move",
                 is_mapped=lambda _: False,
                 floor=lambda _, name: self.floor(name),
+                earlier=lambda *_: {},
+                left=lambda *_: (),
                 is_noted=lambda _: False,
             )
             self.history.add([event] if event is not None else [])
