@@ -66,6 +66,8 @@ class Sink:
                     is_mapped=lambda _: False,
                     floor=lambda *_: None,
                     is_noted=lambda _: False,
+                    earlier=lambda *_: {},
+                    left=lambda *_: (),
                 )
                 assert event is not None
                 events.append(event)
