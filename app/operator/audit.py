@@ -40,7 +40,7 @@ from app.worker.wiring import destination_plan, kafka_client, topic_plans
 from connectors.errors import SourceLost, SourceRefused, UsageError
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, Earliest, Start
 from connectors.mysql.mariadb_gtid import MariadbGtidList
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tables.rules.routes.routes import Routes
 from tables.state.mapping_in_force import MappingsInForce
 

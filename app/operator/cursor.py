@@ -70,7 +70,8 @@ from connectors.mysql.lookup.start import (
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset, parse_gtids
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor, CursorProof, next_epoch
 from tables.state.journal.checkpoint import MemoryCheckpoint

@@ -36,7 +36,8 @@ from connectors.mysql.ddl.definition import Server, Session, Table, TableName
 from connectors.mysql.ddl.online import ShadowRules, logical
 from connectors.mysql.ddl.parsed_statement import ParsedStatement, parse_statement
 from connectors.mysql.schema.baseline import Baseline, read_baseline
-from connectors.mysql.server.facts import SourceAddress, read_facts
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import read_facts
 from tables.history.impact.findings import Severity
 from tables.history.impact.impact import Impact, as_text, impact, rows_changed, severest, truncated
 from tables.history.resolved_statement import fill, resolved

@@ -43,7 +43,7 @@ from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.schema.unseen_tables import unseen_tables
 from connectors.mysql.select.table_checks import check_readable, empty_tables
-from connectors.mysql.server.facts import SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
 from tables.journal_format import Entry as Note
 from tables.rules.mapping.rules import DEBEZIUM
 from tables.state.journal.state import DestinationState

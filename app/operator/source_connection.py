@@ -16,7 +16,8 @@ from app.operator.journal_access import Journal
 from app.worker.destination.background import in_its_own_thread
 from app.worker.destination.plan import Source
 from connectors.errors import AqueductError, NoSourceFits, SourceLost, SourceRefused
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts, read_facts
 from tables.journal_format import Entry as Note
 from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import Current, SourceChoice, source_note

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import orjson
 
 from connectors.errors import AqueductError, NotConfirmed
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from wire.text import printed
 
 

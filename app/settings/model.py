@@ -33,7 +33,7 @@ from app.settings.start_position import Start
 from app.settings.statement_filter import StatementTypes, shadow_rules
 from connectors.errors import Faults, SettingsError
 from connectors.mysql.select.spool import DEFAULT_BYTES
-from connectors.mysql.server.session import connection_charset
+from connectors.mysql.server.session_variables import connection_charset
 from connectors.secret import FileSecret
 from tables.rules.mapping.rules import AVRO, Format, Truncates
 from tables.rules.routes.topic_names import TopicRename, TopicRule

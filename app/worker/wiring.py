@@ -21,7 +21,7 @@ from connectors.kafka.record_batches import MAX_BATCH_BYTES
 from connectors.mysql.schema_store import MetaStore
 from connectors.mysql.select.load_limits import LoadLimits
 from connectors.mysql.select.spool import Spools
-from connectors.mysql.server.facts import SourceAddress, Tls
+from connectors.mysql.server.connection import SourceAddress, Tls
 from connectors.store.s3 import S3Access
 from connectors.zookeeper.kazoo_session import ZooKeeperClient
 from tables.history.record import HOUR_MS, CheckpointPolicy

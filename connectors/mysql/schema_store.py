@@ -29,7 +29,7 @@ from connectors.errors import (
     StoreRefused,
     StoreUnfit,
 )
-from connectors.mysql.server.facts import SourceAddress, connection_to, translated
+from connectors.mysql.server.connection import SourceAddress, connection_to, translated
 
 SNAPSHOT, HISTORY = "meta_snapshot", "meta_history"
 

@@ -37,6 +37,8 @@ from spark_sink.batch.contents import (
 from spark_sink.batch.dead_letters import PutAside
 from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.hard_deletes import DeletedKeys
+from spark_sink.batch.histories import Histories
+from spark_sink.batch.last_truncates import Truncates, floors_of
 from spark_sink.batch.partial_images import Ahead
 from spark_sink.batch.report import (
     LEDGER,
@@ -52,8 +54,7 @@ from spark_sink.batch.report import (
     report_table,
 )
 from spark_sink.batch.shapes import Shapes
-from spark_sink.batch.table_merge import BatchStopped, Histories, TableSizes, merged
-from spark_sink.batch.truncates import Truncates, floors_of
+from spark_sink.batch.table_merge import BatchStopped, TableSizes, merged
 from spark_sink.errors import (
     MalformedRecord,
     TableError,

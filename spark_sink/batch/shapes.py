@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from spark_sink.batch.contents import TablePart
 from spark_sink.batch.drops_and_renames.following import Ddl
 from spark_sink.batch.hard_deletes import DeletedKeys
-from spark_sink.batch.truncates import floors_of
+from spark_sink.batch.last_truncates import floors_of
 from spark_sink.errors import KeyChanged, TypeConflict, ValuesChanged
 from spark_sink.source.schemas import SchemaBook, TableVersion
 from spark_sink.text.quoting import quoted

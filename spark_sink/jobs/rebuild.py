@@ -32,9 +32,9 @@ from spark_sink.batch.contents import (
     versions_of,
 )
 from spark_sink.batch.dead_letters import MOST, at_of, outside
+from spark_sink.batch.last_truncates import floors_of
 from spark_sink.batch.shapes import brought, fitted, refuse_lost, traced_to
 from spark_sink.batch.table_merge import merged
-from spark_sink.batch.truncates import floors_of
 from spark_sink.errors import (
     ClaimLost,
     ColumnClash,

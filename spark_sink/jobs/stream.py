@@ -69,13 +69,8 @@ from spark_sink.text.quoting import (
 )
 from spark_sink.views.recent.follower import Follower, divides_nothing
 from spark_sink.warehouse.foreign_topics import ForeignTopics
-from spark_sink.warehouse.ledger import (
-    check_checkpoint_not_past_ledger,
-    lost,
-    removed_between,
-    spans,
-    starting_offsets,
-)
+from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, spans, starting_offsets
+from spark_sink.warehouse.lost_records import lost, removed_between
 from spark_sink.warehouse.maintenance_schedule import Maintenance, Sources
 from spark_sink.warehouse.opening import open_warehouse
 from spark_sink.warehouse.passed_by import PassedBy

@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.tree import Module, module_from, modules
 
-WORKER, SINK = "connectors/mysql/server/facts.py", "spark_sink/jobs/load/server.py"
+WORKER, SINK = "connectors/mysql/server/connection.py", "spark_sink/jobs/load/server.py"
 _PRODUCT = ("aqueduct_client/", "app/", "connectors/", "spark_sink/", "tables/", "wire/")
 _OPENERS = {"connect", "Connect", "Connection"}
 _DRIVERS = {"pymysql", "pymysql.connections"}

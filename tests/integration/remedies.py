@@ -12,7 +12,8 @@ import pymysql
 import pytest
 
 from connectors.errors import PreflightError, SourceRefused
-from connectors.mysql.server.facts import SourceAddress, read_facts
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import read_facts
 from connectors.mysql.server.preflight import check
 from connectors.mysql.server.replication import channels
 from devstack.mysql import Mysql

@@ -26,7 +26,8 @@ from app.audit.truth.printed_events import (
 from app.audit.truth.witness import WitnessName
 from app.audit.value_comparison import UNTOLD
 from connectors.mysql.charsets import Charsets
-from connectors.mysql.server.facts import SourceAddress, read_facts
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import read_facts
 from connectors.mysql.stream import second_reader
 from connectors.mysql.stream import second_reader as read
 

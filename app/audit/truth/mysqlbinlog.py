@@ -21,7 +21,8 @@ from pathlib import Path
 from app.audit.errors import ProgramMissing, TruthUnreadable, remedy_of
 from app.audit.truth.printed_events import Event, events
 from app.audit.truth.witness import WitnessName
-from connectors.mysql.server.facts import SourceAddress, Tls, read_facts
+from connectors.mysql.server.connection import SourceAddress, Tls
+from connectors.mysql.server.facts import read_facts
 from connectors.secret import text_of
 
 _PRINT = (

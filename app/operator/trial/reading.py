@@ -32,7 +32,8 @@ from connectors.mysql.lookup.start import (
 )
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.dump_command import UNREGISTERED_ID
 from connectors.mysql.stream.prepared_xa import PreparedPosition

@@ -65,7 +65,7 @@ from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Lat
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset, parse_gtids
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
-from connectors.mysql.server.facts import SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.history import SchemaHistory
 from tables.rules.mapping.mapping import Mapping

@@ -29,10 +29,10 @@ from app.worker.pipeline.formats.protocol import Image, RecordForm, RestoredImag
 from app.worker.pipeline.formats.registry import form_named
 from app.worker.pipeline.gather.captured_tables import CapturedTable, Unpublished
 from app.worker.pipeline.gather.delete_records import RemovedRow, key_values
-from app.worker.pipeline.number import masked_since
 from app.worker.pipeline.piece import Piece
 from app.worker.pipeline.portions import RemovedRows
 from app.worker.pipeline.stage import StageSpec
+from app.worker.pipeline.version_book import masked_since
 from app.worker.status import DestinationStatus
 from connectors.errors import KafkaLost, MalformedEvent, RuleImpossible, SnapshotUnsupported
 from connectors.kafka.reading import (

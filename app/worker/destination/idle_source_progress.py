@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from connectors.errors import AqueductError
 from connectors.mysql.lookup.binlog_end import BinlogEnd, read_clock_and_end
 from connectors.mysql.position import SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 
 _SECONDS = 0.3
 """The interval of queries to the source."""

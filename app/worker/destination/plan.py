@@ -20,7 +20,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Start
 from connectors.mysql.select.load_limits import LoadLimits
 from connectors.mysql.select.spool import Spools
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tables.history.record import CheckpointPolicy
 from tables.journal_kind import Kind, T
 from tables.state.journal.state import JournalPartition

@@ -66,7 +66,7 @@ from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.lookup.skipped_transactions import TransactionSkipper
 from connectors.mysql.schema.baseline import server_of
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from connectors.mysql.stream.replica import BinlogStream
 from tables.history.history import SchemaHistory
 from tables.history.resolved_statement import ResolvedStatement

@@ -14,6 +14,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from app.worker.pipeline.changed_keys import (
+    Changed,
+    ChangedKeys,
+    GenerationBegun,
+    KeyNews,
+    Name,
+    Refused,
+    Watched,
+)
 from app.worker.pipeline.encode import Encoder, Encoding
 from app.worker.pipeline.gather.gather import weight
 from app.worker.pipeline.gather.items import (
@@ -26,20 +35,10 @@ from app.worker.pipeline.gather.items import (
     values_of,
 )
 from app.worker.pipeline.gather.selected import SelectGathering
-from app.worker.pipeline.number import (
-    Changed,
-    ChangedKeys,
-    GenerationBegun,
-    KeyNews,
-    Name,
-    Numbers,
-    Progress,
-    Refused,
-    VersionBook,
-    Watched,
-)
+from app.worker.pipeline.number import Numbers, Progress
 from app.worker.pipeline.piece import Counts, Entered, Piece, SignalRow, SourceTrace, TableChanges
 from app.worker.pipeline.portions import KeyWatch, RemovedRows, SelectedRows
+from app.worker.pipeline.version_book import VersionBook
 from connectors.errors import RuleImpossible
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.lookup.fingerprint import FingerprintWindow, RecentTransactions

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.worker.pipeline.changed_keys import Name
 from app.worker.pipeline.gather.delete_records import RemovedRow
 from app.worker.pipeline.gather.inserted_events import RowsEvent
-from app.worker.pipeline.number import Name
 from connectors.mysql.position import Coordinates
 from connectors.mysql.stream.chunk import Chunk
 from tables.history.resolved_statement import ResolvedStatement

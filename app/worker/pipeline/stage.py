@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from app.worker.pipeline.changed_keys import ChangedKeys, Name
 from app.worker.pipeline.decoded import (
     DecodedDeletes,
     DecodedItems,
@@ -25,7 +26,7 @@ from app.worker.pipeline.gather.inserted_events import Inserting
 from app.worker.pipeline.gather.items import Gathered
 from app.worker.pipeline.gather.selected import SelectGathering
 from app.worker.pipeline.gather.statement_changes import StatementJudge
-from app.worker.pipeline.number import ChangedKeys, Name, Numbers, Progress, VersionBook
+from app.worker.pipeline.number import Numbers, Progress
 from app.worker.pipeline.piece import Piece, QuarantinedTable, TableChanges, UnloggedChange
 from app.worker.pipeline.portions import (
     CapturedChunk,
@@ -37,6 +38,7 @@ from app.worker.pipeline.portions import (
     SelectedRows,
 )
 from app.worker.pipeline.rules import PublishingRules
+from app.worker.pipeline.version_book import VersionBook
 from connectors.errors import AqueductError
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.mariadb_events import HARMLESS

@@ -14,13 +14,8 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import (
-    SourceAddress,
-    binlog_files,
-    connected,
-    uuid_of,
-    whole_gtids,
-)
+from connectors.mysql.server.connection import SourceAddress, connected, uuid_of
+from connectors.mysql.server.facts import binlog_files, whole_gtids
 
 _VARIABLES = (
     "gtid_executed",

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import Coordinates
-from connectors.mysql.server.facts import SourceAddress, binlog_files, connected
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import binlog_files
 
 _DAY = 86400.0
 _VARIABLES = (

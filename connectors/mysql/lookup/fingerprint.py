@@ -24,7 +24,8 @@ from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.buffer import packed, uint
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.decoder import UPDATES, V1
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.replica import unregistered
 from connectors.mysql.transaction_reader import TransactionReader
 

@@ -17,7 +17,8 @@ from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup import mariadb_start as mariadb
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.event_actions import PASSED
 
 

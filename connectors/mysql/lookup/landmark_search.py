@@ -27,7 +27,8 @@ from connectors.mysql.landmark import Landmark, Mark
 from connectors.mysql.lookup.binlog_retention import created_at
 from connectors.mysql.lookup.transaction_spans import Span, Spans
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, gtids_but
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts, gtids_but
 from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import unregistered
 

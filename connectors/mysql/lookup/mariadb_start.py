@@ -10,7 +10,8 @@ from __future__ import annotations
 from connectors.errors import PositionGone, SourceDiverged
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState, split_gtid
 from connectors.mysql.position import Coordinates
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts
 
 
 def check(position: MariadbGtidList, facts: ServerFacts, address: SourceAddress) -> None:

@@ -19,7 +19,8 @@ from connectors.mysql.lookup.transaction_spans import ALWAYS_ENDS, Spans, gtid_a
 from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.counter import changed_columns, row_count
 from connectors.mysql.rows.decoder import ROWS_EVENTS, UPDATES
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.replica import unregistered
 

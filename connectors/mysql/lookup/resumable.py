@@ -20,7 +20,8 @@ from connectors.mysql.lookup.gtids_before import check_coordinates, gtids_before
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 
 
 def check(offset: SourceOffset, facts: ServerFacts, address: SourceAddress) -> None:

@@ -23,7 +23,8 @@ from connectors.mysql.lookup.position_within import Within
 from connectors.mysql.lookup.resumable import check
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.replica import unregistered
 
 

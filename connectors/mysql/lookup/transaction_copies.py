@@ -25,7 +25,8 @@ from connectors.mysql.lookup.landmark_search import first_event_of, transactions
 from connectors.mysql.lookup.position_by_time import offset_at_time
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import FIRST_EVENT, Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.stream.replica import unregistered
 from connectors.mysql.transaction_reader import TransactionReader
 

@@ -36,7 +36,7 @@ from connectors.mysql.binlog.statement_kind import Kind, kind_of
 from connectors.mysql.binlog.xa import verb_of
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from connectors.mysql.stream.event_actions import PASSED
 from connectors.mysql.stream.packet_buffer import LOOK, RECEIVE, Packets
 from connectors.mysql.stream.replica import unregistered

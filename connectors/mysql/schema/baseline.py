@@ -48,8 +48,9 @@ from connectors.mysql.lookup.transaction_spans import gtid_announced
 from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
 from connectors.mysql.schema.information_schema import Inventory, InventoryReader
 from connectors.mysql.schema.server_columns import end_of_binlog, hold, prepare
+from connectors.mysql.server.connection import SourceAddress, connected
 from connectors.mysql.server.database_filters import SYSTEM
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.server.privileges import account, activation, remedy
 from connectors.mysql.stream.replica import unregistered
 

@@ -34,8 +34,8 @@ from connectors.mysql.ddl.definition import (
     TableName,
 )
 from connectors.mysql.schema.table_map_key import depends_on_order
+from connectors.mysql.server.connection import SourceAddress, connected
 from connectors.mysql.server.database_filters import SYSTEM
-from connectors.mysql.server.facts import SourceAddress, connected
 
 ColumnRow = tuple[
     str, str | None, str, str | None, str | None, str, str, str, str | None, int | None

@@ -15,7 +15,8 @@ from connectors.mysql.charsets import lowered
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
-from connectors.mysql.server.facts import PARTIAL_REVOKES, ServerFacts, SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import PARTIAL_REVOKES, ServerFacts
 from connectors.mysql.server.privileges import (
     Privileges,
     account,

@@ -59,7 +59,7 @@ from connectors.mysql.select.table_checks import (
     text_of,
     without_values,
 )
-from connectors.mysql.server.facts import SourceAddress, connection_to
+from connectors.mysql.server.connection import SourceAddress, connection_to
 
 _UNDIVIDED_BYTES = 64 * 1024 * 1024
 """Maximum size, in bytes, of a table whose rows are all one portion, or stay locked while they are read."""

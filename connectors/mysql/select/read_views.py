@@ -38,7 +38,7 @@ from connectors.errors import SnapshotUnsupported, SourceLost, TableUnreadable
 from connectors.mysql.ddl.definition import Server, TableName
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from connectors.mysql.server_version import since
 
 

@@ -19,7 +19,7 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.select.chunk_query import chunk_query, quoted
 from connectors.mysql.select.read_views import ROW_LOCKED
 from connectors.mysql.select.selected_table import SESSION
-from connectors.mysql.server.facts import SourceAddress, connected, translated
+from connectors.mysql.server.connection import SourceAddress, connected, translated
 
 _CLIENT = range(2000, 3000)
 """PyMySQL's own errors, which concern the connection."""

@@ -10,7 +10,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from connectors.errors import Faults, PreflightError, ServerIdConflict
-from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import REPORTED_HOST, Replica, ServerFacts
 from connectors.mysql.server.privileges import (
     PERSISTS,
     account,

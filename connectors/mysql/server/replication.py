@@ -19,8 +19,9 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from connectors.errors import SourceRefused
+from connectors.mysql.server.connection import SourceAddress, connected
 from connectors.mysql.server.database_filters import SYSTEM, Captured, Captures, ReplicationFilter
-from connectors.mysql.server.facts import REPLICA_STATUS, ServerFacts, SourceAddress, connected
+from connectors.mysql.server.facts import REPLICA_STATUS, ServerFacts
 from connectors.mysql.server.privileges import account, grant
 
 

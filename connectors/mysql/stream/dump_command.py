@@ -18,7 +18,8 @@ from pymysqlreplication.binlogstream import ReportSlave
 from connectors.errors import PositionGone
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import FIRST_EVENT, Coordinates, SourceOffset
-from connectors.mysql.server.facts import REPORTED_HOST, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import REPORTED_HOST
 
 UNREGISTERED_ID = 0
 """The server_id of a client that is not a replica: the server sends what it has, ends the stream, and

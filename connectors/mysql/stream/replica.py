@@ -41,13 +41,13 @@ from connectors.mysql.binlog.events import (
 from connectors.mysql.binlog.undone_rows import UndoneRows
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import (
+from connectors.mysql.server.connection import (
     AFTER_DAMAGE,
     SourceAddress,
     connection_to,
-    gtids_but,
     translated,
 )
+from connectors.mysql.server.facts import gtids_but
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.cutter import TARGET, Cutter, Skips

@@ -24,7 +24,7 @@ from pymysqlreplication.constants import FIELD_TYPE, NONE_SOURCE
 from pymysqlreplication.json_binary import JsonDiff
 
 from connectors.mysql.position import FIRST_EVENT
-from connectors.mysql.server.facts import SourceAddress, connection_to
+from connectors.mysql.server.connection import SourceAddress, connection_to
 from connectors.mysql.stream.dump_command import UNREGISTERED_ID
 from connectors.mysql.stream.second_packets import (
     EVENTS,

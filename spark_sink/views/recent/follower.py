@@ -44,7 +44,8 @@ from spark_sink.warehouse.coverage import (
     reaches,
     unmerged,
 )
-from spark_sink.warehouse.ledger import lost, spans
+from spark_sink.warehouse.ledger import spans
+from spark_sink.warehouse.lost_records import lost
 from spark_sink.warehouse.protocol import RecentLog
 from wire.topics import ddl_topic, schemas_topic
 

@@ -24,9 +24,9 @@ from pyspark.sql import functions as f
 from spark_sink.batch.contents import TablePart, contents, published_again, versions_of
 from spark_sink.batch.drops_and_renames.following import routed
 from spark_sink.batch.drops_and_renames.statement import parse_statement
+from spark_sink.batch.last_truncates import floors_of
 from spark_sink.batch.shapes import altered_rows, fitted, traced_to
 from spark_sink.batch.table_merge import merged_rows
-from spark_sink.batch.truncates import floors_of
 from spark_sink.errors import (
     KeyChanged,
     MalformedRecord,

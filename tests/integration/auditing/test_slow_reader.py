@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.audit.truth.mysqlbinlog import BinlogFiles, ServerBinlog
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tests.harness.servers import own_server
 from tests.harness.sql import connected
 

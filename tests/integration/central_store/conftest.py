@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.mysql.schema_store import MetaStore
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from devstack import Stack
 from devstack import mariadb as mariadb_software
 from devstack.mysql import Mysql

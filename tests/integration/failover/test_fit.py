@@ -18,7 +18,8 @@ from connectors.errors import (
 )
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates
-from connectors.mysql.server.facts import connection_to, read_facts
+from connectors.mysql.server.connection import connection_to
+from connectors.mysql.server.facts import read_facts
 from connectors.mysql.stream.replica import BinlogStream
 from devstack import Stack
 from devstack.mysql import Mysql

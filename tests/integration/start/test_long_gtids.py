@@ -8,7 +8,8 @@ import pytest
 
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.lookup.binlog_end import read_end
-from connectors.mysql.server.facts import connected, read_facts
+from connectors.mysql.server.connection import connected
+from connectors.mysql.server.facts import read_facts
 from connectors.mysql.server.replication import channels, replication_filters
 from devstack.processes import Children
 from tests.harness import servers

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from app.metrics import REGISTRY
-from app.worker.destination.destination import PurgeWatch
+from app.worker.destination.purge_watch import PurgeWatch
 from app.worker.status import DestinationStatus, State
 from connectors.mysql.position import SourceOffset
 from devstack import mysql_software

@@ -11,7 +11,8 @@ from connectors.mysql.position import Coordinates, SourceOffset
 from connectors.mysql.rows.compiled import CompiledDecoder
 from connectors.mysql.rows.decoder import ABSENT, RowChange, RowDecoder
 from connectors.mysql.schema.server_columns import end_of_binlog
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, read_facts
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts, read_facts
 from connectors.mysql.stream.replica import BinlogStream
 from connectors.mysql.transaction_reader import TransactionReader
 from devstack.mysql import Mysql

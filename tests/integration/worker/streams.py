@@ -8,7 +8,7 @@ from pathlib import Path
 from connectors.mysql.binlog.events import Event, parse_event
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from connectors.mysql.stream.chunk import Chunk
 from connectors.mysql.stream.replica import BinlogStream
 from devstack.mysql import Mysql

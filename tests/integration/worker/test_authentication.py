@@ -9,7 +9,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from connectors.errors import SourceRefused
-from connectors.mysql.server.facts import Tls, read_facts
+from connectors.mysql.server.connection import Tls
+from connectors.mysql.server.facts import read_facts
 from devstack.mysql import Mysql
 from devstack.stack import Stack
 from tests.harness.servers import own_server

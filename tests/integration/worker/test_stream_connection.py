@@ -10,9 +10,9 @@ import pytest
 
 from connectors.errors import SourceLost
 from connectors.mysql.binlog.events import EventType
-from connectors.mysql.server import session
-from connectors.mysql.server.facts import SourceAddress
-from connectors.mysql.server.session import Value
+from connectors.mysql.server import session_variables
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.session_variables import Value
 from devstack.mysql import Mysql
 from tests.harness.servers import own_stack
 from tests.harness.sql import run
@@ -78,7 +78,9 @@ def test_a_server_waits_for_a_reader_that_takes_nothing(
     mysql: Mysql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it does while Kafka is away; longer than other connections are waited for."""
-    monkeypatch.setitem(cast("dict[str, Value]", session._EVERYWHERE), "net_write_timeout", 1)
+    monkeypatch.setitem(
+        cast("dict[str, Value]", session_variables._EVERYWHERE), "net_write_timeout", 1
+    )
     run(mysql, "CREATE TABLE chunks.waiting (id int primary key auto_increment, v longtext)")
     begin = at(end_of(mysql))
     # More than the sockets hold.

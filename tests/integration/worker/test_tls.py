@@ -8,7 +8,8 @@ import pymysql
 import pytest
 
 from connectors.errors import SourceRefused
-from connectors.mysql.server.facts import SourceAddress, Tls, read_facts
+from connectors.mysql.server.connection import SourceAddress, Tls
+from connectors.mysql.server.facts import read_facts
 from devstack.stack import Stack
 from tests.integration.worker.source import address_of
 

@@ -16,7 +16,7 @@ from kazoo.protocol.serialization import Auth
 from app.settings.model import KafkaSettings
 from app.worker.assembly import _faust_credentials
 from connectors.kafka.client import KafkaClient
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from connectors.secret import FileSecret, text_of
 from connectors.zookeeper.kazoo_session import ZooKeeperClient, _credentials
 

@@ -49,8 +49,9 @@ from connectors.mysql.lookup.transaction_copies import Copies
 from connectors.mysql.lookup.transaction_spans import Spans
 from connectors.mysql.mariadb_gtid import MariadbGtidList, MariadbGtidState
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
+from connectors.mysql.server.connection import SourceAddress, connected
 from connectors.mysql.server.database_filters import concerning
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.server.replication import (
     Channel,
     captured_there,

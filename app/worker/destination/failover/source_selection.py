@@ -27,7 +27,8 @@ from connectors.errors import (
     SourceSilent,
     StandbyLags,
 )
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.server.replication import HeartbeatCheck, clock_ms
 from tables.journal_format import Entry
 from tables.state.cursor import Cursor

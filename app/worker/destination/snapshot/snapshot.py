@@ -41,7 +41,7 @@ from connectors.mysql.select.chunk_reader import ChunkReader, DefinitionChanged
 from connectors.mysql.select.load_limits import LoadGate
 from connectors.mysql.select.read_views import Seen, seen_at
 from connectors.mysql.select.spool import Spools
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tables.history.record import Dropped, Known, Unresolved
 from tables.journal_format import Entry
 from tables.rules.masking import NO_KEYS, MaskingKeys

@@ -23,7 +23,7 @@ from app.worker.destination.emptied_tables import EmptiedTables
 from app.worker.destination.snapshot.entries import Committed, Entries
 from app.worker.destination.snapshot.read_times import LaneTimes
 from app.worker.pipeline.capture.reader_thread import Entering
-from app.worker.pipeline.number import NOT_PUBLISHED, QUARANTINED
+from app.worker.pipeline.changed_keys import NOT_PUBLISHED, QUARANTINED
 from app.worker.pipeline.portions import Portion, SelectedRows
 from connectors.errors import (
     AqueductError,

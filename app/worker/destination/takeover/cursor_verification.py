@@ -37,7 +37,8 @@ from connectors.mysql.lookup.mariadb_start import position_at
 from connectors.mysql.lookup.resumable import check, refuse_skipped
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, read_facts
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts, read_facts
 from tables.state.cursor import Cursor, CursorProof, FileHead
 
 log = logging.getLogger(__name__)

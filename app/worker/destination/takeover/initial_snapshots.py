@@ -14,7 +14,8 @@ from connectors.mysql.ddl.definition import TableChange, TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.unseen_tables import Sight, sight_of
 from connectors.mysql.select.read_views import FIRST_COUNTED, shows_what_is_visible
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from tables.history.history import SchemaHistory
 from tables.history.record import Dropped, Known
 from tables.history.view import SchemaView

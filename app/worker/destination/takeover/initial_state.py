@@ -47,7 +47,8 @@ from connectors.mysql.schema.baseline import (
     server_of,
 )
 from connectors.mysql.schema.information_schema import Estimate, InventoryReader, estimates, shown
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts
 from tables.history.codec import (
     checkpoint_records,
     history_records,

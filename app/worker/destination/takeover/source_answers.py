@@ -18,7 +18,8 @@ from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.schema.baseline import server_of
 from connectors.mysql.schema.information_schema import InventoryReader
 from connectors.mysql.server import preflight
-from connectors.mysql.server.facts import ServerFacts, SourceAddress, connected, facts_of
+from connectors.mysql.server.connection import SourceAddress, connected
+from connectors.mysql.server.facts import ServerFacts, facts_of
 from connectors.mysql.server.replication import with_excluded_databases
 from tables.rules.table_filter import named_databases
 from tables.state.journal.checkpoint import Checkpoint

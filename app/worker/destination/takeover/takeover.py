@@ -58,7 +58,8 @@ from connectors.kafka.topics import Topics
 from connectors.mysql.ddl.definition import TableName
 from connectors.mysql.lookup.start import Latest, Start
 from connectors.mysql.position import Coordinates
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from connectors.mysql.server.preflight import warnings as preflight_warnings
 from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition

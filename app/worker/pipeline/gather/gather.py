@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
+from app.worker.pipeline.changed_keys import added
 from app.worker.pipeline.gather.captured_tables import (
     CapturedTable,
     CapturedTables,
@@ -33,7 +34,6 @@ from app.worker.pipeline.gather.items import (
 )
 from app.worker.pipeline.gather.statement_changes import StatementJudge, listed, passed
 from app.worker.pipeline.gather.undecodable_rows import DeadRows, refused, sifted
-from app.worker.pipeline.number import added
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import (
     AqueductError,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from app.worker.pipeline.changed_keys import NOT_PUBLISHED, QUARANTINED, Everything
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables
 from app.worker.pipeline.gather.delete_records import RemovedRow, removed_rows
 from app.worker.pipeline.gather.gather import Gathering, bare_keys, changed_keys
@@ -21,7 +22,6 @@ from app.worker.pipeline.gather.items import (
     Rows,
     values_of,
 )
-from app.worker.pipeline.number import NOT_PUBLISHED, QUARANTINED, Everything
 from app.worker.pipeline.rules import PublishingRules
 from connectors.errors import SnapshotUnsupported, TopicUnusable, WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction

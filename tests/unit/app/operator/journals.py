@@ -12,7 +12,7 @@ from app.worker.destination.plan import Source
 from connectors.kafka.reading import StoredRecord
 from connectors.mysql.lookup.start import Earliest
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tables.journal_format import Entry as Note
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState

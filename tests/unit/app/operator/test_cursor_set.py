@@ -13,7 +13,8 @@ from app.worker.destination.plan import Source
 from connectors.errors import SourceDiverged, SourceLost, UsageError
 from connectors.mysql.lookup.start import Earliest
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
 

@@ -10,7 +10,8 @@ import pytest
 from app.operator import source_connection
 from app.operator.source_connection import reachable_source
 from connectors.errors import AqueductError, NoSourceFits, SourceLost
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from tables.state.operator_requests import Current, SourceChoice
 from tests.unit.app.operator.journals import MemoryJournal, journal
 

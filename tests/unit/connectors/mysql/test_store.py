@@ -7,7 +7,7 @@ import pytest
 
 from connectors.errors import StoreRefused
 from connectors.mysql.schema_store import _remedy
-from connectors.mysql.server.facts import SourceAddress, translated
+from connectors.mysql.server.connection import SourceAddress, translated
 
 ADDRESS = SourceAddress(
     host="meta", port=3306, user="u", password="p", server_id=0, replica_uuid=""

@@ -5,12 +5,8 @@ import json
 import pytest
 
 from spark_sink.errors import CheckpointPastLedger
-from spark_sink.warehouse.ledger import (
-    check_checkpoint_not_past_ledger,
-    lost,
-    spans,
-    starting_offsets,
-)
+from spark_sink.warehouse.ledger import check_checkpoint_not_past_ledger, spans, starting_offsets
+from spark_sink.warehouse.lost_records import lost
 
 
 def test_a_batch_spans_what_moved_and_a_new_partition_starts_at_zero() -> None:

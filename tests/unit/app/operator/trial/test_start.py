@@ -24,7 +24,8 @@ from connectors.mysql.lookup.binlog_end import BinlogEnd
 from connectors.mysql.lookup.start import AfterGtids, AtCoordinates, AtTime, Latest, Start
 from connectors.mysql.lookup.transaction_spans import Span
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import Replica, ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import Replica, ServerFacts
 from tests.unit.app.operator.journals import address, cursor
 from tests.unit.app.worker.pipeline.history import CHARSETS
 

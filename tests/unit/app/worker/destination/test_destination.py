@@ -15,14 +15,9 @@ import pytest
 
 from app import metrics
 from app.worker.coordination.zookeeper_lease import PermanentLease
-from app.worker.destination.destination import (
-    Destination,
-    LagWatch,
-    Observation,
-    PendingEnds,
-    until_purged,
-)
+from app.worker.destination.destination import Destination, LagWatch, PendingEnds
 from app.worker.destination.plan import Failover, Plan, Source
+from app.worker.destination.purge_watch import Observation, until_purged
 from app.worker.status import DestinationStatus, Purge, State
 from app.worker.unit.retry_policy import Decision
 from connectors.errors import LeadershipLost, SourceLost, TransactionOpen
@@ -32,7 +27,7 @@ from connectors.mysql.lookup.binlog_end import BinlogEnd
 from connectors.mysql.lookup.binlog_retention import Retention, age_limit, space_limit
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, Gtids, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tables.state.cursor import Claimed, Cursor, cursor_key
 from tables.state.journal.checkpoint import MemoryCheckpoint
 from tables.state.operator_requests import Control, Current, DesiredState, source_note
@@ -463,7 +458,7 @@ async def test_a_source_that_never_answered_a_fresh_worker_has_no_lag_of_zero(
         raise SourceLost("it is down")
 
     monkeypatch.setattr("app.worker.destination.destination.read_end", lost)
-    monkeypatch.setattr("app.worker.destination.destination.read_retention", lost)
+    monkeypatch.setattr("app.worker.destination.purge_watch.read_retention", lost)
     leading = asyncio.create_task(paused.lead(PermanentLease()))
     async with asyncio.timeout(20):
         while looks < 4:  # noqa: ASYNC110 - as above

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from app.worker.pipeline import number
-from app.worker.pipeline.number import (
+from app.worker.pipeline import changed_keys
+from app.worker.pipeline.changed_keys import (
     Changed,
     ChangedKeys,
     Everything,
     GenerationBegun,
-    VersionBook,
     Watched,
 )
+from app.worker.pipeline.version_book import VersionBook
 from connectors.errors import RuleImpossible
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.masking import MaskingKeys
@@ -320,7 +320,7 @@ def test_a_read_is_compared_with_what_changed_since_its_generation_began(keys: C
 def test_a_table_that_begins_no_generation_takes_no_more_memory(
     keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(number, "MOST_BYTES", 256 * 1024)
+    monkeypatch.setattr(changed_keys, "MOST_BYTES", 256 * 1024)
     keys.learn(Changed({ITEMS: ["1"]}))
     portions = new_keys()
     tracemalloc.start()
@@ -345,7 +345,7 @@ def test_a_table_that_begins_no_generation_takes_no_more_memory(
 
 def test_keys_count_with_their_bytes(keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 1 << 20
-    monkeypatch.setattr(number, "MOST_BYTES", most)
+    monkeypatch.setattr(changed_keys, "MOST_BYTES", most)
     portions = new_keys()
     tracemalloc.start()
     try:
@@ -361,7 +361,7 @@ def test_keys_count_with_their_bytes(keys: ChangedKeys, monkeypatch: pytest.Monk
 def test_a_key_that_changes_again_and_again_counts_once(
     keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(number, "MOST_BYTES", 48 * 1024)
+    monkeypatch.setattr(changed_keys, "MOST_BYTES", 48 * 1024)
     changed = next(new_keys())
     for _ in range(20):
         keys.learn(Changed({ORDERS: changed + changed}))
@@ -371,7 +371,7 @@ def test_a_key_that_changes_again_and_again_counts_once(
 def test_keys_of_dropped_generations_do_not_count(
     keys: ChangedKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(number, "MOST_BYTES", 48 * 1024)
+    monkeypatch.setattr(changed_keys, "MOST_BYTES", 48 * 1024)
     portions = new_keys()
     for generation in range(1, 50):
         keys.learn(GenerationBegun(ORDERS, generation=generation, kept=generation - 1))

@@ -12,7 +12,7 @@ from connectors.mysql.select import chunk_reader
 from connectors.mysql.select.chunk_reader import ChunkReader, KeylessReader
 from connectors.mysql.select.load_limits import LoadGate, LoadLimits
 from connectors.mysql.select.read_views import WorkerClock
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 
 ADDRESS = SourceAddress(host="db", port=3306, user="u", server_id=9, replica_uuid="r", password="")
 

@@ -10,13 +10,8 @@ from typing import Any, cast
 import pytest
 
 from connectors.errors import SourceLost, SourceRefused
-from connectors.mysql.server.facts import (
-    SourceAddress,
-    Tls,
-    binlog_files,
-    connection_to,
-    end_of_file,
-)
+from connectors.mysql.server.connection import SourceAddress, Tls, connection_to
+from connectors.mysql.server.facts import binlog_files, end_of_file
 
 
 def address(port: int) -> SourceAddress:

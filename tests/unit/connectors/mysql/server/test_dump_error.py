@@ -12,7 +12,7 @@ from connectors.errors import (
     PositionGone,
     SourceRefused,
 )
-from connectors.mysql.server.facts import translated
+from connectors.mysql.server.connection import translated
 from tests.unit.connectors.mysql.facts import ADDRESS
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.errors import SourceLost
-from connectors.mysql.server.facts import SourceAddress, connected
+from connectors.mysql.server.connection import SourceAddress, connected
 
 _GREETING = (
     b"\x0a8.0.0\0" + struct.pack("<I", 1) + b"12345678\0" + b"\xff\xff" + b"\x21\x02\x00"

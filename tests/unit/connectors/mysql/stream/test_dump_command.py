@@ -11,7 +11,7 @@ from connectors.errors import PositionGone
 from connectors.mysql.gtid import GtidSet
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from connectors.mysql.stream import dump_command
 
 SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

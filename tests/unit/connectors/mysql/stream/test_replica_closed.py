@@ -11,7 +11,7 @@ import pytest
 
 from connectors.errors import SourceLost
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from connectors.mysql.stream import dump_command
 from connectors.mysql.stream import replica as streams
 from connectors.mysql.stream.replica import BinlogStream

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.worker.pipeline.number import VersionBook
+from app.worker.pipeline.version_book import VersionBook
 from connectors.errors import MappingError
 from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml

@@ -13,7 +13,7 @@ from app.worker.destination.failover.source_selection import Heartbeat
 from app.worker.destination.plan import Failover, Signals
 from connectors.errors import RunRestarts, SourceLost, SourceRefused, SourceSilent
 from connectors.mysql.server import replication
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tests.unit.connectors.mysql.facts import ADDRESS
 
 BEAT = "INSERT INTO t VALUES (1)"

@@ -25,7 +25,8 @@ from connectors.mysql.lookup.fingerprint import Fingerprint
 from connectors.mysql.lookup.start import AfterGtids
 from connectors.mysql.mariadb_gtid import MariadbGtidList
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
 from tables.state.operator_requests import SourceRequest, source_note

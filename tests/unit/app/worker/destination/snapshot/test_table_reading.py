@@ -17,7 +17,7 @@ from app.worker.destination.snapshot import table_reading as module
 from app.worker.destination.snapshot.entries import Entries
 from app.worker.destination.snapshot.read_times import LaneTimes, ReadTimes
 from app.worker.destination.snapshot.table_reading import DEPTH, TableReading
-from app.worker.pipeline.number import NOT_PUBLISHED, QUARANTINED
+from app.worker.pipeline.changed_keys import NOT_PUBLISHED, QUARANTINED
 from app.worker.pipeline.piece import Entered
 from app.worker.pipeline.portions import SelectedRows
 from connectors.errors import SnapshotUnsupported, SourceLost, SourceRefused, SpoolFull

@@ -11,7 +11,7 @@ from app.worker.destination.takeover import cursor_verification
 from app.worker.destination.takeover.cursor_verification import CursorRecheck, CursorVerification
 from connectors.errors import SourceLost, SourceReset
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import SourceAddress
+from connectors.mysql.server.connection import SourceAddress
 from tables.state.cursor import Cursor
 
 ADDRESS = SourceAddress(host="h", port=3306, user="u", password="", server_id=5, replica_uuid="a-b")

@@ -44,7 +44,8 @@ from connectors.kafka.reading import StoredRecord
 from connectors.kafka.topics import TopicPlan
 from connectors.mysql.lookup.start import AtCoordinates, Earliest, Latest
 from connectors.mysql.position import Coordinates, SourceOffset
-from connectors.mysql.server.facts import ServerFacts, SourceAddress
+from connectors.mysql.server.connection import SourceAddress
+from connectors.mysql.server.facts import ServerFacts
 from tables.history.history import SchemaHistory
 from tables.journal_format import Entry, is_tombstone
 from tables.rules.mapping.forms import from_yaml

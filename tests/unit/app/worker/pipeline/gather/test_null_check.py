@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.worker.pipeline.gather.captured_tables import CapturedTable, CapturedTables, Schema
-from app.worker.pipeline.number import VersionBook
+from app.worker.pipeline.version_book import VersionBook
 from connectors.errors import WitnessesDiffer
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.binlog.table_map import TableMap

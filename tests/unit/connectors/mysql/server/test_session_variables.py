@@ -9,8 +9,8 @@ import pytest
 from pymysql.constants import ER, SERVER_STATUS
 
 from connectors.errors import SourceLost, SourceRefused
-from connectors.mysql.server.facts import translated
-from connectors.mysql.server.session import DEFAULT, begin_session, session_variables
+from connectors.mysql.server.connection import translated
+from connectors.mysql.server.session_variables import DEFAULT, begin_session, session_variables
 from tests.unit.connectors.mysql.server.test_connection_to import address
 
 MARIADB_OLD, MARIADB_NEW = "5.5.5-10.11.6-MariaDB-log", "11.8.2-MariaDB-ubu2404"
